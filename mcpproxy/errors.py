@@ -79,25 +79,39 @@ if TYPE_CHECKING:
 class McpProxyError(Exception):
     """The base of all mcpproxy errors. The text is one line, written for people."""
 
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The same text as a terminal shows it. Only what has several reasons has several lines."""
+        return (str(self),)
+
 
 class TraceError(McpProxyError):
     """A trace that cannot be used.
 
     ``line`` counts from 1; it is ``None`` when the problem is the whole file. The text gives the place,
     the fact and what the user can do or know: ``s.jsonl:118: not a trace record; the 117 records before it
-    are whole``.
+    are whole``. ``reasons``, if there are any, follow it.
     """
 
-    def __init__(self, path: str, line: int | None, fact: str, next_step: str) -> None:
-        super().__init__(path, line, fact, next_step)
+    def __init__(
+        self, path: str, line: int | None, fact: str, next_step: str, reasons: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(path, line, fact, next_step, reasons)
         self.path = path
         self.line = line
         self.fact = fact
         self.next_step = next_step
+        self.reasons = reasons
 
     def __str__(self) -> str:
+        first, *reasons = self.lines
+        return f"{first}: {'; '.join(map(str.strip, reasons))}" if reasons else first
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """The text, with each reason on a line of its own."""
         where = self.path if self.line is None else f"{self.path}:{self.line}"
-        return f"{where}: {self.fact}; {self.next_step}"
+        return (f"{where}: {self.fact}; {self.next_step}", *(f"  {reason}" for reason in self.reasons))
 
 
 class UsageError(McpProxyError):

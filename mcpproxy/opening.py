@@ -123,11 +123,9 @@ def _open_import(name: str) -> Trace:
     Raises:
         TraceError: the file has none of the formats that are known, is damaged, or holds several sessions.
     """
-    from mcpproxy.importers.detect import FORMATS_READ, detect_format, open_foreign, why_none
+    from mcpproxy.importers.detect import detect_format, open_foreign
 
-    if format := detect_format(name):
-        return open_foreign(name, format)
-    raise TraceError(name, 1, NOT_OURS[0], f"it has none of the other {FORMATS_READ}: {why_none(name)}")
+    return open_foreign(name, detect_format(name))
 
 
 def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:

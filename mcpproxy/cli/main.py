@@ -1,7 +1,7 @@
 """The ``mcpproxy`` program: selects a command by the arguments and runs it.
 
 Every wrapped server starts here, so this module imports almost nothing: only the module of the requested
-command. An ``McpProxyError`` is printed as one line, and the exit code is 2.
+command. An ``McpProxyError`` is printed in its lines, and the exit code is 2.
 """
 
 import os
@@ -133,7 +133,8 @@ def main(argv: list[str] | None = None) -> int:
         from mcpproxy.relay.stderr_line import StderrEvent, stderr_line
 
         as_json = _asks_for_json_lines(args)
-        sys.stderr.write(stderr_line(StderrEvent(str(error), "error", "error"), as_json=as_json).decode())
+        for line in (str(error),) if as_json else error.lines:
+            sys.stderr.write(stderr_line(StderrEvent(line, "error", "error"), as_json=as_json).decode())
         return 2
 
 

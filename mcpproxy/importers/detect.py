@@ -8,35 +8,21 @@ records how the session ended.
 
 import re
 from collections.abc import Callable, Mapping
-from typing import Final
+from functools import cached_property
+from typing import Final, NamedTuple
 
 from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
 from mcpproxy.importers import har, mcp_cassette, mcp_rec, mcp_recorder, mcpsnoop, text_logs
-from mcpproxy.importers.import_source import ForeignTrace, ImportedSource
-from mcpproxy.trace.members import NotARecordError, read_object
-
-FORMATS: Final[Mapping[str, Callable[[str, int], ImportedSource]]] = {
-    "mcpsnoop": mcpsnoop.read,
-    "mcp-rec": mcp_rec.read,
-    "mcp-recorder": mcp_recorder.read,
-    "mcp-cassette": mcp_cassette.read_document,
-    "mcp-cassette-lines": mcp_cassette.read_lines,
-    "har": har.read,
-    "host-log": text_logs.read_log,
-    "json-rpc": text_logs.read_lines,
-}
-"""Name of a format -> the function that opens a file of that format.
-
-Its arguments are the path, and the number of a session in the file, from 1, or 0 for the only session.
-"""
-
-FORMATS_READ: Final = f"formats that can be read ({', '.join(FORMATS)})"
+from mcpproxy.importers.import_source import BOM, ForeignTrace, ImportedSource
+from mcpproxy.importers.json_texts import JsonText, json_texts
+from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.trace.trace_file import NOT_OURS
 
 _HEAD_BYTES: Final = 1 << 20
 """How many bytes of a file are searched for the beginning of a HAR, or the first message in a log."""
-_LINE_BYTES: Final = 16 << 20
-"""How many bytes of the first line are read."""
+_TEXT_BYTES: Final = 16 << 20
+"""The longest first record of a file that is recognised by it."""
 _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
 _HOST_LOG: Final = re.compile(
     rb"^\d{4}-\d\d-\d\d[T ][\d:.Z]+ (?:\[[^\]]*\] )?\[(?:info|debug|warning|error|trace)\]", re.M
@@ -45,51 +31,110 @@ _HOST_LOG: Final = re.compile(
 _CASSETTE: Final = re.compile(rb'\s*\{\s*"version"\s*:[^{}]*"metadata"\s*:\s*\{')
 
 
-def detect_format(path: str) -> str | None:
-    """Return the format of a file, a key of ``FORMATS``, by its beginning; ``None`` for any other format.
+class _Beginning:
+    """How a file begins."""
+
+    def __init__(self, path: str) -> None:
+        with open(open_regular(path, follows=True), "rb") as file:
+            self.head: Final = file.read(_HEAD_BYTES)
+        self._path: Final = path
+
+    @cached_property
+    def first(self) -> JsonText | None:
+        """The JSON text with which the file begins; ``None`` if it begins with something else."""
+        is_json = self.head.removeprefix(BOM).lstrip()[:1] in (b"{", b"[")
+        return next(json_texts(self._path, _TEXT_BYTES), None) if is_json else None
+
+
+def _begins_with(begins: re.Pattern[bytes], example: str) -> Callable[[_Beginning], str]:
+    return lambda file: "" if begins.match(file.head) else f"the file does not begin with {example}"
+
+
+def _has_members(*names: str) -> Callable[[_Beginning], str]:
+    """The first record of the file is an object with these members."""
+
+    def why_not(file: _Beginning) -> str:
+        if fault := _no_json(file.first):
+            return fault
+        assert file.first is not None
+        members = as_object(file.first.value) or {}
+        missing = [f'"{name}"' for name in names if name not in members]
+        return f"line {file.first.line} has no {', '.join(missing)}" if missing else ""
+
+    return why_not
+
+
+def _no_json(first: JsonText | None) -> str:
+    if first is None:
+        return "the file does not begin with a JSON object"
+    return f"line {first.line}: {first.fault}" if first.fault else ""
+
+
+def _no_log(file: _Beginning) -> str:
+    if text_logs.MARK.search(file.head) and _no_json(file.first):
+        return ""
+    if _HOST_LOG.search(file.head):
+        return "the log has no messages; VS Code writes them at the level Debug, Cursor never does"
+    return "no line has a message behind 'Message from client:' or '[editor -> server]'"
+
+
+def _no_message(file: _Beginning) -> str:
+    if fault := _no_json(file.first):
+        return fault
+    assert file.first is not None
+    if text_logs.is_said(file.first.value):
+        return ""
+    return f'line {file.first.line} is no object with "jsonrpc", and "method", "result" or "error"'
+
+
+class _Format(NamedTuple):
+    """A format: the function that opens a file of it, and one that says why a file is not of it.
+
+    ``read`` takes the path, and the number of a session in the file, from 1, or 0 for the only session.
+    ``misfit`` returns an empty text if the file is of the format.
+    """
+
+    read: Callable[[str, int], ImportedSource]
+    misfit: Callable[[_Beginning], str]
+
+
+FORMATS: Final[Mapping[str, _Format]] = {
+    "har": _Format(har.read, _begins_with(_HAR, '{"log": {')),
+    "mcp-recorder": _Format(mcp_recorder.read, _begins_with(_CASSETTE, '{"version": …, "metadata": {')),
+    "mcp-cassette": _Format(
+        mcp_cassette.read_document,
+        _begins_with(mcp_cassette.DOCUMENT, '{"format_version": …, "recorded_at":'),
+    ),
+    "mcp-cassette-lines": _Format(mcp_cassette.read_lines, _has_members("cassetteVersion")),
+    "mcpsnoop": _Format(mcpsnoop.read, _has_members("session_id", "direction", "seq")),
+    "mcp-rec": _Format(mcp_rec.read, _has_members("dir", "msg")),
+    "json-rpc": _Format(text_logs.read_lines, _no_message),
+    "host-log": _Format(text_logs.read_log, _no_log),
+}
+"""The formats by their names. Those that the first bytes tell come first."""
+
+
+def detect_format(path: str) -> str:
+    """Return the format of a file, a key of ``FORMATS``, by its beginning.
 
     Raises:
-        TraceError: the file cannot be read.
+        TraceError: the file cannot be read, or is of no format; then it says why it is of none of them.
     """
     try:
-        with open(open_regular(path, follows=True), "rb") as file:
-            head = file.read(_HEAD_BYTES)
-            if _HAR.match(head):
-                return "har"
-            if _CASSETTE.match(head):
-                return "mcp-recorder"
-            if mcp_cassette.DOCUMENT.match(head):
-                return "mcp-cassette"
-            if not head.lstrip().startswith(b"{"):
-                return "host-log" if text_logs.MARK.search(head) else None
-            file.seek(0)
-            first_line = file.readline(_LINE_BYTES)
+        beginning = _Beginning(path)
     except OSError as fault:
         raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
-    try:
-        members = read_object(first_line)
-    except NotARecordError:
-        return None
-    if {"session_id", "direction", "seq"} <= members.keys():
-        return "mcpsnoop"
-    if "cassetteVersion" in members:
-        return "mcp-cassette-lines"
-    if {"dir", "msg"} <= members.keys():
-        return "mcp-rec"
-    return "json-rpc" if text_logs.is_message(members) else None
-
-
-def why_none(path: str) -> str:
-    """Return what a user can do about a file in which no format was recognised."""
-    with open(open_regular(path, follows=True), "rb") as file:
-        head = file.read(_HEAD_BYTES)
-    if not head.strip():
-        return "the file is empty"
-    if _HOST_LOG.search(head):
-        return "it is a host's log without messages; VS Code logs them at the level Debug, Cursor never does"
-    return (
-        "a line must be a JSON object or have a message after 'Message from client:' or '[editor -> server]'"
-    )
+    if not beginning.head.strip():
+        raise TraceError(path, None, "the file is empty", "name a recording")
+    names_by_reason: dict[str, list[str]] = {}
+    for name, format in FORMATS.items():
+        why = format.misfit(beginning)
+        if not why:
+            return name
+        names_by_reason.setdefault(why, []).append(name)
+    reasons = tuple(f"{', '.join(names)}: {why}" for why, names in names_by_reason.items())
+    step = f"none of the {len(FORMATS)} other formats fits"
+    raise TraceError(path, 1, NOT_OURS[0], step, reasons)
 
 
 def open_foreign(path: str, format: str, session: int = 0) -> ForeignTrace:
@@ -100,4 +145,4 @@ def open_foreign(path: str, format: str, session: int = 0) -> ForeignTrace:
     Raises:
         TraceError: the file is not in that format, is damaged, or has several sessions and ``session`` is 0.
     """
-    return ForeignTrace(path, FORMATS[format](path, session))
+    return ForeignTrace(path, FORMATS[format].read(path, session))

@@ -25,6 +25,8 @@ from mcpproxy.trace.session_labels import SessionNames
 MAX_BYTES: Final = 512 << 20
 """A longer file that is one JSON value is not read, because it has to fit into memory."""
 LINE_LIMIT_BYTES: Final = 128 << 20
+BOM: Final = b"\xef\xbb\xbf"
+"""What some editors write at the beginning of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +80,7 @@ class Said:
 
     ``raw`` is ``None`` if the file has only a part of the message; ``unix_ns`` is ``None`` if it has no time.
     ``begins`` says whether it is the client's ``initialize``, and ``server`` is empty if the file names none.
+    ``is_guessed`` says that the file does not tell who sent it.
     """
 
     session: int
@@ -86,6 +89,7 @@ class Said:
     sender: Sender
     raw: bytes | None
     unix_ns: int | None
+    is_guessed: bool = False
 
 
 class SessionNumbers:
@@ -96,7 +100,14 @@ class SessionNumbers:
         self._current: dict[str, tuple[int, bool]] = {}  # server -> its session, and whether that has begun
 
     def said(
-        self, server: str, sender: Sender, message: JSON, raw: bytes | None, unix_ns: int | None
+        self,
+        server: str,
+        sender: Sender,
+        message: JSON,
+        raw: bytes | None,
+        unix_ns: int | None,
+        *,
+        is_guessed: bool = False,
     ) -> Said:
         """Return the next message with the number of its session."""
         number, has_begun = self._current.get(server, (0, False))
@@ -105,7 +116,7 @@ class SessionNumbers:
             self._count += 1
             number, has_begun = self._count, False
         self._current[server] = (number, has_begun or begins)
-        return Said(number, server, begins, sender, raw, unix_ns)
+        return Said(number, server, begins, sender, raw, unix_ns, is_guessed)
 
 
 def select(path: str, session: int, messages: Iterable[Said]) -> tuple[Said, str]:
@@ -176,7 +187,7 @@ def whole_json(path: str, kind: str) -> JSON:
         TraceError: the file cannot be read, is over ``MAX_BYTES``, or is not JSON.
     """
     try:
-        return orjson.loads(files.read(path, MAX_BYTES, follows=True).removeprefix(b"\xef\xbb\xbf"))
+        return orjson.loads(files.read(path, MAX_BYTES, follows=True).removeprefix(BOM))
     except OSError as fault:
         if fault.errno == errno.EFBIG:
             refuse(path, None, f"is over {MAX_BYTES >> 20} MiB, too long to be read as a {kind}")

@@ -1,13 +1,16 @@
-"""Read what people paste from a host: its log of a server, or lines each of which is a JSON-RPC message.
+"""Read what people paste: the log that a host keeps of a server, or JSON-RPC messages.
 
 Claude Desktop writes ``TIME [SERVER] [info] Message from client: MESSAGE { metadata: undefined }``, in older
-versions without what follows the message. It logs every message, so a session that begins with
-``initialize`` is taken for whole. VS Code writes ``TIME [debug] [editor -> server] MESSAGE`` if its log level
-is Debug or Trace. Lines of other kinds are the host's own words. What the server wrote to stderr is not
-taken: in the log of Claude Desktop nothing tells its lines from those of the host.
+versions without what follows the message, or with the level before the server. It logs every message, so a
+session that begins with ``initialize`` is taken for whole. VS Code writes
+``TIME [debug] [editor -> server] MESSAGE`` if its log level is Debug or Trace. Lines of other kinds are the
+host's own words. What the server wrote to stderr is not taken: in the log of Claude Desktop nothing tells its
+lines from those of the host.
 
-mcporter adds ``_meta`` with ``direction``, ``server`` and ``ts`` to each message; it is taken off again.
-Without it, the direction of a message is a guess, by who may send its method and whose request it answers.
+Messages stand on a line each, or are laid out over several. The elements of an array with which a file
+begins are messages one after another; any other array is a batch. mcporter adds ``_meta`` with ``direction``,
+``server`` and ``ts`` to each message; it is taken off again. Without it, the direction of a message is a
+guess, by who may send its method and whose request it answers.
 """
 
 import json
@@ -24,32 +27,35 @@ from mcpproxy.importers.import_source import (
     ImportedSource,
     Said,
     SessionNumbers,
-    lines,
+    objects,
     refuse,
     select,
     unix_ns,
 )
+from mcpproxy.importers.json_texts import CUT_LINE, json_texts
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.methods import kind_of, sends_in_any
+from mcpproxy.protocol.raw_json import elements, without_value
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.trace.records import Header, Recorded
 
 MARK: Final = re.compile(
     rb"^[ \t>]*(?:(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?Z?) )?"
-    rb"(?:\[(?P<name>[^\]\n]*)\] )?(?:\[[a-z]+\] )?"
+    rb"(?:\[(?:info|debug|warn|warning|error|trace)\] )?(?:\[(?P<name>[^\]\n]*)\] )?(?:\[[a-z]+\] )?"
     rb"(?:(?P<desktop>Message from (?P<from>client|server): )"
     rb"|\[(?P<by>editor|server) -> (?:server|editor)\] )",
     re.MULTILINE,
 )
-"""What stands before a message in the log of a host. VS Code writes its level in the place of ``name``."""
+"""What stands before a message in the log of a host: a level before or after the name of the server."""
 
 _CLIENTS: Final = (b"client", b"editor")
 _DIRECTIONS: Final[dict[JSON, Sender]] = {"send": CLIENT, "recv": SERVER}
 
 _LOG_NOTE: Final = "from a host's log: stderr, lines that are no messages and the session's end are not in it"
-_LINES_NOTE: Final = "from JSON lines: the direction of a message is guessed where no line says it"
+_TOLD_NOTE: Final = "from JSON lines: each says who sent it; stderr and the session's end are not in it"
+_GUESSED_NOTE: Final = "from JSON lines: the direction of a message is guessed where no line says it"
 _PARTIAL_NOTE: Final = "a part of a session may have been copied, and a host does not log every message"
 
 
@@ -59,26 +65,40 @@ def read_log(path: str, session: int) -> ImportedSource:
     Raises:
         TraceError: the file holds no message, or several sessions and none is selected.
     """
-    return _source(path, session, lambda: _logged(path), _LOG_NOTE)
+    return _source(path, session, lambda: _logged(path), is_log=True)
 
 
 def read_lines(path: str, session: int) -> ImportedSource:
-    """Open one session of a file with a JSON-RPC message in each line.
+    """Open one session of a file of JSON-RPC messages.
 
     Raises:
-        TraceError: a line is no JSON-RPC message, or the file holds several sessions and none is selected.
+        TraceError: something in it is no message, or the file holds several sessions and none is selected.
     """
-    return _source(path, session, lambda: _plain(path), _LINES_NOTE)
+    return _source(path, session, lambda: _plain(path), is_log=False)
 
 
-def is_message(members: JSONObject) -> bool:
-    """Whether a JSON object is a JSON-RPC message."""
+def is_said(value: JSON) -> bool:
+    """Whether a JSON value is a JSON-RPC message, or an array of messages."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(one, dict) and is_said(one) for one in value)
+    members = as_object(value) or {}
     return "jsonrpc" in members and not members.keys().isdisjoint(("method", "result", "error"))
 
 
-def _source(path: str, session: int, messages: Callable[[], Iterator[Said]], note: str) -> ImportedSource:
-    first, started_at = select(path, session, messages())
-    is_whole = note == _LOG_NOTE and first.server and first.begins
+def _source(
+    path: str, session: int, messages: Callable[[], Iterator[Said]], *, is_log: bool
+) -> ImportedSource:
+    guessed = set[int]()  # sessions
+
+    def noted() -> Iterator[Said]:
+        for said in messages():
+            if said.is_guessed:
+                guessed.add(said.session)
+            yield said
+
+    first, started_at = select(path, session, noted())
+    note = _LOG_NOTE if is_log else _GUESSED_NOTE if first.session in guessed else _TOLD_NOTE
+    is_whole = is_log and first.server and first.begins
     header = Header(
         mcpproxy="",
         transport="stdio",
@@ -140,28 +160,47 @@ def _first_value(text: str) -> tuple[JSON, int]:
 
 
 def _plain(path: str) -> Iterator[Said]:
-    """Yield the messages of a file with one in each line."""
+    """Yield the messages of a file of JSON texts."""
     sessions, asked = SessionNumbers(), dict[JSON, Sender]()
-    for number, line, members in lines(path, "JSON-RPC"):
-        if not is_message(members):
-            refuse(path, number, "not a JSON-RPC message")
-        raw: bytes | None = line.strip()
-        note = as_object(members.get("_meta")) or {}
-        told = _DIRECTIONS.get(direction) if isinstance(direction := note.get("direction"), str) else None
-        if told:
-            exact, end = _first_value(raw.decode())  # with all digits of its numbers
-            rest = {name: value for name, value in (as_object(exact) or {}).items() if name != "_meta"}
-            raw = json.dumps(rest, separators=(",", ":")).encode() if end else None
-        sender = told or _guess(members, asked)
-        method, id = members.get("method"), members.get("id")
+    last: Said | None = None
+    for text in json_texts(path):
+        if last and text.fault == CUT_LINE:
+            yield sessions.said(last.server, SERVER, None, None, None)
+            return
+        if text.fault or not is_said(text.value):
+            refuse(path, text.line, text.fault or "not a JSON-RPC message")
+        messages = ((text.raw, text.value),)
+        if last is None and isinstance(text.value, list):
+            messages = zip(elements(text.raw), text.value, strict=True)
+        for raw, value in messages:
+            last = _said(raw, value, sessions, asked)
+            yield last
+
+
+def _said(raw: bytes, value: JSON, sessions: SessionNumbers, asked: dict[JSON, Sender]) -> Said:
+    """Return a message or a batch. ``asked`` are the senders of the open requests, by id."""
+    messages = objects(value) or [as_object(value) or {}]
+    note = as_object(messages[0].get("_meta")) or {}
+    told = _DIRECTIONS.get(direction) if isinstance(direction := note.get("direction"), str) else None
+    if told:
+        raw = without_value(raw, ("_meta",)) or raw
+    sender = told or _guess(messages[0], asked)
+    for message in messages:
+        method, id = message.get("method"), message.get("id")
         if isinstance(id, int | str):
             if method is None:
                 asked.pop(id, None)
             else:
                 asked[id] = sender
-        server = note.get("server") if told else None
-        name = server if isinstance(server, str) else ""
-        yield sessions.said(name, sender, members, raw, unix_ns(note.get("ts")) if told else None)
+    server = note.get("server") if told else None
+    return sessions.said(
+        server if isinstance(server, str) else "",
+        sender,
+        value,
+        raw,
+        unix_ns(note.get("ts")) if told else None,
+        is_guessed=not told,
+    )
 
 
 def _guess(message: JSONObject, asked: dict[JSON, Sender]) -> Sender:

@@ -18,6 +18,7 @@ Path: TypeAlias = tuple[str, ...]
 
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _BRACKET: Final = re.compile(rb'[{}\[\]]|"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
+_STRING_OR_SPACE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+")|[ \t\r\n]++', re.DOTALL)
 _SPACE: Final = re.compile(rb"[ \t\r\n]*+")
 _SCALAR: Final = re.compile(rb"[^\s,\]}]++")
 
@@ -53,6 +54,30 @@ def value_bytes(raw: bytes, path: Path) -> bytes | None:
     return raw[slice(*span)] if span else None
 
 
+def value_end(raw: bytes, start: int) -> int | None:
+    """Return the end of the value that begins at ``start``; ``None`` if no complete value is there."""
+    if raw[start : start + 1] not in (b"{", b"["):
+        scalar = _STRING.match(raw, start) or _SCALAR.match(raw, start)
+        return scalar.end() if scalar else None
+    depth = 0
+    for bracket in _BRACKET.finditer(raw, start):
+        match raw[bracket.start() : bracket.start() + 1]:
+            case b"{" | b"[":
+                depth += 1
+            case b"}" | b"]":
+                depth -= 1
+                if not depth:
+                    return bracket.end()
+            case _:
+                pass
+    return None
+
+
+def without_spaces(raw: bytes) -> bytes:
+    """Return a JSON text without the spaces between its tokens."""
+    return _STRING_OR_SPACE.sub(rb"\1", raw)
+
+
 def written(value: JSON) -> bytes:
     """Return a scalar as JSON text, for use when its original bytes are unknown."""
     return json.dumps(value).encode()
@@ -61,7 +86,7 @@ def written(value: JSON) -> bytes:
 def elements(raw: bytes) -> Iterator[bytes]:
     """Yield the elements of the JSON array ``raw``, each as its original bytes."""
     position = _skip_space(raw, _skip_space(raw, 0) + 1)
-    while (end := _value_end(raw, position)) is not None:
+    while (end := value_end(raw, position)) is not None:
         yield raw[position:end]
         position = _skip_space(raw, end)
         if raw[position : position + 1] != b",":
@@ -92,7 +117,7 @@ def readable_members(raw: bytes) -> dict[str, bytes]:
         if raw[colon : colon + 1] != b":":
             break
         start = _skip_space(raw, colon + 1)
-        end = _value_end(raw, start)
+        end = value_end(raw, start)
         try:
             name = str(json.loads(key[0], strict=False))
         except ValueError:  # it is not UTF-8
@@ -210,7 +235,7 @@ def _entries(raw: bytes, position: int) -> Iterator[JsonEntry]:
             if (key := _STRING.match(raw, position)) is None:
                 return
             start, name = _skip_space(raw, _skip_space(raw, key.end()) + 1), json.loads(key[0])
-        if (end := _value_end(raw, start)) is None:
+        if (end := value_end(raw, start)) is None:
             return
         yield JsonEntry(name, position, start, end)
         position = _skip_space(raw, end)
@@ -224,25 +249,6 @@ def _members(raw: bytes, position: int) -> Iterator[tuple[str, int, int]]:
     if raw[position : position + 1] == b"{":
         for name, _, start, end in _entries(raw, position):
             yield name, start, end
-
-
-def _value_end(raw: bytes, start: int) -> int | None:
-    """Return the end of the value that begins at ``start``; ``None`` if no complete value is there."""
-    if raw[start : start + 1] not in (b"{", b"["):
-        scalar = _STRING.match(raw, start) or _SCALAR.match(raw, start)
-        return scalar.end() if scalar else None
-    depth = 0
-    for bracket in _BRACKET.finditer(raw, start):
-        match raw[bracket.start() : bracket.start() + 1]:
-            case b"{" | b"[":
-                depth += 1
-            case b"}" | b"]":
-                depth -= 1
-                if not depth:
-                    return bracket.end()
-            case _:
-                pass
-    return None
 
 
 def _skip_space(raw: bytes, position: int) -> int:

@@ -74,10 +74,14 @@ class JudgedTrace:
 
 @slotted(frozen=True)
 class Unjudged:
-    """A trace that could not be judged, or only without its journal: its path, and one line that says why."""
+    """A trace that could not be judged, or only without its journal: its path, and one line that says why.
+
+    ``lines`` say the same on a terminal.
+    """
 
     path: str
     reason: str
+    lines: tuple[str, ...] = ()
 
 
 @slotted(frozen=True)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcpproxy.importers import detect
 from mcpproxy.opening import open_trace
 from mcpproxy.replay.recording import load
 from mcpproxy.session.frame import ExchangeEnd, Frame, Gap, RequestHead, ResponseHead, Stderr
@@ -134,6 +135,10 @@ def claude_desktop(
     return "".join(written)
 
 
+def level_first(*talk: tuple[str, str]) -> str:
+    return claude_desktop(*talk).replace("[weather] [info] ", "[info] [weather] ")
+
+
 def vs_code(*talk: tuple[str, str]) -> str:
     arrows = {"client": "[editor -> server]", "server": "[server -> editor]"}
     text = "2026-07-24 02:03:14.031 [info] Starting server tasks\n"
@@ -145,6 +150,19 @@ def vs_code(*talk: tuple[str, str]) -> str:
 
 def pasted(*talk: tuple[str, str]) -> str:
     return "".join(f"{line}\n" for _, line in talk)
+
+
+def laid_out(*talk: tuple[str, str]) -> str:
+    """Messages one after another, as a debugger prints them."""
+    return "".join(json.dumps(json.loads(line), indent=2) + "\n" for _, line in talk)
+
+
+def one_array(*talk: tuple[str, str]) -> str:
+    return json.dumps([json.loads(line) for _, line in talk], indent=2)
+
+
+def without_its_brackets(*talk: tuple[str, str]) -> str:
+    return "\ufeff" + one_array(*talk).strip("[]\n") + ","
 
 
 def mcporter(*talk: tuple[str, str]) -> str:
@@ -209,8 +227,13 @@ FORMATS: dict[str, Callable[[], str]] = {
     "har": lambda: har(*OVER_HTTP),
     "Claude Desktop": lambda: claude_desktop(*TALK),
     "Claude Desktop, older": lambda: claude_desktop(*TALK, after=""),
+    "Claude Desktop, level first": lambda: level_first(*TALK),
     "VS Code": lambda: vs_code(*TALK),
     "lines": lambda: pasted(*TALK),
+    "laid out": lambda: laid_out(*TALK),
+    "an array": lambda: one_array(*TALK),
+    "an array on one line": lambda: json.dumps(json.loads(one_array(*TALK))),
+    "cut out of an array": lambda: without_its_brackets(*TALK),
     "mcporter": lambda: mcporter(*TALK),
     "mcp-cassette for Python": lambda: document_cassette(*TALK),
     "mcp-cassette for Python, over HTTP": lambda: document_cassette(*TALK, http=True),
@@ -699,26 +722,65 @@ def test_a_cassette_says_what_was_replaced_in_it(tmp_path: Path) -> None:
     assert (header.upstream, header.redaction) == ("http://127.0.0.1:8000/mcp", "mcp-cassette")
 
 
+def test_a_level_is_not_the_name_of_a_server(tmp_path: Path) -> None:
+    assert open_trace(kept(tmp_path, level_first(*TALK))).header.label == "weather"
+    unnamed = claude_desktop(*TALK).replace("[weather] ", "")
+    assert open_trace(kept(tmp_path, unnamed)).header.label == "theirs.jsonl"
+
+
+def test_a_direction_that_every_message_says_is_not_called_guessed(tmp_path: Path) -> None:
+    told, guessed = "each says who sent it", "is guessed where no line says it"
+    answers = [(sender, line) for sender, line in TALK if sender == "server"]
+    for text, note in (
+        (mcporter(*TALK), told),
+        (pasted(*TALK), guessed),
+        (mcporter(*answers), told),
+    ):
+        assert note in open_trace(kept(tmp_path, text)).header.imported
+
+
+def test_what_was_laid_out_keeps_every_byte_but_its_spaces(tmp_path: Path) -> None:
+    texts = (
+        '{\n "jsonrpc" : "2.0",\n "id" : 18446744073709551617,\n "method" : "a { \\" b"\n}',
+        '{"jsonrpc" : "2.0", "id":1.0, "result":{} }',
+    )
+    frames = [e for e in open_trace(kept(tmp_path, "\n\n".join(texts))).events() if isinstance(e, Frame)]
+    assert [frame.raw.decode() for frame in frames] == [
+        '{"jsonrpc":"2.0","id":18446744073709551617,"method":"a { \\" b"}',
+        texts[1],
+    ]
+
+
+def test_an_array_among_messages_is_a_batch(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    batch = f"[{LIST_TOOLS}, {LIST_TOOLS.replace('7', '8')}]"
+    path = kept(tmp_path, pasted(*TALK[:3], ("client", batch)))
+    *_, last = open_trace(path).events()
+    assert isinstance(last, Frame)
+    assert (last.sender, last.raw.decode()) == ("client", batch)
+    assert "RPC-017" in mcpproxy("check", path).out
+
+
+def test_a_last_message_that_was_cut_is_a_gap(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    for make in (pasted, mcporter):
+        path = kept(tmp_path, make(*TALK)[:-20])
+        *frames, gap = open_trace(path).events()
+        assert len(frames) == len(TALK) - 1
+        assert isinstance(gap, Gap)
+        assert "no findings" in mcpproxy("check", path).out
+
+
 # What cannot be read
 
 BAD: dict[str, tuple[str | bytes, str]] = {
-    "empty": (
-        "",
-        "that can be read (mcpsnoop, mcp-rec, mcp-recorder, mcp-cassette, mcp-cassette-lines, har, host-log,"
-        " json-rpc); the file is empty",
-    ),
-    "a log without messages": (
-        "2025-04-04 18:41:17.344 [info] listOfferings: Found 14 tools\n",
-        "it is a host's log without messages; VS Code logs them at the level Debug",
-    ),
+    "empty": ("", ": the file is empty; "),
     "a cassette that stops": (cassette((INITIALIZE, INITIALIZED))[:300], "not a whole cassette"),
     "a cassette of nothing": (cassette(), "no interaction in it has a request"),
     "a cassette of no messages": (document_cassette(), "holds no message"),
     "a document that stops": (document_cassette(*TALK)[:300], "not a whole cassette"),
     "a header alone": (line_cassette(), "holds no message"),
     "lines that stop being messages": (pasted(*TALK) + "{}\n", ":6: not a JSON-RPC message"),
-    "binary": (bytes(range(256)) * 9, "none of the formats that can be read (mcpsnoop, "),
-    "something else": ('{"level":"info"}\n', "none of the formats that can be read"),
+    "a laid out message that stops": (laid_out(*TALK)[:-30], ":37: the JSON that begins here does not end"),
+    "words between messages": (pasted(*TALK[:2]) + "then\n" + pasted(*TALK[2:]), ":3: not JSON"),
     "a HAR that stops": (har(*OVER_HTTP)[:900], "not a whole HAR"),
     "a HAR without entries": ('{"log": {"entries": 3}}', "not a HAR: there are no entries"),
     "a HAR of other things": (har(*OVER_HTTP[3:]), "holds no MCP"),
@@ -745,25 +807,67 @@ def test_what_cannot_be_imported(
     assert (refused.code, refused.err.count("\n"), out.exists()) == (2, 1, False)
     assert refused.err.startswith(f"mcpproxy: {path}")
     assert expected in refused.err
-    checked = mcpproxy("check", path)
-    assert checked.code == 2
-    if "json-rpc)" in refused.err:  # no format was recognised
-        assert refused.err.rpartition("; ")[2].strip() in checked.err
+    assert mcpproxy("check", path).code == 2
 
 
-@pytest.mark.parametrize(
-    "format",
-    [
-        "mcpsnoop",
-        "mcp-rec",
-        "mcp-recorder",
-        "mcp-cassette",
-        "mcp-cassette-lines",
-        "har",
-        "host-log",
-        "json-rpc",
-    ],
-)
+NO_LOG = "host-log: no line has a message behind 'Message from client:' or '[editor -> server]'"
+OF_NO_FORMAT: dict[str, tuple[str | bytes, tuple[str, ...]]] = {
+    "binary": (
+        bytes(range(256)) * 9,
+        (
+            "mcp-cassette-lines, mcpsnoop, mcp-rec, json-rpc: the file does not begin with a JSON object",
+            NO_LOG,
+        ),
+    ),
+    "entries of another log": (
+        '{"level":"info","seq":1}\n',
+        (
+            'mcp-cassette-lines: line 1 has no "cassetteVersion"',
+            'mcpsnoop: line 1 has no "session_id", "direction"',
+            'mcp-rec: line 1 has no "dir", "msg"',
+            'json-rpc: line 1 is no object with "jsonrpc", and "method", "result" or "error"',
+            NO_LOG,
+        ),
+    ),
+    "JSON that stops": (
+        '\n{\n  "jsonrpc": "2.0",\n  "id": 1,\n  "method": "tools/li',
+        (
+            "mcp-cassette-lines, mcpsnoop, mcp-rec, json-rpc: line 2: the JSON that begins here does not end",
+            NO_LOG,
+        ),
+    ),
+    "a log without messages": (
+        "2025-04-04 18:41:17.344 [info] listOfferings: Found 14 tools\n",
+        (
+            "mcp-cassette-lines, mcpsnoop, mcp-rec, json-rpc: the file does not begin with a JSON object",
+            "host-log: the log has no messages; VS Code writes them at the level Debug, Cursor never does",
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "reasons"), OF_NO_FORMAT.values(), ids=OF_NO_FORMAT)
+def test_each_format_says_why_a_file_is_not_of_it(
+    mcpproxy: Mcpproxy, tmp_path: Path, text: str | bytes, reasons: tuple[str, ...]
+) -> None:
+    path, out = kept(tmp_path, text), tmp_path / "o.jsonl"
+    told = mcpproxy("import", path, "-o", str(out))
+    assert (told.code, out.exists()) == (2, False)
+    head, *lines = [line.removeprefix("mcpproxy: ") for line in told.err.splitlines()]
+    assert head == f"{path}:1: not an mcpproxy trace; none of the 8 other formats fits"
+    assert [line.strip() for line in lines] == [
+        'har: the file does not begin with {"log": {',
+        'mcp-recorder: the file does not begin with {"version": …, "metadata": {',
+        'mcp-cassette: the file does not begin with {"format_version": …, "recorded_at":',
+        *reasons,
+    ]
+    for command in ("check", "show"):
+        assert mcpproxy(command, path).err == told.err
+    [unreadable] = json.loads(mcpproxy("check", path, "--format", "json").out)["unreadable"]
+    assert unreadable["reason"] == f"{head}: {'; '.join(line.strip() for line in lines)}"
+
+
+@pytest.mark.parametrize("format", detect.FORMATS)
 @pytest.mark.parametrize("text", ["", "{}\n", "[1]\n", "\x00\xff", '{"log": []}'], ids=repr)
 def test_the_wrong_format_was_named(mcpproxy: Mcpproxy, tmp_path: Path, format: str, text: str) -> None:
     path, out = kept(tmp_path, text), tmp_path / "o.jsonl"

@@ -261,7 +261,7 @@ def judge_all(
         try:
             result = judge(path, rules, selection, session, located=located, progress=progress)
         except McpProxyError as error:
-            result = Unjudged(path, str(error))
+            result = Unjudged(path, str(error), error.lines)
         return result, collected.taken() if collected else None
 
     judged: list[JudgedTrace] = []
@@ -274,7 +274,8 @@ def judge_all(
             progress.finish_file(path)
             if isinstance(result, Unjudged):
                 progress.clear()
-                tell(result.reason)
+                for line in result.lines:
+                    tell(line)
                 unjudged.append(result)
             else:
                 judged.append(_marked(result, accepted) if accepted else result)

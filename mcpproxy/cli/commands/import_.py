@@ -8,21 +8,21 @@ from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.output import check_new
 from mcpproxy.cli.terminal import tell
-from mcpproxy.errors import TraceError
-from mcpproxy.importers.detect import FORMATS, FORMATS_READ, detect_format, open_foreign, why_none
+from mcpproxy.importers.detect import FORMATS, detect_format, open_foreign
 from mcpproxy.trace.copy import write_trace
 from mcpproxy.trace.decode import header_format
 from mcpproxy.trace.members import NotARecordError
 
 DESCRIPTION = (
     "Make a trace of a recording by mcpsnoop, mcp-rec, mcp-recorder, mcp-cassette or mcporter, of an "
-    "HTTP Archive (HAR 1.2), of a log of Claude Desktop or VS Code, or of lines that are JSON-RPC messages."
+    "HTTP Archive (HAR 1.2), of a log of Claude Desktop or VS Code, or of pasted JSON-RPC messages."
 )
 
 EPILOG = """\
 The trace says what the other format does not hold, and check concludes nothing from what is missing. check,
 show, versions, trim, redact and replay also take such files directly. VS Code logs messages at the level
-Debug; Cursor logs none. Of JSON-RPC lines without a direction, who sent each is guessed.
+Debug; Cursor logs none. JSON-RPC messages may stand on a line each or be laid out; who sent
+one is guessed if nothing says it.
 
   mcpproxy import session.har -o session.jsonl
   mcpproxy import recorded.jsonl --session 2 -o second.jsonl"""
@@ -57,9 +57,7 @@ def run(argv: list[str]) -> int:
         raise UsageError(path, "is a trace of mcpproxy already", "check, show and replay take it as it is")
     output: str = options.output or f"{path}.mcpproxy.jsonl"
     check_new(output)
-    format: str | None = options.format if options.format != "auto" else detect_format(path)
-    if format is None:
-        raise TraceError(path, None, f"none of the {FORMATS_READ}", why_none(path))
+    format: str = options.format if options.format != "auto" else detect_format(path)
     trace = open_foreign(path, format, options.session)
     tally = write_trace(output, trace.header, trace.lines())
     tell(f"{output}: {count(sum(tally.frames.values()), 'frame')}")
