@@ -10,10 +10,17 @@ from typing import Final, TypeAlias, cast
 
 from mcpproxy.checks import BATCH_CHECKS, ENVELOPE_RULES, FRAME_CHECKS
 from mcpproxy.checks.basic.frames import BOM, looks_meant, message_kind, not_a_message
-from mcpproxy.checks.engine.context import MessageContext
+from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.dispatch import Dispatch, is_plain
 from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR, Check, takes
-from mcpproxy.checks.transports.stdio import other_transport, split_message, spread_output, stray_output
+from mcpproxy.checks.transports.stdio import (
+    is_stray,
+    other_transport,
+    split_message,
+    spread_output,
+    stray_array,
+    stray_output,
+)
 from mcpproxy.observer.classify import context_of, is_acp
 from mcpproxy.observer.findings import Cause, FindingBuilder
 from mcpproxy.observer.memory_limit import MOST_BYTES, MemoryUse, measure, weight
@@ -218,16 +225,21 @@ class MessageJudge:
         held_lines = self._history.side(frame.sender).held_lines
         if not held_lines.hold(frame):
             return self._release(frame.sender) + self._judge_alone(frame)
-        if (joined_message := held_lines.whole()) is None:
+        if (joined := held_lines.whole()) is None and not held_lines.is_printed():
             return []
         lines = held_lines.release()
-        report = split_message if (was_meant := is_meant(joined_message)) else spread_output
-        violations = [report(frame.sender, lines)]
-        findings = self._build_findings(violations, frame.seq, frame.sender, self._history.candidates)
-        if was_meant and isinstance(joined_message, Malformed):
+        if joined is None or not is_meant(joined.message):
+            violation = spread_output(frame.sender, lines, is_json=joined is not None)
+            return self._found(violation, frame)
+        findings = self._found(split_message(frame.sender, lines), frame)
+        if isinstance(joined.message, Malformed):
             # The other side may answer it with an error that has its id.
-            self._history.side(frame.sender).take_unread(b"\n".join(line.raw for line in lines))
-        return [*findings, *(self._judge(frame, joined_message) if was_meant else ())]
+            self._history.side(frame.sender).take_unread(joined.raw)
+        return findings + self._judge(joined, joined.message)
+
+    def _found(self, violation: Violation, frame: Frame) -> list[Finding]:
+        """Return the findings of a violation that is no single message's."""
+        return list(self._build_findings((violation,), frame.seq, frame.sender, self._history.candidates))
 
     def _release(self, sender: Sender) -> list[Finding]:
         """Judge the held lines of ``sender`` one by one, because they turned out not to be one message."""
@@ -300,6 +312,10 @@ class MessageJudge:
         history = self._history
         if not isinstance(message, Batch):
             return self._judge_single(frame, message, "")
+        if is_stray(message) and not frame.exchange:
+            history.side(frame.sender).take_unread(frame.raw)
+            history.side(frame.sender).notified_seq = 0
+            return self._found(stray_array(frame.sender), frame)
         # A context has a single message, so a ``Malformed`` takes the place of the batch.
         context = MessageContext(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)
         findings: list[Finding] = []

@@ -8,7 +8,7 @@ message, or until a limit is reached. Only the judge waits: the lines have alrea
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.protocol.jsonrpc import ABSENT, Batch, Flaw, Malformed, Message, Notification, parse
+from mcpproxy.protocol.jsonrpc import ABSENT, Batch, Flaw, Malformed, Message, Notification
 from mcpproxy.protocol.jsontext import unclosed
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.session.frame import Frame
@@ -17,6 +17,8 @@ MAX_BYTES: Final = 1 << 20
 MAX_LINES: Final = 65_536
 MAX_ATTEMPTS: Final = 256
 """The limits: how many bytes and lines are held, and how often the held lines are parsed."""
+
+_CLOSING_BRACKETS: Final = {b"{": b"}", b"[": b"]"}
 
 
 @slotted()
@@ -49,17 +51,35 @@ class SplitMessage:
         self.size += len(frame.raw)
         return True
 
-    def whole(self) -> Message | None:
+    def whole(self) -> Frame | None:
         """Return the object or array that the held lines form together, ``None`` while they form none.
 
-        An object that is not a message is returned as ``Malformed`` with its value: programs lay out log
-        entries, too.
+        It is the last of their frames, with the bytes of all. Its message is ``Malformed`` with a value if it
+        is no message: programs lay out log entries, too.
         """
         if len(self.frames) < 2 or not self.frames[-1].raw.rstrip().endswith((b"}", b"]")):
             return None
         self.attempts += 1
-        message = parse(b"\n".join(frame.raw for frame in self.frames))
-        return None if isinstance(message, Malformed) and message.value is ABSENT else message
+        last, raw = self.frames[-1], b"\n".join(frame.raw for frame in self.frames)
+        joined = Frame(last.seq, last.sender, raw, last.observed_at_ns, last.terminated, refused=last.refused)
+        message = joined.message
+        return None if isinstance(message, Malformed) and message.value is ABSENT else joined
+
+    def is_printed(self) -> bool:
+        """Whether the held lines are a value that a program printed in a notation of its own, not in JSON.
+
+        Node's ``console.log`` lays out objects and arrays as JSON is laid out: a bracket, what is inside
+        indented, and the closing bracket under the first. What names ``jsonrpc`` was meant as a message.
+        """
+        first, last = self.frames[0].raw.rstrip(), self.frames[-1].raw.rstrip()
+        indent, closing = first[:-1], _CLOSING_BRACKETS.get(first[-1:])
+        if len(self.frames) < 2 or indent.strip() or closing is None or last != indent + closing:
+            return False
+        deeper = (indent + b" ", indent + b"\t")
+        return all(
+            (not frame.raw.strip() or frame.raw.startswith(deeper)) and b"jsonrpc" not in frame.raw
+            for frame in self.frames[1:-1]
+        )
 
     def release(self) -> list[Frame]:
         """Return the held lines and hold them no longer."""

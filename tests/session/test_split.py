@@ -5,7 +5,7 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.protocol.jsonrpc import Flaw, Malformed, Request, parse
+from mcpproxy.protocol.jsonrpc import Flaw, Malformed, parse
 from mcpproxy.session import pretty_printed
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.pretty_printed import SplitMessage, is_meant
@@ -27,12 +27,14 @@ def hold(*texts: bytes) -> tuple[SplitMessage, list[bool]]:
 def test_pretty_printed_json_is_joined_at_its_last_line(indent: int | str) -> None:
     lines = json.dumps(PING, indent=indent).encode().split(b"\n")
     held = SplitMessage()
-    wholes: list[object] = []
+    wholes: list[Frame | None] = []
     for seq, line in enumerate(lines, 1):
         assert held.hold(Frame(seq, "client", line))
         wholes.append(held.whole())
     assert wholes[:-1] == [None] * (len(lines) - 1)
-    assert isinstance(wholes[-1], Request)
+    assert wholes[-1] is not None
+    assert wholes[-1] == Frame(len(lines), "client", b"\n".join(lines))
+    assert wholes[-1].message == parse(json.dumps(PING).encode())
     assert [frame.seq for frame in held.release()] == [*range(1, len(lines) + 1)]
     assert held == SplitMessage()
 
@@ -95,7 +97,31 @@ def test_the_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_an_object_that_is_not_a_message_is_joined_too() -> None:
     held, _ = hold(b"{", b'"level": 30', b"}")
-    assert held.whole() == Malformed(Flaw.NO_KIND, {"level": 30})
+    assert (whole := held.whole()) is not None
+    assert whole.message == Malformed(Flaw.NO_KIND, {"level": 30})
+
+
+PRINTED: Final[dict[str, bool]] = {
+    "{\n  level: 'info',\n  nested: {\n    a: [Array],\n\n  },\n  [Symbol(b)]: 1\n}": True,
+    "[\n  { id: 1, name: 'a' },\n  { id: 2, name: 'b' }\n]": True,
+    "  {\n    level: 'info'\n  }\r": True,
+    "{\n\tlevel: 'info'\n}": True,
+    "{\n  level: 'info'": False,
+    "{\n  level: 'info'\n]": False,
+    "{\nlevel: 'info'\n}": False,
+    "{\n  level: 'info'\n  }": False,
+    "{ \"level\":\n  'info'\n}": False,
+    '{\n  "jsonrpc": "2.0", "id": 1,\n  "result": {},\n}': False,
+    "{\n  jsonrpc: '2.0', id: 1,\n  method: 'ping'\n}": False,
+}
+
+
+@pytest.mark.parametrize(("text", "is_printed"), PRINTED.items())
+def test_what_a_program_printed_in_a_notation_of_its_own(text: str, is_printed: bool) -> None:
+    held, taken = hold(*text.encode().split(b"\n"))
+    assert all(taken)
+    assert held.whole() is None
+    assert held.is_printed() == is_printed
 
 
 MEANT: Final[dict[bytes, bool]] = {

@@ -10,7 +10,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.basic.frames import looks_meant
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import ANY_PROTOCOL, Check, EventCheck, RuleFamily
-from mcpproxy.protocol.jsonrpc import Flaw, Malformed
+from mcpproxy.protocol.jsonrpc import Batch, Flaw, Malformed
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.session.frame import SERVER, Close, Frame, Sender, Signal
@@ -74,18 +74,34 @@ def split_message(sender: Sender, frames: list[Frame]) -> Violation:
     )
 
 
-def spread_output(sender: Sender, frames: list[Frame]) -> Violation:
-    """Report JSON over several lines that is not a message (STDIO-002, STDIO-003), once for all its lines."""
-    problem = (
-        f"{sender} wrote JSON to {_PIPE_BY_SENDER[sender]} that is not a JSON-RPC message,"
-        f" over {len(frames)} lines (frames {frames[0].seq} to {frames[-1].seq})"
-    )
+def spread_output(sender: Sender, frames: list[Frame], *, is_json: bool) -> Violation:
+    """Report a laid out value that is not a message (STDIO-002, STDIO-003), once for all its lines."""
+    pipe = _PIPE_BY_SENDER[sender]
+    kind = "JSON-RPC message" if is_json else "message"
+    what = f"{'JSON' if is_json else 'a value'} to {pipe} that is not a {kind}"
+    problem = f"{sender} wrote {what}, over {len(frames)} lines (frames {frames[0].seq} to {frames[-1].seq})"
     return Violation(
         *_RULE_BY_SENDER[sender],
         problem,
         related=tuple(f.seq for f in frames[:-1]),
         blame=sender,
         frame=frames[-1].seq,
+    )
+
+
+def stray_array(sender: Sender) -> Violation:
+    """Report an array on a line in which nothing was meant as a message (STDIO-002, STDIO-003)."""
+    problem = f"{sender} wrote a JSON array to {_PIPE_BY_SENDER[sender]} that has no JSON-RPC message in it"
+    return Violation(*_RULE_BY_SENDER[sender], problem, pointer="")
+
+
+def is_stray(batch: Batch) -> bool:
+    """Whether nothing in an array was meant as a message, as in a list that a program has printed."""
+    return bool(batch.items) and all(
+        isinstance(item, Malformed)
+        and item.flaw in (Flaw.SCALAR, Flaw.NO_KIND)
+        and "jsonrpc" not in (as_object(item.value) or ())
+        for item in batch.items
     )
 
 
