@@ -90,12 +90,18 @@ class FindingBuilder:
         self.total = 0
 
     def __call__(
-        self, violations: Iterable[Violation], seq: int, sender: Sender, candidates: tuple[str, ...]
+        self,
+        violations: Iterable[Violation],
+        seq: int,
+        sender: Sender,
+        candidates: tuple[str, ...],
+        asked: str = "",
     ) -> Iterator[Finding]:
         """Yield the findings for ``violations`` in frame ``seq`` of ``sender``.
 
         ``candidates`` are the revisions that the frame may belong to; a violation may name candidates of its
-        own. A violation is left out unless its requirement applies in every candidate.
+        own. A violation is left out unless its requirement applies in every candidate. ``asked`` is the
+        revision for which the client has asked; of several candidates, the page of that is cited.
         """
         for found in violations:
             violation = self.envelope.outside(found, sender) if self.envelope is not None else found
@@ -120,7 +126,7 @@ class FindingBuilder:
                 related=violation.related[:MOST_RELATED],
                 pointer=_nearest(violation.pointer),
                 revision=judged_by[0] if len(judged_by) == 1 else None,
-                source=requirement.source(judged_by),
+                source=requirement.source(judged_by, asked),
                 requirement=requirement.id,
                 data=violation.data,
             )

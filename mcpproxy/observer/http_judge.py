@@ -29,7 +29,7 @@ from mcpproxy.observer.classify_http import (
 )
 from mcpproxy.observer.findings import FindingBuilder
 from mcpproxy.observer.memory_limit import MemoryUse
-from mcpproxy.observer.message_judge import MessageJudge, is_hidden
+from mcpproxy.observer.message_judge import MessageJudge, asked_in, is_hidden
 from mcpproxy.observer.update_http import (
     keys_of,
     remember_404,
@@ -103,6 +103,7 @@ class HttpJudge:
         redacted: bool = False,
     ) -> None:
         self._build_findings = build_findings
+        self._asked = ""  # the revision for which the latest initialize asked
         self._memory_use = memory_use or MemoryUse()
         self._dispatch = dispatch
         self._joined_late = joined_late
@@ -415,6 +416,7 @@ class HttpJudge:
             self._dispatch,
             self._memory_use,
             revision=revision,
+            asked=self._asked,
             joined_late=joined_late or self._joined_late,
         )
 
@@ -431,12 +433,16 @@ class HttpJudge:
         """Run the checks of this moment that can find something, given ``facts``."""
         findings: list[Finding] = []
         build_findings = self._build_findings
+        if exchange.initialize is not None:
+            self._asked = asked_in(exchange.initialize.params)
         # The lookup is cached by method, and invalid methods of any length must not fill the cache.
         method = exchange.method if len(exchange.method) <= _LONGEST_METHOD else ""
         checks = self._dispatch.http_checks_for(moment, exchange.traffic, method, facts)
         if not checks:
             return findings
         history, message = self._history, exchange.body if frame is None else frame
+        # What belongs to no session that is known, as a login does, belongs to the latest one.
+        asked = (exchange.session.judge.asked if exchange.session else "") or self._asked
         for check in checks:
             for violation in check(exchange, history, frame):
                 pointer = violation.pointer
@@ -446,7 +452,7 @@ class HttpJudge:
                 if moment in ("success", "refusal") and exchange.response is not None:
                     seq = exchange.response.seq
                 count_before = build_findings.total
-                findings += build_findings((violation,), seq, sender, revisions_for(exchange))
+                findings += build_findings((violation,), seq, sender, revisions_for(exchange), asked)
                 if build_findings.total > count_before:
                     exchange.broken_rules |= {violation.rule}
         return findings

@@ -4,7 +4,7 @@ The judge classifies each message (``classify``), runs the checks that apply, an
 history (``update``). So a check sees the history as it was before the message. No check changes the history.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache, partial
 from typing import Final, TypeAlias, cast
 
@@ -29,6 +29,7 @@ from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
+    Absent,
     Batch,
     ErrorResponse,
     Flaw,
@@ -82,9 +83,10 @@ _NEVER_MASKED: Final = ("id", "jsonrpc", "method")
 class MessageJudge:
     """Judges the messages of one session.
 
-    ``revision`` is the protocol revision of a session whose handshake was not recorded. ``joined_late`` says
-    that the start of the session was not seen, ``masked`` that values in its messages may be masked.
-    ``over_http`` says that they went over HTTP; a message of an exchange says so too.
+    ``revision`` is the protocol revision of a session whose handshake was not recorded, ``asked`` that for
+    which a client asked in an earlier session. ``joined_late`` says that the start of the session was not
+    seen, ``masked`` that values in its messages may be masked. ``over_http`` says that they went over HTTP; a
+    message of an exchange says so too.
     ``memory_use`` estimates the memory that the history takes. If ``judge_carried`` is given, the session may
     turn out to be one of ACP; it then judges what messages with a method of ``acp.ABOUT_SERVERS`` carry.
     """
@@ -96,6 +98,7 @@ class MessageJudge:
         memory_use: MemoryUse | None = None,
         *,
         revision: str | None = None,
+        asked: str = "",
         joined_late: bool = False,
         masked: bool = False,
         over_http: bool = False,
@@ -103,6 +106,7 @@ class MessageJudge:
     ) -> None:
         self._build_findings = build_findings
         self._dispatch = dispatch
+        self._asked = asked
         self._memory_use = memory_use or MemoryUse()
         self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
         """For short lines that are not messages: the causes of their findings, in case a line is repeated."""
@@ -126,6 +130,14 @@ class MessageJudge:
         if history.negotiated is not None:
             return history.negotiated
         return history.stateless_revision if history.stateful_seq is None else None
+
+    @property
+    def asked(self) -> str:
+        """The revision that was agreed, or for which the client has asked; empty if none is known."""
+        history = self._history
+        if history.negotiated is not None:
+            return history.negotiated
+        return asked_in(history.initialize.params) if history.initialize is not None else self._asked
 
     @property
     def history(self) -> History:
@@ -180,9 +192,7 @@ class MessageJudge:
         elif event.name not in _HARMLESS:
             self._history.is_signalled = True
         for row in self._dispatch.event_checks:
-            findings += self._build_findings(
-                row.check(event, self._history), 0, "client", self._history.candidates
-            )
+            findings += self._findings(row.check(event, self._history), 0, "client", self._history.candidates)
         return findings
 
     def _judge_stderr(self, line: Stderr) -> list[Finding]:
@@ -190,7 +200,7 @@ class MessageJudge:
         history, findings = self._history, list[Finding]()
         history.has_stderr = True
         for row in self._dispatch.stderr_checks:
-            findings += self._build_findings(row.check(line, history), 0, SERVER, history.candidates)
+            findings += self._findings(row.check(line, history), 0, SERVER, history.candidates)
             row.remember(line, history)
         return findings
 
@@ -237,9 +247,23 @@ class MessageJudge:
             self._history.side(frame.sender).take_unread(joined.raw)
         return findings + self._judge(joined, joined.message)
 
+    def _findings(
+        self,
+        violations: Iterable[Violation],
+        seq: int,
+        sender: Sender,
+        candidates: tuple[str, ...],
+        message: Message | None = None,
+    ) -> Iterator[Finding]:
+        """Yield the findings for ``violations``; ``message`` is the one that they are about, if it is one."""
+        asked = self.asked
+        if not asked and type(message) is Request and message.method in acp.INITIALIZE:
+            asked = asked_in(message.params)
+        return self._build_findings(violations, seq, sender, candidates, asked)
+
     def _found(self, violation: Violation, frame: Frame) -> list[Finding]:
         """Return the findings of a violation that is no single message's."""
-        return list(self._build_findings((violation,), frame.seq, frame.sender, self._history.candidates))
+        return list(self._findings((violation,), frame.seq, frame.sender, self._history.candidates))
 
     def _release(self, sender: Sender) -> list[Finding]:
         """Judge the held lines of ``sender`` one by one, because they turned out not to be one message."""
@@ -287,8 +311,9 @@ class MessageJudge:
             else:
                 checks = ()
             for _, check in checks:
-                findings += self._build_findings(
-                    check(context, self._history), frame.seq, frame.sender, context.candidates
+                violations = check(context, self._history)
+                findings += self._findings(
+                    violations, frame.seq, frame.sender, context.candidates, lenient_message
                 )
             if lenient_message is not None:
                 return findings + self._judge(frame, lenient_message)
@@ -320,7 +345,7 @@ class MessageJudge:
         context = MessageContext(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)
         findings: list[Finding] = []
         for _, check in BATCH_CHECKS:
-            findings += self._build_findings(
+            findings += self._findings(
                 check(context, message, history), frame.seq, frame.sender, history.candidates
             )
         self._memory_use.added += weight(frame.raw)
@@ -395,7 +420,7 @@ class MessageJudge:
                 is_unclear = type(message) is ErrorResponse and message.is_unclear
                 if is_unclear and violation.rule not in ENVELOPE_RULES:
                     continue
-                findings += self._build_findings((violation,), frame.seq, frame.sender, context.candidates)
+                findings += self._findings((violation,), frame.seq, frame.sender, context.candidates, message)
         if self._judge_carried is not None and context.method in acp.ABOUT_SERVERS:
             findings += self._judge_carried(context, history)
         if frame.refused:
@@ -477,3 +502,9 @@ def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) ->
         else:
             value = member(value, step.replace("~1", "/").replace("~0", "~"))
     return isinstance(value, str | list | dict) and holds_mask(cast("JSON", value))
+
+
+def asked_in(params: "JSON | Absent") -> str:
+    """Return the revision for which ``initialize`` asks; empty if that names none."""
+    version = member(params, "protocolVersion")
+    return version if isinstance(version, str) else next(iter(acp.possible_versions(version)))

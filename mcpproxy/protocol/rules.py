@@ -109,10 +109,15 @@ class Requirement:
             return None
         return min(applicable, key=lambda level: _RANK[level])
 
-    def source(self, candidates: Iterable[str]) -> str:
-        """Return the URL to cite: that of the newest of ``candidates`` in which the requirement applies."""
-        newest = max((name for name in candidates if name in self.pages), key=VERSIONS.index)
-        return _url(self.pages[newest], newest)
+    def source(self, candidates: Iterable[str], asked: str = "") -> str:
+        """Return the URL to cite for a session whose revision is one of ``candidates``.
+
+        It is that of the revision that was ``asked`` for, if that is one of them, or else of the newest of
+        them in which the requirement applies.
+        """
+        names = [name for name in candidates if name in self.pages]
+        cited = asked if asked in names else max(names, key=VERSIONS.index)
+        return _url(self.pages[cited], cited)
 
 
 @slotted(frozen=True)

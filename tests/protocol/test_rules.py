@@ -8,6 +8,7 @@ import pytest
 
 from mcpproxy.protocol.revisions import REVISIONS, since
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Requirement, Rule, RuleError
+from mcpproxy.ruleset import catalogue
 
 TABLE: Final[dict[str, Any]] = {
     "name": "message-before-initialize",
@@ -125,6 +126,27 @@ def test_the_newest_candidate_is_cited() -> None:
     found = requirement(until="2026-07-28")
     assert "/2025-11-25/" in found.source(REVISIONS)
     assert "/2025-03-26/" in found.source(("2025-03-26", "2024-11-05"))
+
+
+def test_the_revision_that_was_asked_for_is_cited_before_newer_ones() -> None:
+    found = requirement(until="2026-07-28")
+    assert "/2025-03-26/" in found.source(REVISIONS, "2025-03-26")
+    assert "/2025-11-25/" in found.source(REVISIONS, "2026-07-28")  # it does not hold there
+    assert "/2025-06-18/" in found.source(("2025-06-18", "2024-11-05"), "2025-03-26")
+    assert "/2025-11-25/" in found.source(REVISIONS, "2023-01-01")
+
+
+LATER: Final = {"R-042", "R-274", "R-277"}
+"""What only a page of 2026-07-28 says, of the earlier revisions, too."""
+
+
+def test_each_row_cites_the_page_of_each_revision_that_may_be_spoken() -> None:
+    for row in catalogue.load().requirements.values():
+        for revision in row.pages:
+            cited = row.source(row.pages, revision)
+            assert cited == row.sources[revision], row.id
+            if cited.startswith("https://modelcontextprotocol.io/specification/") and row.id not in LATER:
+                assert f"/specification/{revision}/" in cited, row.id
 
 
 def test_a_rule_is_as_strong_as_its_requirements() -> None:

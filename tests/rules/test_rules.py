@@ -83,6 +83,26 @@ def assert_severity_follows_from_requirement_and_revision(fixture: Fixture, foun
             assert finding.severity == severity, runner.described(finding)
 
 
+def begins_with_a_revision(fixture: Fixture, revision: str) -> bool:
+    """Whether the client says at the start which revision it speaks, over a transport of that revision."""
+    first = fixture.lines[0]
+    told = str(first.get("message") or first.get("post"))
+    if "post" in first and revision == "2024-11-05":
+        return False
+    return bool(first.keys() & {"handshake", "acp-handshake"}) or (
+        "'method': 'initialize'" in told and "$REVISION" in told
+    )
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_finding_cites_the_revision_that_is_spoken(rule: str) -> None:
+    for fixture, revision in trials([fixture for fixture in BAD if fixture.rule == rule]):
+        if begins_with_a_revision(fixture, revision):
+            for finding in judged(fixture, revision).findings:
+                sources = CATALOGUE.requirements[f"{finding.rule}/{finding.requirement}"].sources
+                assert finding.source == sources.get(revision, finding.source), f"{fixture} in {revision}"
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_what_narrows_a_check_only_saves_time(rule: str) -> None:
     for fixture, revision in trials([fixture for fixture in FIXTURES if fixture.rule == rule]):
