@@ -92,7 +92,7 @@ def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, ended: HowEn
         case Outcome.CANCELLED:
             said.append(_cancelled(call, parts))
         case Outcome.UNREADABLE:
-            said.append(f"Its answer could not be read: {_unread(parts)}")
+            said.append(f"Its answer could not be read: {_unread(parts, are_all=True)}")
         case _ if words := error_words(call):
             said.append(words)
         case _:
@@ -119,7 +119,7 @@ def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, ended: H
         words = ended.words(call).removeprefix("the ")
         said += _exchange(call, latest) or filter(None, [words])
     elif call.outcome is Outcome.UNREADABLE:
-        return _unread(latest)
+        return _unread(latest, are_all=False)
     more = said_beyond(call, latest)
     line = _error_on_stderr(call, latest, more)
     if call.result or more:
@@ -354,8 +354,8 @@ def _whole_answer(head: ResponseHead, frames: Sequence[Frame]) -> str:
     return f"It was answered with HTTP {status}, without its response"
 
 
-def _unread(parts: Sequence[Part]) -> str:
-    """Say why what answered a call could not be read.
+def _unread(parts: Sequence[Part], *, are_all: bool) -> str:
+    """Say why what answered a call could not be read. ``are_all`` says that no part of the call is missing.
 
     Recordings of earlier releases have no note of it among the records of the call, but the coding.
     """
@@ -364,7 +364,16 @@ def _unread(parts: Sequence[Part]) -> str:
             return part.summary
     heads = [part.record for part in parts if isinstance(part.record, ResponseHead)]
     coding = Fields(heads[-1].headers).get("content-encoding") if heads else None
-    return f"the content coding {visible(coding)} was not undone" if coding else "it is in pieces"
+    if coding:
+        return f"the content coding {visible(coding)} was not undone"
+    end = next((part.record for part in reversed(parts) if isinstance(part.record, ExchangeEnd)), None)
+    pieces = [
+        part.record for part in parts if isinstance(part.record, Frame) and part.record.sender == SERVER
+    ]
+    if end is None or not end.cut or not pieces or (pieces[-1].terminated and not pieces[-1].continues):
+        return "it is in pieces"
+    size = sum(len(piece.raw) for piece in pieces if piece.exchange == end.exchange)
+    return f"it was cut{f' at {size:,} bytes' if are_all else ''}{f' by the {end.by}' if end.by else ''}"
 
 
 def _progress(call: Call, parts: Sequence[Part]) -> list[str]:

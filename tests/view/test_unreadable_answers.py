@@ -64,6 +64,8 @@ UNREADABLE: dict[Says, str] = {
 def test_an_answer_that_could_not_be_read_is_an_answer(
     says: Says, why: str, cut_by: str, tmp_path: Path
 ) -> None:
+    if says is pieces and cut_by:
+        why = "it was cut by the client"
     session = Conversation(http=True)
     says(session, asked(session, ms=1))
     session.ends(1, ms=6, cut_by=cut_by)
@@ -71,11 +73,37 @@ def test_an_answer_that_could_not_be_read_is_an_answer(
         (call,) = view.calls()
         assert (call.outcome, call.latency_ns, call.waited_ns) == (Outcome.UNREADABLE, 5 * MS, None)
         assert call.cause == why
-        assert view.parts(call.number).cause == f"Its answer could not be read: {why}."
+        whole = why.replace("cut by", "cut at 48 bytes by")
+        assert view.parts(call.number).cause == f"Its answer could not be read: {whole}."
         assert words(view) == "1 of 1 calls unreadable"
         (group,) = statistics([view]).calls
         assert (group.counts.unanswered, group.counts.unreadable, group.at_least) == (0, 1, ())
         assert list(view.calls("status:unsuccessful")) == list(view.calls("status:unreadable")) == [call]
+
+
+def test_a_long_answer_that_was_cut_is_called_cut(tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    place = asked(session, ms=1)
+    session.responds(1, 200, ms=3)
+    session.says("server", "x" * 1_500, 4, eol="", continues=True, **place)
+    session.says("server", "x" * 500, 5, eol="", **place)
+    session.ends(1, ms=6, cut_by="server")
+    with opened(tmp_path, session.closes(ms=900)) as view:
+        (call,) = view.calls()
+        assert (call.outcome, call.cause) == (Outcome.UNREADABLE, "it was cut by the server")
+        cause = "Its answer could not be read: it was cut at 2,000 bytes by the server."
+        assert view.parts(call.number).cause == cause
+
+
+def test_a_whole_answer_in_pieces_is_not_called_cut(tmp_path: Path) -> None:
+    session = Conversation(http=True)
+    place = asked(session, ms=1)
+    session.responds(1, 200, ms=3)
+    session.says("server", "x" * 1_500, 4, eol="", continues=True, **place)
+    session.says("server", "x" * 500, 5, **place)
+    session.ends(1, ms=6, cut_by="client")
+    with opened(tmp_path, session.closes(ms=900)) as view:
+        assert view.call(1).cause == "it is in pieces"
 
 
 @pytest.mark.parametrize("status", [202, 307])
