@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.base.style import PLAIN, Style
 from mcpproxy.base.visible import without_commands
 from mcpproxy.cli import baseline_options, output
-from mcpproxy.cli.terminal import StatusLine, emit, terminal_style
+from mcpproxy.cli.terminal import StatusLine, emit, tell, terminal_style
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports.baseline import Baseline, Entry
@@ -89,6 +89,12 @@ class ProgressPrinter:
         else:
             emit([""], flush=True)
         self._checks.clear()
+
+    def tell(self, messages: Iterable[str]) -> None:
+        """Print lines to stderr, for whoever has to do something meanwhile."""
+        self._status.clear()
+        for message in messages:
+            tell(message)
 
     def _on_begin(self, name: str, number: int, total: int) -> None:
         done = _BAR_COLUMNS * (number - 1) // total

@@ -18,7 +18,9 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
         seen = ordinary.seen
         declared = ", ".join(map(str, seen.capabilities)) or "none"
         yield "revision-offered", f"offers {seen.wanted or 'no revision'}; capabilities: {declared}"
-        if ordinary.stay.code is None:
+        if ordinary.stay.is_visit:
+            pass  # whether a program goes on that somebody else has started says nothing
+        elif ordinary.stay.code is None:
             yield "stays", "stays connected when it has done all, so that an exit with an error tells nothing"
         elif ordinary.stay.code:
             yield "exit-code", f"{end_text(ordinary.stay.code)} with an ordinary server, too"
@@ -46,9 +48,13 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
 
 
 def _patience(silent: Played) -> str:
+    seen = silent.seen
+    if seen.gave_up_ns:
+        waited_s = (seen.gave_up_ns - seen.asked_ns) / 1e9
+        if seen.notifications["notifications/cancelled"]:
+            return f"cancels a call without an answer after {waited_s:.1f} s"
+        return f"leaves a call without an answer after {waited_s:.1f} s, without cancelling it"
     if silent.stay.code is None:
-        return f"waits for a call without an answer for more than {silent.stay.seconds:.0f} s"
-    waited = (silent.seen.last_ns - silent.seen.asked_ns) / 1e9
-    if silent.seen.notifications["notifications/cancelled"]:
-        return f"cancels a call without an answer after {waited:.1f} s"
+        waited_s = max(seen.over_ns - seen.asked_ns, 0) // 1_000_000_000
+        return f"waits for a call without an answer for more than {waited_s} s"
     return f"gives up within {silent.stay.seconds:.1f} s of its start, without cancelling the call"

@@ -12,6 +12,7 @@ from typing import Final
 from mcpproxy.base.telling_line import telling_line
 from mcpproxy.base.visible import visible
 from mcpproxy.client.child_process import GRACE_S, ChildProcess
+from mcpproxy.client_tests.watch import Watch
 
 _POLL_S: Final = 0.05
 _CHUNK_BYTES: Final = 1 << 16
@@ -24,11 +25,13 @@ class Stay:
     """How long a client stayed: its ``code`` if it exited by itself, ``None`` if mcpproxy ended it.
 
     ``seconds`` is the time until then, and ``last_words`` what its stderr says of an error, or its last line.
+    With ``is_visit`` it is no process of ours: somebody led it to a URL.
     """
 
     code: int | None
     seconds: float
     last_words: str
+    is_visit: bool = False
 
 
 async def stay(
@@ -37,14 +40,14 @@ async def stay(
     *,
     limit_s: float,
     quiet_s: float,
-    watched: str,
+    watch: Watch,
     token: str,
     settled: Callable[[], Awaitable[None]],
 ) -> Stay:
     """Run the client until it exits, at most ``limit_s`` seconds, and end what still runs.
 
-    It is ended earlier if nothing was added to the files of the folder ``watched`` for ``quiet_s`` seconds;
-    0 switches that off. ``token`` is a text that is in the environment of the client, by which processes
+    It is ended earlier if nothing was recorded for ``quiet_s`` seconds after a message of it; 0 switches that
+    off. ``token`` is a text that is in the environment of the client, by which processes
     are found that have left its group. ``settled`` waits, for a limited time, for the end of the server.
 
     Raises:
@@ -59,16 +62,13 @@ async def stay(
         asyncio.create_task(_drain(process.stdout, bytearray())),
         asyncio.create_task(_drain(process.stderr, tail)),
     ]
-    started = changed = loop.time()
-    size = 0
+    started = loop.time()
     code: int | None = None
     try:
         while code is None and loop.time() - started < limit_s:
             if await process.wait_for_exit(_POLL_S):
                 code = process.exit_code
-            elif (now_size := _size(watched)) != size:
-                size, changed = now_size, loop.time()
-            elif quiet_s and size and loop.time() - changed > quiet_s:
+            elif quiet_s and watch.look() and watch.rested_s > quiet_s:
                 break
         took_s = loop.time() - started
         if code is None:
@@ -102,16 +102,6 @@ async def _drain(stream: asyncio.StreamReader, tail: bytearray) -> None:
     while chunk := await stream.read(_CHUNK_BYTES):
         tail += chunk
         del tail[:-_TAIL_BYTES]
-
-
-def _size(folder: str) -> int:
-    """Return how many bytes are in the files of a folder and of the folders in it."""
-    total = 0
-    for where, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += os.path.getsize(os.path.join(where, name))
-    return total
 
 
 def _told(stderr: bytes | bytearray) -> str:

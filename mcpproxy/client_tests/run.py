@@ -1,19 +1,24 @@
 """A whole run: each scenario is played to the client, recorded and judged, and makes a check."""
 
+import asyncio
 import os
 import time
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
 from typing import Final
+from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
 from mcpproxy.client_tests.behaviour import behaviour
-from mcpproxy.client_tests.client_process import end_strays, stay
+from mcpproxy.client_tests.client_process import Stay, end_strays, stay
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.client_tests.seen import seen_in
 from mcpproxy.client_tests.served import VARIABLE, completed, recorded, served
-from mcpproxy.client_tests.verdict import Played, verdict
+from mcpproxy.client_tests.verdict import Played, lacking, verdict
+from mcpproxy.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
+from mcpproxy.client_tests.watch import Watch
 from mcpproxy.judging import judge
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.recorder.secret_arguments import shown
@@ -25,6 +30,8 @@ from mcpproxy.validate.check_list import ProgressCallbacks
 from mcpproxy.validate.outcome import CheckResult, Conclusion, JudgedRecording, Validation
 
 TIMEOUT_S: Final = 20.0
+VISIT_S: Final = 120.0
+"""How long to wait for a client that a person leads to a server."""
 QUIET_S: Final = 5.0
 
 
@@ -32,6 +39,7 @@ QUIET_S: Final = 5.0
 class ClientTest:
     """What is tested: the ``command`` of a client; its server is on stdio, or over HTTP at ``listen``.
 
+    Without a command, somebody else leads the client to the URL of each server.
     ``timeout_s`` is how long it may take with one server, and ``quiet_s`` after how long without a message a
     client that does not exit by itself is ended. Recordings are put in ``folder``.
     """
@@ -52,14 +60,21 @@ class ClientTest:
     @property
     def name(self) -> str:
         """The command of the client, without secrets."""
-        return shown(self.command)
+        return shown(self.command) if self.command else "connected by hand"
 
 
 class ClientTestRun:
     """One run. ``test`` runs it; ``result`` returns the results so far, even after an interruption."""
 
-    def __init__(self, test: ClientTest, rules: Ruleset, progress: ProgressCallbacks) -> None:
+    def __init__(
+        self, test: ClientTest, rules: Ruleset, progress: ProgressCallbacks, invite: Invite = lambda _: None
+    ) -> None:
+        """``invite`` tells a person where to lead a client that is not started by a command."""
         self._test: Final = test
+        self._invite: Final = invite
+        self._listen = test.listen
+        self._pressed = asyncio.Event()
+        self._interruption: asyncio.CancelledError | None = None
         self._rules: Final = rules
         self._selection: Final = Selection.of(rules.catalogue)
         self._progress: Final = progress
@@ -78,20 +93,26 @@ class ClientTestRun:
 
         Raises:
             McpProxyError: the client cannot be started, or the server cannot listen.
+            asyncio.CancelledError: it was interrupted. ``result`` has what a person's client did until then.
         """
         paths.make_private(self._test.folder)
         scenarios = [one for one in self._test.scenarios if self._test.transport in one.transports]
-        for number, scenario in enumerate(scenarios, start=1):
-            self._progress.begins(scenario.name, number, len(scenarios))
-            await self._play(scenario)
-            if self._untested:
-                return
+        with nullcontext(self._pressed) if self._test.command else lines_of_stdin() as self._pressed:
+            for number, scenario in enumerate(scenarios, start=1):
+                self._progress.begins(scenario.name, number, len(scenarios))
+                await self._play(scenario, number, len(scenarios))
+                if self._interruption is not None:
+                    break
+                if self._untested:
+                    return
         for name, clause in behaviour(self._played):
             scenario = next((one for one in scenarios if one.name == name), scenarios[0])
             conclusion = Conclusion("info", clause)
             self._add(
                 CheckResult(f"{name} (behaviour)", scenario.category, conclusion, 0, revision=self._revision)
             )
+        if self._interruption is not None:
+            raise self._interruption
 
     def result(self, *, is_interrupted: bool = False) -> Validation:
         """The result so far."""
@@ -110,7 +131,7 @@ class ClientTestRun:
             duration_ms=(time.monotonic() - self._started) * 1e3,
         )
 
-    async def _play(self, scenario: Scenario) -> None:
+    async def _play(self, scenario: Scenario, number: int, total: int) -> None:
         """Play one scenario, and add its check."""
         test, mark = self._test, token_hex(16)
         trace = os.path.join(test.folder, f"{scenario.name}.jsonl")
@@ -118,16 +139,20 @@ class ClientTestRun:
         exits = ordinary is not None and ordinary.stay.code is not None
         began = time.monotonic()
         try:
-            async with served(scenario, trace, mark, test.listen) as server:
-                stayed = await stay(
-                    server.placed_in(test.command),
-                    {VARIABLE: server.text, "MCPPROXY_CLIENT_TEST": mark},
-                    limit_s=test.timeout_s,
-                    quiet_s=0 if exits or scenario.reaction == "may wait" else test.quiet_s,
-                    watched=test.folder,
-                    token=mark,
-                    settled=_nothing if test.listen else partial(completed, trace),
-                )
+            async with served(scenario, trace, mark, self._listen) as server:
+                if not test.command:
+                    invitation = Invitation(server.url, scenario, number, total, test.timeout_s)
+                    stayed = await self._visit(invitation, Watch(trace))
+                else:
+                    stayed = await stay(
+                        server.placed_in(test.command),
+                        {VARIABLE: server.text, "MCPPROXY_CLIENT_TEST": mark},
+                        limit_s=test.timeout_s,
+                        quiet_s=0 if exits or scenario.reaction == "may wait" else test.quiet_s,
+                        watch=Watch(trace),
+                        token=mark,
+                        settled=_nothing if test.listen else partial(completed, trace),
+                    )
             await completed(trace)
             traces = recorded(trace)
         finally:
@@ -141,11 +166,15 @@ class ClientTestRun:
         played = Played(scenario, seen_in(traces), stayed, findings)
         if ordinary is None:
             self._revision = next((one.revision for one in judged if one.revision), "")
+            if not played.seen.messages and self._interruption is not None:
+                return
             if not played.seen.messages:
                 self._untested = _unreached(played, test)
                 return
             self._client = {"name": "a client without name", **played.seen.client}
             self._progress.opens(self._revision, self._client)
+        if self._interruption is not None and lacking(played):
+            return
         self._played[scenario.name] = played
         conclusion, path = verdict(played, ordinary, self._told, self._rules.catalogue, self._revision)
         took_ms = (time.monotonic() - began) * 1e3
@@ -162,6 +191,17 @@ class ClientTestRun:
                 blame="client",
             )
         )
+
+    async def _visit(self, invitation: Invitation, watch: Watch) -> Stay:
+        """Wait for the client of a person. An interruption ends the wait, and the run after this scenario."""
+        self._listen = urlsplit(invitation.url).netloc  # the next server has the same address
+        self._invite(invitation)
+        began = time.monotonic()
+        try:
+            return await visit(invitation, watch, self._test.quiet_s, self._pressed)
+        except asyncio.CancelledError as interruption:
+            self._interruption = interruption
+            return Stay(None, time.monotonic() - began, "", is_visit=True)
 
     def _add(self, check: CheckResult) -> None:
         self._checks.append(check)
@@ -183,6 +223,9 @@ def _judged_recording(one: JudgedTrace) -> JudgedRecording:
 
 def _unreached(played: Played, test: ClientTest) -> str:
     """Return why nothing can be said: the client did not come to the ordinary server."""
+    if played.stay.is_visit:
+        waited = f"no client has come within {played.stay.seconds:.0f} s"
+        return f"{waited}; lead it to the URL, or wait longer with --timeout"
     words = f": {played.stay.last_words}" if played.stay.last_words else ""
     how = f"exited with {played.stay.code}{words}" if played.stay.code is not None else "was ended"
     after = f"after {played.stay.seconds:.1f} s"

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, singles
-from mcpproxy.session.frame import CLIENT, SERVER, Frame
+from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, ExchangeEnd, Frame, Note, RequestHead, Signal
 from mcpproxy.trace.reader import Trace
 
 
@@ -16,8 +16,11 @@ class SeenClient:
 
     ``requests`` and ``notifications`` count those of the client by method. ``cursors`` is how many lists were
     asked for with a cursor, ``with_token`` how many calls carry a progress token. ``last_ns`` is the time of
-    its last message and ``asked_ns`` that of its first call, since the recording started. ``pings`` counts
-    those of the server; ``open_pings`` are those without an answer: recording and frame by id.
+    its last message, ``asked_ns`` that of its first call, ``gave_up_ns`` when it cancelled a call or left the
+    connection of one without an answer, and ``over_ns`` when it or mcpproxy began to end the session; all
+    since the recording started, 0 if there is none. ``sessions_ended`` is how many sessions it has ended over
+    HTTP. ``pings`` counts those of the server; ``open_pings`` are those without an answer: recording and
+    frame by id.
     """
 
     sessions: int = 0
@@ -33,6 +36,9 @@ class SeenClient:
     wanted: str = ""
     asked_ns: int = 0
     last_ns: int = 0
+    gave_up_ns: int = 0
+    over_ns: int = 0
+    sessions_ended: int = 0
 
 
 def seen_in(traces: Iterable[Trace]) -> SeenClient:
@@ -40,23 +46,34 @@ def seen_in(traces: Iterable[Trace]) -> SeenClient:
     seen = SeenClient()
     for trace in traces:
         seen.sessions += 1
+        calls: set[int] = set()
         for event in trace.events():
             if type(event) is Frame and event.sender == CLIENT:
-                _take(event, seen)
+                _take(event, seen, calls)
             elif type(event) is Frame and event.sender == SERVER:
                 for message in singles(event.message):
                     if isinstance(message, Request) and message.method == "ping":
                         seen.pings += 1
                         seen.open_pings[str(message.id)] = trace.path, event.seq
+            elif isinstance(event, RequestHead):
+                seen.sessions_ended += event.method == "DELETE"
+            elif isinstance(event, ExchangeEnd):
+                if event.cut and event.by == CLIENT and event.exchange in calls:
+                    seen.gave_up_ns = seen.gave_up_ns or event.left_ns or event.observed_at_ns
+            elif isinstance(event, Eof | Signal | Close) or (isinstance(event, Note) and not event.exchange):
+                seen.over_ns = seen.over_ns or event.observed_at_ns
     return seen
 
 
-def _take(frame: Frame, seen: SeenClient) -> None:
+def _take(frame: Frame, seen: SeenClient, calls: set[int]) -> None:
+    """Take up a frame of the client; the exchanges of its calls over HTTP are added to ``calls``."""
     seen.messages += 1
     seen.last_ns = frame.observed_at_ns
     for message in singles(frame.message):
         if isinstance(message, Notification):
             seen.notifications[message.method] += 1
+            if message.method == "notifications/cancelled":
+                seen.gave_up_ns = seen.gave_up_ns or frame.observed_at_ns
         if isinstance(message, Response | ErrorResponse):
             seen.open_pings.pop(str(message.id), None)
         if not isinstance(message, Request):
@@ -72,4 +89,5 @@ def _take(frame: Frame, seen: SeenClient) -> None:
             seen.cursors += "cursor" in params
         elif message.method == "tools/call":
             seen.asked_ns = seen.asked_ns or frame.observed_at_ns
+            calls.update((frame.exchange,) if frame.exchange else ())
             seen.with_token += "progressToken" in (as_object(params.get("_meta")) or {})

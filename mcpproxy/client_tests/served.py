@@ -14,7 +14,7 @@ from mcpproxy.base.own_process import own_command
 from mcpproxy.client.child_process import ChildProcess
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.errors import TraceError, UsageError
-from mcpproxy.opening import open_trace
+from mcpproxy.opening import open_trace, read_untouched
 from mcpproxy.relay import journal
 from mcpproxy.trace.reader import Trace
 
@@ -114,6 +114,15 @@ def recorded(trace: str) -> list[Trace]:
     for path in _files(trace):
         with suppress(TraceError):  # it was killed before its first line
             traces.append(open_trace(path))
+    return traces
+
+
+def growing(trace: str) -> list[Trace]:
+    """Return the recordings of a scenario as they are on disk while it is played."""
+    traces: list[Trace] = []
+    for path in _files(trace):
+        with suppress(TraceError):  # there is only its journal yet
+            traces.append(read_untouched(path))
     return traces
 
 

@@ -131,6 +131,19 @@ def test_nothing_of_the_client_is_left(
     assert is_gone(int(note.read_text()))
 
 
+LATE = (
+    "import os, time; time.sleep(1.5)\n"
+    "from tests.client_tests.visitor import Visitor\n"
+    "Visitor(os.environ['MCPPROXY_SERVER']).connects()\n"
+)
+
+
+def test_a_client_that_starts_late_is_waited_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ("--only=ordinary", f"--timeout={LIMIT}", "--quiet-time=0.2", "--listen=127.0.0.1:0")
+    outcome = Outcome(capsys, tmp_path, "--json", *options, "--", sys.executable, "-c", LATE)
+    assert statuses(outcome) == {"ordinary": "passed"}
+
+
 def test_a_client_that_does_not_come(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     outcome = Outcome(capsys, tmp_path, "--", *minimal("never-starts"))
     assert outcome.code == 2

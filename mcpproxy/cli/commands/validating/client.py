@@ -10,16 +10,18 @@ from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError, nearest, seconds
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell, terminal_style
-from mcpproxy.client_tests.run import QUIET_S, TIMEOUT_S, ClientTest, ClientTestRun
+from mcpproxy.client_tests.run import QUIET_S, TIMEOUT_S, VISIT_S, ClientTest, ClientTestRun
 from mcpproxy.client_tests.scenarios import chosen
 from mcpproxy.client_tests.served import PLACEHOLDER
+from mcpproxy.client_tests.visit import Invitation
 from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.outcome import Validation
 
 DESCRIPTION: Final = """\
 Start a client once for each of some thirty servers of ours, legal and odd, or wrong; record what they say to
 each other, and judge the client. It finds its server in the environment variable MCPPROXY_SERVER, or where
-{server} stands in its command: a command line, and with --listen a URL."""
+{server} stands in its command: a command line, and with --listen a URL. With --listen and no command, you
+lead a client with a window to a URL, which is the same for all servers, and connect it anew for each."""
 
 EPILOG: Final = """\
 exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 the client could not be tested,
@@ -27,6 +29,7 @@ exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 the client could
 
   mcpproxy validate client -- python client.py {server}
   mcpproxy validate client --listen 127.0.0.1:0 -- node client.js {server}
+  mcpproxy validate client --listen 127.0.0.1:8123
   mcpproxy validate client --only wrong,two-pages -v -- sh -c 'client --stdio "$MCPPROXY_SERVER"'"""
 
 EXAMPLE: Final = "mcpproxy validate client -- python client.py {server}"
@@ -40,13 +43,14 @@ def run(argv: list[str]) -> int:
     """
     options, command = _arguments(argv)
     scenarios = chosen(options.only, options.skip)
-    _check_command(command)
+    _check_command(command, options.listen)
     if options.listen:
         split_listen("validate client", options.listen)
     accepted = baseline_options.read(options)
     if options.output:
         output.check_writable(options.output)
-    stem, _ = os.path.splitext(paths.trace_name(f"client-{paths.label_for(command)}"))
+    label = paths.label_for(command) if command else "by-hand"
+    stem, _ = os.path.splitext(paths.trace_name(f"client-{label}"))
     folder = options.trace_dir or os.path.join(paths.probe_folder("validate"), stem)
     if os.path.isdir(folder) and any(name.endswith(".jsonl") for name in os.listdir(folder)):
         raise UsageError(folder, "has recordings already", "name another folder with --trace-dir")
@@ -55,7 +59,7 @@ def run(argv: list[str]) -> int:
         scenarios,
         folder,
         options.listen,
-        options.timeout,
+        options.timeout or (TIMEOUT_S if command else VISIT_S),
         options.quiet_time,
         options.strict,
     )
@@ -64,7 +68,8 @@ def run(argv: list[str]) -> int:
     printer = validation_report.ProgressPrinter(
         test.name, test.transport, terminal_style(), options.detail, is_silent=is_silent
     )
-    result = _played(ClientTestRun(test, rules, printer.callbacks()), printer)
+    client_run = ClientTestRun(test, rules, printer.callbacks(), lambda one: printer.tell(_invitation(one)))
+    result = _played(client_run, printer)
     base = os.getcwd() if options.trace_dir else None
     result = validation_report.conclude(result, printer, options, accepted, rules.catalogue, base)
     if result.untested:
@@ -82,9 +87,26 @@ def _played(client_run: ClientTestRun, printer: validation_report.ProgressPrinte
     return client_run.result()
 
 
-def _check_command(command: list[str]) -> None:
-    if not command:
-        raise UsageError("validate client", "the command of the client is missing", EXAMPLE)
+def _invitation(due: Invitation) -> list[str]:
+    """Return what a person is asked to do with the client."""
+    deed = {"initialize": "connect", "tools/list": "list its tools"}.get(due.wanted, "call its tool")
+    again = "" if due.number == 1 else "connect anew" + ("" if deed == "connect" else " and ")
+    asked = f"{again}{'' if again and deed == 'connect' else deed}"
+    line = f"{due.number} of {due.total}  {due.scenario.name}: {due.scenario.what}; {asked}"
+    if due.number > 1:
+        return [line]
+    return [
+        f"connect your client to {due.url}, which is the same for all {due.total} servers",
+        "the next server comes when the client has done what is asked for and disconnects or rests, "
+        f"at Enter, or after {due.limit_s:.0f} s; Ctrl-C ends with the report",
+        line,
+    ]
+
+
+def _check_command(command: list[str], listen: str) -> None:
+    if not command and not listen:
+        next_step = f"{EXAMPLE}, or --listen HOST:PORT for one that you connect yourself"
+        raise UsageError("validate client", "the command of the client is missing", next_step)
     for word in command:
         inner = word[1:-1].lower()
         if word[:1] == "{" and word[-1:] == "}" and word != PLACEHOLDER and nearest(inner, ["server"]):
@@ -94,27 +116,30 @@ def _check_command(command: list[str]) -> None:
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     argv, command = split_command(argv)
     parser = Parser("validate client", DESCRIPTION, EPILOG)
-    parser.usage = "mcpproxy validate client [OPTION...] -- COMMAND [ARG...]"
+    parser.usage = """\
+mcpproxy validate client [OPTION...] -- COMMAND [ARG...]
+       mcpproxy validate client --listen HOST:PORT [OPTION...]"""
     add = parser.add_argument
     add(
         "--listen",
         metavar="HOST:PORT",
         default="",
-        help="serve over HTTP there, and name the URL to the client; port 0 picks one",
+        help="serve over HTTP there, and name the URL to the client, or to you; port 0 picks one",
     )
     add(
         "--timeout",
         metavar="SECONDS",
         type=seconds,
-        default=TIMEOUT_S,
-        help="how long the client may take with one server (default: 20)",
+        default=0.0,
+        help="how long the client may take with one server (default: 20; without a command 120)",
     )
     add(
         "--quiet-time",
         metavar="SECONDS",
         type=seconds,
         default=QUIET_S,
-        help="end a client that does not exit by itself after this time without a message (default: 5)",
+        help="end a client that does not exit by itself, or go on without a command, after this time without "
+        "a message (default: 5)",
     )
     add("--strict", action="store_true", help="let warnings count as failures do")
     add(
