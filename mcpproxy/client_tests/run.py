@@ -2,12 +2,14 @@
 
 import asyncio
 import os
+import tempfile
 import time
-from contextlib import nullcontext
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from mcpproxy.base import paths
@@ -15,7 +17,7 @@ from mcpproxy.client_tests.behaviour import behaviour
 from mcpproxy.client_tests.client_process import Stay, end_strays, stay
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.client_tests.seen import seen_in
-from mcpproxy.client_tests.served import VARIABLE, completed, recorded, served
+from mcpproxy.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, completed, recorded, served
 from mcpproxy.client_tests.verdict import Played, lacking, verdict
 from mcpproxy.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
 from mcpproxy.client_tests.watch import Watch
@@ -29,6 +31,9 @@ from mcpproxy.session.frame import Finding
 from mcpproxy.validate.check_list import ProgressCallbacks
 from mcpproxy.validate.outcome import CheckResult, Conclusion, JudgedRecording, Validation
 
+if TYPE_CHECKING:
+    from mcpproxy.client_tests.config_template import ConfigTemplate
+
 TIMEOUT_S: Final = 20.0
 VISIT_S: Final = 120.0
 """How long to wait for a client that a person leads to a server."""
@@ -41,7 +46,8 @@ class ClientTest:
 
     Without a command, somebody else leads the client to the URL of each server.
     ``timeout_s`` is how long it may take with one server, and ``quiet_s`` after how long without a message a
-    client that does not exit by itself is ended. Recordings are put in ``folder``.
+    client that does not exit by itself is ended. Recordings are put in ``folder``. The client is given the
+    path of ``template`` with its server filled in, if there is one.
     """
 
     command: tuple[str, ...]
@@ -51,6 +57,7 @@ class ClientTest:
     timeout_s: float = TIMEOUT_S
     quiet_s: float = QUIET_S
     strict: bool = False
+    template: "ConfigTemplate | None" = None
 
     @property
     def transport(self) -> str:
@@ -144,15 +151,17 @@ class ClientTestRun:
                     invitation = Invitation(server.url, scenario, number, total, test.timeout_s)
                     stayed = await self._visit(invitation, Watch(trace))
                 else:
-                    stayed = await stay(
-                        server.placed_in(test.command),
-                        {VARIABLE: server.text, "MCPPROXY_CLIENT_TEST": mark},
-                        limit_s=test.timeout_s,
-                        quiet_s=0 if exits or scenario.reaction == "may wait" else test.quiet_s,
-                        watch=Watch(trace),
-                        token=mark,
-                        settled=_nothing if test.listen else partial(completed, trace),
-                    )
+                    with _configured(test.template, server) as config:
+                        told = {VARIABLE: server.text, "MCPPROXY_CLIENT_TEST": mark}
+                        stayed = await stay(
+                            server.placed_in(test.command, config),
+                            {**told, CONFIG_VARIABLE: config} if config else told,
+                            limit_s=test.timeout_s,
+                            quiet_s=0 if exits or scenario.reaction == "may wait" else test.quiet_s,
+                            watch=Watch(trace),
+                            token=mark,
+                            settled=_nothing if test.listen else partial(completed, trace),
+                        )
             await completed(trace)
             traces = recorded(trace)
         finally:
@@ -206,6 +215,22 @@ class ClientTestRun:
     def _add(self, check: CheckResult) -> None:
         self._checks.append(check)
         self._progress.ends(check)
+
+
+@contextmanager
+def _configured(template: "ConfigTemplate | None", server: Served) -> Generator[str]:
+    """Yield the path of the client's configuration, in a folder of its own; empty without a template.
+
+    The folder is removed afterwards, with what the client has put there: templates may hold secrets.
+    """
+    if template is None:
+        yield ""
+        return
+    with tempfile.TemporaryDirectory(prefix="mcpproxy-client-", ignore_cleanup_errors=True) as folder:
+        path = os.path.join(folder, template.name)
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            file.write(template.fill(server))
+        yield path
 
 
 async def _nothing() -> None:

@@ -13,7 +13,7 @@ from typing import Final
 from mcpproxy.base.own_process import own_command
 from mcpproxy.client.child_process import ChildProcess
 from mcpproxy.client_tests.scenario import Scenario
-from mcpproxy.errors import TraceError, UsageError
+from mcpproxy.errors import TraceError, UsageError, nearest
 from mcpproxy.opening import open_trace, read_untouched
 from mcpproxy.relay import journal
 from mcpproxy.trace.reader import Trace
@@ -24,10 +24,22 @@ VARIABLE: Final = "MCPPROXY_SERVER"
 PLACEHOLDER: Final = "{server}"
 """What stands for the server in the command of a client."""
 
+CONFIG_VARIABLE: Final = "MCPPROXY_CONFIG"
+"""The environment variable with the path of the client's configuration, if there is a template of it."""
+
+CONFIG_PLACEHOLDER: Final = "{config}"
+"""What stands for that path in the command of a client."""
+
 _COMPLETE_S: Final = 10.0
 """How long to wait for the end of the recordings after the client has gone."""
 _POLL_S: Final = 0.02
 _START_S: Final = 20.0
+
+
+def misspelt(word: str, known: Sequence[str]) -> str | None:
+    """Return which of the ``known`` places a word such as ``{sever}`` means; ``None`` for any other word."""
+    is_place = word[:1] == "{" and word[-1:] == "}" and word not in known
+    return nearest(word, known) if is_place else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +54,8 @@ class Served:
         """The value of the environment variable."""
         return self.url or shlex.join(self.command)
 
-    def placed_in(self, command: Sequence[str]) -> list[str]:
-        """Return the command of the client with its server in it.
+    def placed_in(self, command: Sequence[str], config: str = "") -> list[str]:
+        """Return the command of the client with its server in it, and the path of its configuration.
 
         An argument that is ``{server}`` alone becomes the arguments of the server's command; within an
         argument it becomes one text, quoted for a shell.
@@ -53,7 +65,7 @@ class Served:
             if argument == PLACEHOLDER and self.command:
                 placed += self.command
             else:
-                placed.append(argument.replace(PLACEHOLDER, self.text))
+                placed.append(argument.replace(PLACEHOLDER, self.text).replace(CONFIG_PLACEHOLDER, config))
         return placed
 
 

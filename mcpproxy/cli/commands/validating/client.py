@@ -2,20 +2,23 @@
 
 import argparse
 import os
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
 from mcpproxy.cli import async_main, baseline_options, output, report_options, validation_report
 from mcpproxy.cli.address_arguments import split_listen
-from mcpproxy.cli.arguments import Parser, UsageError, nearest, seconds
+from mcpproxy.cli.arguments import Parser, UsageError, seconds
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell, terminal_style
 from mcpproxy.client_tests.run import QUIET_S, TIMEOUT_S, VISIT_S, ClientTest, ClientTestRun
 from mcpproxy.client_tests.scenarios import chosen
-from mcpproxy.client_tests.served import PLACEHOLDER
+from mcpproxy.client_tests.served import CONFIG_PLACEHOLDER, PLACEHOLDER, misspelt
 from mcpproxy.client_tests.visit import Invitation
 from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.outcome import Validation
+
+if TYPE_CHECKING:
+    from mcpproxy.client_tests.config_template import ConfigTemplate
 
 DESCRIPTION: Final = """\
 Start a client once for each of some thirty servers of ours, legal and odd, or wrong; record what they say to
@@ -29,6 +32,7 @@ exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 the client could
 
   mcpproxy validate client -- python client.py {server}
   mcpproxy validate client --listen 127.0.0.1:0 -- node client.js {server}
+  mcpproxy validate client --config-template mcp.json -- host --mcp-config {config} -p go
   mcpproxy validate client --listen 127.0.0.1:8123
   mcpproxy validate client --only wrong,two-pages -v -- sh -c 'client --stdio "$MCPPROXY_SERVER"'"""
 
@@ -43,7 +47,7 @@ def run(argv: list[str]) -> int:
     """
     options, command = _arguments(argv)
     scenarios = chosen(options.only, options.skip)
-    _check_command(command, options.listen)
+    _check_command(command, options)
     if options.listen:
         split_listen("validate client", options.listen)
     accepted = baseline_options.read(options)
@@ -62,6 +66,7 @@ def run(argv: list[str]) -> int:
         options.timeout or (TIMEOUT_S if command else VISIT_S),
         options.quiet_time,
         options.strict,
+        _template(options, command),
     )
     rules = ruleset.load()
     is_silent = validation_report.is_printed_at_end(options, accepted)
@@ -103,14 +108,28 @@ def _invitation(due: Invitation) -> list[str]:
     ]
 
 
-def _check_command(command: list[str], listen: str) -> None:
-    if not command and not listen:
+def _template(options: argparse.Namespace, command: list[str]) -> "ConfigTemplate | None":
+    if not options.config_template:
+        return None
+    if not command:
+        raise UsageError("--config-template", "there is no command that gets it", EXAMPLE)
+    from mcpproxy.client_tests.config_template import ConfigTemplate
+
+    return ConfigTemplate.read(options.config_template, "http" if options.listen else "stdio")
+
+
+def _check_command(command: list[str], options: argparse.Namespace) -> None:
+    if not command and not options.listen:
         next_step = f"{EXAMPLE}, or --listen HOST:PORT for one that you connect yourself"
         raise UsageError("validate client", "the command of the client is missing", next_step)
+    known = [PLACEHOLDER, CONFIG_PLACEHOLDER]
     for word in command:
-        inner = word[1:-1].lower()
-        if word[:1] == "{" and word[-1:] == "}" and word != PLACEHOLDER and nearest(inner, ["server"]):
-            raise UsageError("validate client", f"{word!r} does not name the server", f"write {PLACEHOLDER}")
+        if guess := misspelt(word, known):
+            what = "server" if guess == PLACEHOLDER else "configuration"
+            raise UsageError("validate client", f"{word!r} does not name the {what}", f"write {guess}")
+        if CONFIG_PLACEHOLDER in word and not options.config_template:
+            fact = f"{word!r} names a configuration, and there is none"
+            raise UsageError("validate client", fact, "name the file for the server: --config-template FILE")
 
 
 def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -125,6 +144,12 @@ mcpproxy validate client [OPTION...] -- COMMAND [ARG...]
         metavar="HOST:PORT",
         default="",
         help="serve over HTTP there, and name the URL to the client, or to you; port 0 picks one",
+    )
+    add(
+        "--config-template",
+        metavar="FILE",
+        help="the client's configuration (JSON, TOML, YAML), with {command} and {args}, {url}, or {server} "
+        "in it; MCPPROXY_CONFIG, and {config} in the command, say where a copy with the server is",
     )
     add(
         "--timeout",
