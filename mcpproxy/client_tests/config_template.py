@@ -5,7 +5,9 @@ The text around the places stays as it is, comments included: the host reads wha
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import tempfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,10 +52,17 @@ class ConfigTemplate:
         template.fill(Served(url="http://127.0.0.1:1/mcp") if is_http else Served(("command", "argument")))
         return template
 
-    @property
-    def name(self) -> str:
-        """The name of the file, by which some hosts find it."""
-        return os.path.basename(self.path)
+    @contextmanager
+    def copied(self, server: Served) -> Generator[str]:
+        """Yield the path of a copy with a server in it, of the same name, in a folder of its own.
+
+        The folder is removed afterwards, with what the client has put there: templates may hold secrets.
+        """
+        with tempfile.TemporaryDirectory(prefix="mcpproxy-client-", ignore_cleanup_errors=True) as folder:
+            path = os.path.join(folder, os.path.basename(self.path))
+            with open(files.create(path), "wb") as file:
+                file.write(self.fill(server).encode())
+            yield path
 
     def fill(self, server: Served) -> str:
         """Return the text of the file for a server.

@@ -2,10 +2,8 @@
 
 import asyncio
 import os
-import tempfile
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
 from secrets import token_hex
@@ -17,7 +15,7 @@ from mcpproxy.client_tests.behaviour import behaviour
 from mcpproxy.client_tests.client_process import Stay, end_strays, stay
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.client_tests.seen import seen_in
-from mcpproxy.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, completed, recorded, served
+from mcpproxy.client_tests.served import CONFIG_VARIABLE, VARIABLE, completed, recorded, served
 from mcpproxy.client_tests.verdict import Played, lacking, verdict
 from mcpproxy.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
 from mcpproxy.client_tests.watch import Watch
@@ -151,7 +149,7 @@ class ClientTestRun:
                     invitation = Invitation(server.url, scenario, number, total, test.timeout_s)
                     stayed = await self._visit(invitation, Watch(trace))
                 else:
-                    with _configured(test.template, server) as config:
+                    with test.template.copied(server) if test.template else nullcontext("") as config:
                         told = {VARIABLE: server.text, "MCPPROXY_CLIENT_TEST": mark}
                         stayed = await stay(
                             server.placed_in(test.command, config),
@@ -215,22 +213,6 @@ class ClientTestRun:
     def _add(self, check: CheckResult) -> None:
         self._checks.append(check)
         self._progress.ends(check)
-
-
-@contextmanager
-def _configured(template: "ConfigTemplate | None", server: Served) -> Generator[str]:
-    """Yield the path of the client's configuration, in a folder of its own; empty without a template.
-
-    The folder is removed afterwards, with what the client has put there: templates may hold secrets.
-    """
-    if template is None:
-        yield ""
-        return
-    with tempfile.TemporaryDirectory(prefix="mcpproxy-client-", ignore_cleanup_errors=True) as folder:
-        path = os.path.join(folder, template.name)
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            file.write(template.fill(server))
-        yield path
 
 
 async def _nothing() -> None:
