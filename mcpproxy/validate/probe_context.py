@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATELESS
-from mcpproxy.session.frame import CLIENT, Finding
+from mcpproxy.session.frame import CLIENT, SERVER, Finding
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import START_S, TIMEOUT_S
@@ -102,6 +102,9 @@ class ProbeContext:
         """Whether the check of ``ping`` got no answer, so that a ping shows nothing of other messages."""
         self.stops_at_malformed_json = False
         """Whether the server stopped answering after malformed JSON, which is then not sent again."""
+        self.runs_alone = False
+        """Whether a process of the server works only while no other one runs; both may write one file."""
+        self._silent_beside: SessionRecording | None = None
         self.losses = 0
         """How many shared sessions over HTTP were lost, other than by a mistake of a client."""
         self.server: JSONObject = {}
@@ -254,20 +257,42 @@ class ProbeContext:
     ) -> AsyncGenerator[Client]:
         """Yield a client with a session of its own; on stdio, with a new process.
 
-        With ``connected`` the handshake is done first. The session is closed at the end.
+        With ``connected`` the handshake is done first. The session is closed at the end. If the server
+        ``runs_alone``, the shared session is closed before.
 
         Raises:
             CouldNotStartError: the server cannot be started or reached.
             ValidateError: the handshake fails.
         """
+        if self.runs_alone:
+            await self.close_session()
         client = self.new_client(name, revision)
         await client.open()
         try:
             if connected:
                 await client.connect()
             yield client
+        except ValidateError:
+            recording = client.wire.recording
+            is_beside = not self.target.url and self.has_session and self.client.has_answered
+            if is_beside and not recording.tally.frames[SERVER]:
+                self._silent_beside = recording
+            raise
         finally:
             await self._end(client)
+
+    def may_run_alone(self) -> bool:
+        """Whether the current check failed in a process that said nothing while the shared one ran.
+
+        It is then taken for a server that ``runs_alone``, and the recording of that process does not count.
+        """
+        recording, self._silent_beside = self._silent_beside, None
+        if recording is None or self.runs_alone:
+            return False
+        self.runs_alone = True
+        self.session_recordings.remove(recording)
+        self.probe_recordings.remove(recording)
+        return True
 
     async def call(self, name: str, arguments: JSONObject, **members: JSON) -> Answer:
         """Call a tool in the shared session; ``members`` are added to the params.

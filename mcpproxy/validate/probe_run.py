@@ -71,7 +71,7 @@ async def run_probe(
             raise Skipped(skip_because)
         await _prepare(probe, context)
         async with asyncio.timeout(remaining_s):
-            conclusion = await probe.run(context)
+            conclusion = await _run_alone_if_needed(probe, context)
     except Skipped as reason:
         conclusion = Conclusion("skipped", str(reason))
     except CouldNotStartError:
@@ -126,6 +126,24 @@ async def run_probe(
         trace=path,
     )
     return ProbeRun(result, is_silent, fault)
+
+
+async def _run_alone_if_needed(probe: Probe, context: ProbeContext) -> Conclusion | None:
+    """Run a probe; if the second process that it started said nothing beside the first, once more without it.
+
+    Two processes of one server need not work side by side: no revision says so, and hosts start one.
+    """
+    try:
+        return await probe.run(context)
+    except ValidateError:
+        if not context.may_run_alone():
+            raise
+    await _prepare(probe, context)
+    try:
+        return await probe.run(context)
+    except ValidateError:
+        context.runs_alone = False
+        raise
 
 
 async def _unless_lost(probe: Probe, context: ProbeContext, conclusion: Conclusion) -> Conclusion:

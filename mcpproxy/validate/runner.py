@@ -92,6 +92,7 @@ class Run:
         self._untested = ""
         self._is_dual: bool | None = None
         self._never_answers = False
+        self._runs_alone = False
         self._is_silent = False
         """Whether ``server/discover`` was not answered in time."""
         self._has_opened = False
@@ -223,7 +224,7 @@ class Run:
         rules = {
             code: rule.name
             for code, rule in self._recordings.rules.catalogue.rules.items()
-            if (code in self._rules or code in found) and rule.keywords(context.revision)
+            if code in found or (code in self._rules and rule.keywords(context.revision))
         }
         remaining = _unreported(remaining, self._checks.current_revision_checks())
         for check in passive.checks(remaining, counts, context.revision, rules):
@@ -271,13 +272,19 @@ class Run:
     def _new_context(self, revision: str, *, is_exact: bool = False) -> ProbeContext:
         context = ProbeContext(self._target, self._options, self._recordings, revision, is_exact=is_exact)
         context.is_dual = self._is_dual
-        context.never_answers = self._never_answers
+        context.never_answers, context.runs_alone = self._never_answers, self._runs_alone
         context.was_seen = any(judged.server_frames for judged in self._judged)
         return context
 
     def _collect(self, context: ProbeContext, claimed: set[int]) -> list[tuple[str, Finding]]:
         """Collect the recordings of a context; return the findings in them that belong to no probe."""
         self._never_answers = self._never_answers or context.never_answers
+        if context.runs_alone and not self._runs_alone:
+            self._runs_alone = True
+            self._notes.append(
+                "a second process of the server says nothing while the first one runs, so the checks run one "
+                "at a time"
+            )
         remaining: list[tuple[str, Finding]] = []
         for recording in context.session_recordings:
             server_findings = tuple(

@@ -29,6 +29,27 @@ def older_without_a_name(server: Server) -> None:
 
 
 @flaw
+def locks_its_data(server: Server) -> None:
+    """A second process does not run beside the first: it says why, and exits."""
+    import fcntl
+
+    data = os.open(os.environ["DATA"], os.O_CREAT | os.O_RDWR, 0o600)
+    try:
+        fcntl.flock(data, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        sys.exit("its data is open for writing by another process")
+
+
+@flaw
+def starts_once(server: Server) -> None:
+    """A later process does not run at all, also if no other one does."""
+    try:
+        os.close(os.open(os.environ["DATA"], os.O_CREAT | os.O_EXCL, 0o600))
+    except FileExistsError:
+        sys.exit("it ran before")
+
+
+@flaw
 def takes_json_without_line_feed(server: Server) -> None:
     """As decoders of a stream of JSON values do: a message is complete with its last bracket."""
 

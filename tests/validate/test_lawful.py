@@ -46,6 +46,26 @@ def test_a_lawful_server_is_not_blamed(flaw: str, revision: str, tmp_path: Path)
     assert result.faults == ()
 
 
+ALONE = (
+    "a second process of the server says nothing while the first one runs, so the checks run one at a time"
+)
+
+
+@pytest.mark.parametrize("revision", ["2025-11-25", "2026-07-28"])
+def test_a_server_may_lock_its_data(revision: str, tmp_path: Path) -> None:
+    result = tried(target("locks-its-data", DATA=str(tmp_path / "data")), tmp_path, (), revision)
+    assert blamed(result) == {}
+    assert result.notes.count(ALONE) == 1
+    assert not [one for one in result.checks if one.name == "restart" and one.status != "passed"]
+
+
+def test_a_second_process_that_never_runs_is_not_excused(tmp_path: Path) -> None:
+    server = target("starts-once", DATA=str(tmp_path / "data"))
+    result = tried(server, tmp_path, ("ping", "restart"))
+    assert "restart" in blamed(result)
+    assert ALONE not in result.notes
+
+
 def test_a_server_without_prompts_completes_its_templates(tmp_path: Path) -> None:
     result = tried(target("completes-templates-alone"), tmp_path, ("complete",))
     assert check(result, "complete").conclusion.message == "answered"
