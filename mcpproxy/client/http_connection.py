@@ -67,6 +67,7 @@ class HttpConnection(asyncio.Protocol):
         """The directions whose end is recorded, as kinds of journal records."""
         self._fault: Exception | None = None
         self.idle_since = 0.0
+        """When its last exchange ended, in the time of the loop; 0 before its first has."""
 
     @classmethod
     async def open(
@@ -108,6 +109,11 @@ class HttpConnection(asyncio.Protocol):
     def is_reusable(self) -> bool:
         """Whether the connection is open and between two exchanges, with no bytes that nobody asked for."""
         return not self._ended and self._http.states == _BETWEEN_EXCHANGES and not self._http.trailing_data[0]
+
+    @property
+    def was_used(self) -> bool:
+        """Whether an exchange before this one came to its end."""
+        return self.idle_since > 0
 
     async def send(self, method: str, target: str, fields: Fields, body: bytes) -> None:
         """Send a request, and return when it is written.

@@ -152,6 +152,9 @@ class RemoteServer:
         self._upstream: Final = upstream
         self._proxy: Final = proxy_for(upstream, host, port, is_tls=self._tls is not None)
         self._idle: Final[list[HttpConnection]] = []
+        self._reuses = True
+        """Whether connections are used again: not after one that was kept open brought no response. Whether
+        its request was processed is unknown, so it is not sent again (RFC 9110, section 9.2.2)."""
         self._last_number = 0
 
     def resolve(self, reference: bytes, *, loopback_is_one: bool = False) -> str:
@@ -201,6 +204,11 @@ class RemoteServer:
                     response = HttpResponse(connection, await connection.response())
                 except CutShortError as fault:
                     await self._check_refusal(target)
+                    if connection.was_used:
+                        self._reuses = False
+                        raise RemoteError(
+                            f"cut the exchange short ({fault}; it had been kept open)"
+                        ) from None
                     raise RemoteError(f"cut the exchange short ({fault})") from None
                 if self._proxy is not None and self._tls is None and response.status == 407:
                     with self._noted():
@@ -223,7 +231,7 @@ class RemoteServer:
         now_s = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
-            if connection.is_reusable and now_s - connection.idle_since < _REUSED_FOR_S:
+            if self._reuses and connection.is_reusable and now_s - connection.idle_since < _REUSED_FOR_S:
                 break
             connection.close()
         else:
@@ -233,7 +241,9 @@ class RemoteServer:
             yield connection
         finally:
             connection.end_exchange()
-            if connection.is_reusable:
+            if not self._reuses:
+                connection.close()
+            elif connection.is_reusable:
                 connection.idle_since = asyncio.get_running_loop().time()
                 self._idle.append(connection)
 

@@ -236,6 +236,23 @@ def test_a_connection_that_the_server_has_closed_is_not_used_again() -> None:
     assert copies.connections == 2
 
 
+def test_a_server_that_drops_kept_connections_gets_a_new_one_for_each_request() -> None:
+    async def peer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await request(reader)
+        writer.write(OK)
+        with suppress(asyncio.IncompleteReadError):
+            await request(reader)
+
+    async def story(server: RemoteServer) -> None:
+        assert await post(server) == (200, b"hi")
+        with pytest.raises(RemoteError, match=r"without a response; it had been kept open\)$"):
+            await post(server)
+        for _ in range(2):
+            assert await post(server) == (200, b"hi")
+
+    assert converse(peer, story).connections == 3
+
+
 def test_a_redirect_may_name_any_character() -> None:
     targets: list[bytes] = []
 

@@ -344,11 +344,29 @@ def test_a_server_that_hangs_up_is_asked_for_no_more_sessions(tmp_path: Path) ->
 
     result = over_http("stateful", "", tmp_path, WALK, change=change)
     lost, refused = [one.conclusion.message for one in result.checks if one.status == "failed"]
-    cut = "it cut the exchange short (it closed the connection without a response)"
-    assert re.fullmatch(rf"the session is lost: no answer to \S+: {re.escape(cut)}", lost)
-    assert refused == f"no answer to initialize: {cut}"
+    cut = "it cut the exchange short (it closed the connection without a response"
+    kept = f"{cut}; it had been kept open)"
+    assert re.fullmatch(rf"the session is lost: no answer to \S+: {re.escape(kept)}", lost)
+    assert refused == f"no answer to initialize: {cut})"
     skipped = Counter(one.conclusion.message for one in result.checks if one.status == "skipped")
     assert skipped[f"no other session can be opened: {refused}"] > 9
+
+
+def test_a_server_that_drops_kept_connections_fails_one_check(tmp_path: Path) -> None:
+    def change(site: Site) -> None:
+        answer, served = site.answer, Counter[asyncio.StreamWriter]()
+
+        async def drop(said: Said, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            served[writer] += 1
+            if served[writer] == 3:  # the second is a notification, which nobody misses
+                raise ConnectionError
+            await answer(said, reader, writer)
+
+        site.answer = drop
+
+    result = over_http("stateful", "", tmp_path, WALK, change=change)
+    [failed] = [one.conclusion.message for one in result.checks if one.status == "failed"]
+    assert failed.endswith("(it closed the connection without a response; it had been kept open)")
 
 
 def test_redirects_in_a_circle_end(tmp_path: Path) -> None:
