@@ -320,21 +320,23 @@ def test_each_command_says_what_a_gateway_says(mcpproxy: Mcpproxy, tmp_path: Pat
     """No server of MCP was met, so no command has a good word for it."""
     session = [*HELLO, (C, ask(1, "tools/list")), (S, give(1, **TOOLS))]
     recorded = str(trace(tmp_path / "r.jsonl", session))
+    words = "400: No required SSL certificate was sent; give one with --client-cert and --client-key"
     with Server(refuse).running() as server:
-        for command, code in (
-            (("validate", f"--trace={tmp_path / 'v.jsonl'}"), 1),
-            (("fuzz", "--count=3", recorded), 2),
-            (("pin", "-o", "-"), 2),
+        for command in (
+            ("validate", f"--trace={tmp_path / 'v.jsonl'}"),
+            ("fuzz", "--count=3", recorded),
+            ("replay", "client", recorded),
+            ("pin", "-o", "-"),
         ):
             refused = mcpproxy(*command, server.url)
-            assert refused.code == code
-            assert "HTTP status 400: No required SSL certificate was sent" in refused.out + refused.err
+            assert refused.code == 2
+            assert f"HTTP status {words}" in refused.err
         with Host(tmp_path, server.url) as host:
             host.say(json.dumps(ASKED).encode())
             heard = json.loads(host.hear())
             assert host.close() == 0
     complete(tmp_path)
-    assert "answered HTTP 400: No required SSL certificate was sent" in heard["error"]["message"]
+    assert f"answered HTTP {words}" in heard["error"]["message"]
 
 
 def test_credentials_that_a_proxy_does_not_take(
@@ -438,7 +440,7 @@ def test_a_command_on_stdio_has_no_proxy(mcpproxy: Mcpproxy, tmp_path: Path, nam
 @pytest.mark.parametrize("name", ["validate", "replay client", "fuzz", "pin"])
 def test_a_command_that_is_sent_elsewhere_says_where(mcpproxy: Mcpproxy, tmp_path: Path, name: str) -> None:
     def move(http: Answering, said: Any) -> None:
-        http.send_response(307)
+        http.send_response(301)
         http.send_header("Location", "/other/mcp")
         http.send_header("Content-Length", "0")
         http.end_headers()
@@ -450,4 +452,4 @@ def test_a_command_that_is_sent_elsewhere_says_where(mcpproxy: Mcpproxy, tmp_pat
     with Server(move).running() as server:
         moved = mcpproxy(*ALL[name], *given, server.url)
     assert moved.code == 2
-    assert f"HTTP status 307 to http://127.0.0.1:{server.port}/other/mcp; try that URL" in moved.err
+    assert f"HTTP status 301 to http://127.0.0.1:{server.port}/other/mcp; try that URL" in moved.err
