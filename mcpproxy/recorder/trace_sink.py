@@ -191,7 +191,7 @@ class TraceSink:
             if findings := judge.observe(event):
                 self._record_findings(findings)
             if hints is not None and (hint := hints.take(event)):
-                self._say_once(hint)
+                self._notes.say(hint)
             if self._watcher is not None:
                 self._tell_watcher(self._watcher, event, findings)
 

@@ -123,6 +123,14 @@ def test_a_redirect_to_another_origin_is_said_once(
     assert lines == ([PAST.format(named)] if named else [])
 
 
+def test_a_server_that_redirects_each_request_elsewhere_fills_no_screen(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    exchanges = [(post(b"{}"), redirect(f"https://b{number}.example/mcp")) for number in range(30)]
+    lines = said(tmp_path / "t.jsonl", capfd, *exchanges)
+    assert lines == [PAST.format(f"https://b{number}.example/mcp") for number in range(20)]
+
+
 def test_a_redirect_that_may_be_a_login_is_not_said_to_be_the_server(
     tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,8 +19,12 @@ _REDIRECTS: Final = (301, 302, 303, 307, 308)
 _MAYBE_LOGIN: Final = (302, 303)
 
 
+_MOST_HINTS: Final = 20
+"""How many different things are said: a server may redirect each request elsewhere."""
+
+
 class UpstreamHints:
-    """Reads the events of a recording of the server at ``url``, a sentence of which ``take`` returns.
+    """Reads the events of a recording of the server at ``url``; ``take`` returns what to say, each once.
 
     Redirects count only in answers to requests for the MCP endpoint: others, such as those of a login, lead
     users elsewhere on purpose.
@@ -28,6 +32,7 @@ class UpstreamHints:
 
     def __init__(self, url: str) -> None:
         self._url: Final = url
+        self._said: Final[set[str]] = set()
         self._asked: Final[set[int]] = set()
         """The open exchanges with the endpoint that have no response."""
         self._refused: Final[dict[int, int]] = {}
@@ -35,6 +40,13 @@ class UpstreamHints:
 
     def take(self, event: Event) -> str:
         """Return what to say of an event; empty for nearly all."""
+        hint = self._hint(event)
+        if not hint or hint in self._said or len(self._said) >= _MOST_HINTS:
+            return ""
+        self._said.add(hint)
+        return hint
+
+    def _hint(self, event: Event) -> str:
         if isinstance(event, RequestHead):
             if event.endpoint:
                 self._asked.add(event.exchange)
