@@ -101,7 +101,7 @@ async def run_probe(
         context.mark_provoked()
     is_lasting = probe.session and not probe.disruptive
     if is_lasting and conclusion is not None and conclusion.status in ("failed", "warning"):
-        conclusion = await _unless_lost(probe, context, conclusion)
+        conclusion = await _unless_lost(probe, context, conclusion, limits_before)
     new_limits = context.limits()[limits_before:]
     if new_limits and context.server and conclusion is not None and conclusion.status in _ABOUT_SERVER:
         text = f"the server refuses so many requests: {shown(new_limits[0])}"
@@ -146,18 +146,21 @@ async def _run_alone_if_needed(probe: Probe, context: ProbeContext) -> Conclusio
         raise
 
 
-async def _unless_lost(probe: Probe, context: ProbeContext, conclusion: Conclusion) -> Conclusion:
+async def _unless_lost(
+    probe: Probe, context: ProbeContext, conclusion: Conclusion, limits_before: int
+) -> Conclusion:
     """Return the conclusion of a probe, or that the shared session was lost in it, which explains the rest.
 
+    ``limits_before`` is how often the server had refused a request before the probe because of too many.
     The next probe gets a new session. If that is lost as well, no more is tried.
     """
-    if not (why := await context.why_lost()):
+    why = await context.why_lost()
+    if not why or len(context.limits()) > limits_before:  # with too many requests, nothing is lost
         return conclusion
     await context.close_session()
     frames = conclusion.frames
-    if not (
-        conclusion.rule or conclusion.source
-    ):  # else the loss may have caused what looks like a violation
+    # What looks like a violation of a rule may be an effect of the loss.
+    if not (conclusion.rule or conclusion.source):
         why = conclusion.message
     if probe.unlawful:
         text = f"{why}; no revision forbids it, but after a mistake of a client the session is over"
@@ -182,10 +185,12 @@ async def _prepare(probe: Probe, context: ProbeContext) -> None:
         if not context.declares(capability):
             raise Skipped(f"the server does not declare {capability}")
     if probe.session and not context.has_session:
+        limits_before = len(context.limits())
         try:
             await context.open()
         except (GoneError, HttpStatusError) as fault:
-            if context.server:  # there was one before
+            was_limited = len(context.limits()) > limits_before
+            if context.server and not was_limited:  # there was one before
                 context.open_failure = f"no other session can be opened: {fault}"
             raise
 

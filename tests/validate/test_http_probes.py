@@ -352,6 +352,18 @@ def test_a_server_that_hangs_up_is_asked_for_no_more_sessions(tmp_path: Path) ->
     assert skipped[f"no other session can be opened: {refused}"] > 9
 
 
+def test_a_server_with_a_limit_of_requests_has_lost_no_session(tmp_path: Path) -> None:
+    def change(site: Site) -> None:
+        handle, numbers = site.handle, count(1)
+        site.handle = lambda asked: Said(429, b"slow down") if next(numbers) > 14 else handle(asked)
+
+    result = over_http("stateful", "", tmp_path, WALK, change=change)
+    assert [one for one in result.checks if one.status == "failed"] == []
+    skipped = [one.conclusion.message for one in result.checks if one.status == "skipped"]
+    assert len([text for text in skipped if text.startswith("the server refuses so many requests")]) > 9
+    assert not [text for text in (*skipped, *result.notes) if "lost" in text or "opened" in text]
+
+
 def test_a_server_that_drops_kept_connections_fails_one_check(tmp_path: Path) -> None:
     def change(site: Site) -> None:
         answer, served = site.answer, Counter[asyncio.StreamWriter]()
