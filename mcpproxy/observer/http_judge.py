@@ -57,6 +57,7 @@ from mcpproxy.session.exchanges import (
 )
 from mcpproxy.session.frame import (
     CLIENT,
+    SENT_LATE,
     SERVER,
     Close,
     Event,
@@ -142,6 +143,10 @@ class HttpJudge:
         match event:
             case Note(what="masked"):
                 self._masked_connection = event.connection
+            case Note() if event.what == SENT_LATE:
+                for exchange in exchanges.values():
+                    if exchange.request.connection == event.connection:
+                        exchange.forwarded_ns = event.observed_at_ns
             case Gap():
                 self._forget_open_exchanges(event)
             case Close():

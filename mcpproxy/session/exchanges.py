@@ -246,6 +246,7 @@ class HttpExchange:
     ended_by: str | None = None  # if ``cut``, who ended the exchange
     ended_ns: int | None = None
     left_ns: int | None = None  # when the client closed its side of the connection
+    forwarded_ns: int = 0  # when the server got the request, if that was long after the client sent it
 
     @property
     def server(self) -> str:

@@ -201,6 +201,9 @@ class Opaque:
     by_proxy: bool = False
 
 
+SENT_LATE: Final = "sent-late"
+"""The action of a note at the time when a server got a request, to which it took long to connect."""
+
 NOT_DECODED: Final = "not-decoded"
 """The action of a note about a body whose content could not be read, so that nothing in it was judged."""
 

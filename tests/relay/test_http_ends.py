@@ -3,6 +3,8 @@
 import json
 import signal
 import socket
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -411,6 +413,44 @@ def test_an_upstream_that_does_not_answer(tmp_path: Path) -> None:
             assert "did not answer in time" in message
         for one in filling:
             one.close()
+
+
+def asking(port: int) -> int:
+    """How many connections to a port on loopback are asked for and not established."""
+    lines = Path("/proc/net/tcp").read_text().splitlines()[1:]
+    return sum(line.split()[2].endswith(f":{port:04X}") and line.split()[3] == "02" for line in lines)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc/net/tcp")
+def test_a_request_that_waited_for_its_connection_is_noted_when_it_is_sent(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as server:
+        server.settimeout(DEADLINE_S)
+        port = server.getsockname()[1]
+        filling = [socket.socket() for _ in range(2)]
+        for one in filling:
+            one.setblocking(False)
+            one.connect_ex(("127.0.0.1", port))
+        others = asking(port)
+        with Proxy(str(tmp_path / "t"), f"http://127.0.0.1:{port}") as proxy:
+            client = proxy.connect()
+            client.send(request(b"hello"))
+            deadline = time.monotonic() + DEADLINE_S
+            while asking(port) <= others and time.monotonic() < deadline:
+                time.sleep(0.005)
+            for one in filling:
+                one.close()
+            while not (accepted := server.accept()[0]).recv(1 << 16):  # the system asks again after a second
+                accepted.close()
+            records = proxy.stop()
+            accepted.close()
+    told = [kind for kind, _, _ in records]
+    late = next(
+        at for at, (kind, _, payload) in enumerate(records) if kind == journal.NOTE and b"late" in payload
+    )
+    assert told.index(journal.CLIENT) < late
+    note = json.loads(records[late][2])
+    assert note["what"] == "sent-late"
+    assert note["why"].startswith(f"connecting to 127.0.0.1:{port} took ")
 
 
 def test_a_name_with_several_addresses(upstream: Upstream, tmp_path: Path) -> None:

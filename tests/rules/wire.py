@@ -11,6 +11,7 @@
     {"event": {"id": "1", "name": "message", "retry": 100, "data": {...}}, "x": 1}     an SSE event;
         a comment if it is empty; with "terminated": false without its blank line
     {"body": "text", "x": 1}   {"end": 1, "cut": true, "by": "client", "left": 2.5}
+    {"sent-late": 1}              the server gets the request only now
 
 A POST has the usual headers: Content-Type, Accept, and those that a client of this session or revision adds.
 A header with the value null is left out. ``"by_proxy": true`` marks a response or body that mcpproxy sent
@@ -23,7 +24,16 @@ from typing import Any, Final, cast
 
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.revisions import REVISIONS, VERSION_KEY
-from mcpproxy.session.frame import Event, ExchangeEnd, Frame, RequestHead, ResponseHead, SseEvent
+from mcpproxy.session.frame import (
+    SENT_LATE,
+    Event,
+    ExchangeEnd,
+    Frame,
+    Note,
+    RequestHead,
+    ResponseHead,
+    SseEvent,
+)
 
 Line = Mapping[str, Any]
 
@@ -31,7 +41,7 @@ JSON_TYPE: Final = "application/json"
 
 FORMS: Final = (
     "http-handshake", "post", "get", "delete", "request",
-    "response", "answer", "accepted", "event", "body", "end",
+    "response", "answer", "accepted", "event", "body", "end", "sent-late",
 )  # fmt: skip
 
 
@@ -55,6 +65,8 @@ class Wire:
         match line:
             case {"http-handshake": handshake}:
                 return self._handshake(handshake, line.get("c", 901), at_ns)
+            case {"sent-late": x}:
+                return [Note(self._connections.get(x, x), SENT_LATE, "connecting took long", at_ns)]
             case {"end": x}:
                 return [self._end(x, at_ns, line.get("cut", False), line.get("by"), line.get("left"))]
             case {"post": message, "x": x}:

@@ -48,17 +48,24 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
 
 
 def kept_waiting(
-    request: SentRequest, history: History, left_ns: int, left: str, hint: str = ""
+    request: SentRequest,
+    history: History,
+    left_ns: int,
+    left: str,
+    hint: str = "",
+    *,
+    sent_ns: int = 0,
 ) -> Iterator[Violation]:
     """Report an initialize that was not answered until it was cancelled or the client left, on any transport
     (SEQ-001).
 
-    ``left`` says in words what happened at ``left_ns``, and ``hint`` what else is known.
+    ``left`` says in words what happened at ``left_ns``, and ``hint`` what else is known. ``sent_ns`` is when
+    the server got it, if that was later than the client sent it.
     """
     cancelled = history.of(Cancellations).by_request.get((request.sender, request.id))
     if cancelled is not None and cancelled.request is request and cancelled.cancelled_ns < left_ns:
         left_ns, left = cancelled.cancelled_ns, "the client cancelled it"
-    waited_ns = left_ns - request.sent_ns
+    waited_ns = left_ns - max(request.sent_ns, sent_ns)
     if waited_ns >= IMPATIENCE_NS:
         waited = seconds(waited_ns)
         problem = (

@@ -47,7 +47,8 @@ def awaited_initialize(exchange: HttpExchange, history: HttpHistory, frame: Fram
         return  # The client left before the whole body had come, or HTTP-010 reports that it is no answer.
     request = session.pending(initialize.id)
     if request is not None and not history.has_gap and not _has_unreadable_message(exchange):
-        yield from kept_waiting(request, session.judge.history, exchange.left_ns, "the client left")
+        judged, sent_ns = session.judge.history, exchange.forwarded_ns
+        yield from kept_waiting(request, judged, exchange.left_ns, "the client left", sent_ns=sent_ns)
 
 
 def _has_unreadable_message(exchange: HttpExchange) -> bool:

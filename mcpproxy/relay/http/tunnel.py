@@ -57,6 +57,10 @@ LINGER_S: Final = 5.0
 """How long a client may take to read an answer of the proxy. Closing at once could discard the answer."""
 
 # How the client's next bytes are treated.
+
+_LONG_NS: Final = 500_000_000
+"""Connecting to upstream is noted if it takes so long: the server gets the request that much later."""
+
 _HTTP: Final = 0
 _OPAQUE: Final = 1  # not HTTP any more: forwarded unchanged
 _NOT_FORWARDED: Final = 2  # recorded only, because the proxy has answered or refused a request
@@ -68,13 +72,14 @@ class Tunnel(Pair):
     ``now`` is a time in ns, from ``journals.now_ns``.
     """
 
-    __slots__ = ("_gate", "_is_first_answer", "_out", "_rewriter", "_stage", "_upgrade")
+    __slots__ = ("_gate", "_is_first_answer", "_opened_ns", "_out", "_rewriter", "_stage", "_upgrade")
 
     def __init__(self, proxy: ProxyInterface, sock: Sock, peer: str) -> None:
         client = TunnelSocket(proxy.loop, sock, self._on_client)
         requests = RequestReader(proxy.router, self._on_request)
         super().__init__(proxy, client, Records(proxy, peer, requests), requests)
         self._out = b""  # the bytes to send as soon as upstream is connected
+        self._opened_ns = 0  # when they came
         self._stage = _HTTP
         self._upgrade: UpgradeResponse | None = None  # reads the answer to an upgrade
         self._rewriter: Rewriter | None = None
@@ -345,7 +350,7 @@ class Tunnel(Pair):
         route = self._requests.route
         assert route is not None
         self.records.add(journals.CLIENT, now, data)
-        self._out = out
+        self._out, self._opened_ns = out, now
         self._dial = Dial(self._proxy.dialer, route.upstream, self._on_dialed, self.abandon)
         self._dial.start()
         self.watch()
@@ -375,6 +380,10 @@ class Tunnel(Pair):
             self._answer(status, why, now, has_body=self._requests.wants_body)
             return
         assert dial.sock is not None
+        if (took_ns := now - self._opened_ns) >= _LONG_NS:
+            # The server had less time to answer than the client has waited.
+            why = f"connecting to {self.records.upstream} took {took_ns / 1e9:.1f} s"
+            self.records.note("sent-late", why, now)
         upstream = self._use_upstream(dial.sock)
         if self.client.ended or self._stage == _NOT_FORWARDED:
             upstream.finish()
