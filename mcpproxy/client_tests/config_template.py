@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.base import files
-from mcpproxy.client_tests.served import Served, misspelt
+from mcpproxy.client_tests.served import MODEL_PLACEHOLDER, Served, misspelt
 from mcpproxy.errors import UsageError
 from mcpproxy.hosts.document import Document, language_of, quoted
 from mcpproxy.hosts.text_nodes import Edit, Node, edited, within
@@ -33,8 +33,10 @@ class ConfigTemplate:
     document: Document
 
     @classmethod
-    def read(cls, path: str, transport: str) -> "ConfigTemplate":
+    def read(cls, path: str, transport: str, *, has_model: bool = False) -> "ConfigTemplate":
         """Read the template at ``path`` for servers on ``transport``, which is ``stdio`` or ``http``.
+
+        ``has_model`` says whether there is a model beside them.
 
         Raises:
             HostFileError: it cannot be read in the language of its name: JSON, TOML or YAML.
@@ -46,7 +48,7 @@ class ConfigTemplate:
             reason = (fault.strerror or str(fault)).lower()
             raise UsageError(OPTION, f"{path} cannot be read ({reason})", "name a file") from None
         template = cls(path, Document(path, data, language_of(path)))
-        template._check(transport)
+        template._check(transport, has_model=has_model)
         # A server like those to come: what cannot be filled is said before anything starts.
         is_http = transport == "http"
         template.fill(Served(url="http://127.0.0.1:1/mcp") if is_http else Served(("command", "argument")))
@@ -71,6 +73,8 @@ class ConfigTemplate:
             HostFileError: the text cannot be read any more with the server in it.
         """
         texts = {_EITHER: server.text, _HTTP: server.url}
+        if server.model:
+            texts[MODEL_PLACEHOLDER] = server.model
         words: dict[str, Sequence[str]] = {}
         if server.command:
             command, *arguments = server.command
@@ -106,7 +110,7 @@ class ConfigTemplate:
         text = self.document.text
         return self.document.line_end + text[text.rfind("\n", 0, item.start) + 1 : item.start]
 
-    def _check(self, transport: str) -> None:
+    def _check(self, transport: str, *, has_model: bool) -> None:
         """Refuse a template that has no place for a server, or one that no such server fills.
 
         Raises:
@@ -117,7 +121,10 @@ class ConfigTemplate:
         found = [place for place in known if any(place in value for value in values)]
         wanted = '"{command}" and "{args}"' if transport == "stdio" else f'"{_HTTP}"'
         for value in values:
-            if guess := misspelt(value, known):
+            if MODEL_PLACEHOLDER in value and not has_model:
+                fact = f"{MODEL_PLACEHOLDER} stands in it, and there is no model"
+                raise UsageError(self.path, fact, "have one beside each server: --model")
+            if guess := misspelt(value, [*known, MODEL_PLACEHOLDER]):
                 raise UsageError(self.path, f"{value} names nothing of the server", f"write {guess}")
         if not found:
             raise UsageError(self.path, "no value in it names the server", f"write {wanted} where it stands")

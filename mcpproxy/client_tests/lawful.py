@@ -133,11 +133,23 @@ LAWFUL: Final = (
         scripts={"initialize": _oldest},
         reaction="may give up",
     ),
-    Scenario("no-capabilities", "lifecycle", "the server declares no capability", capabilities={}),
-    Scenario("two-pages", "sequence", "the list has two pages", "tools/list", {"tools/list": _two_pages}),
+    Scenario("no-capabilities", "lifecycle", "the server declares no capability", capabilities={}, tool=""),
+    Scenario(
+        "two-pages",
+        "sequence",
+        "the list has two pages",
+        "tools/list",
+        {"tools/list": _two_pages},
+        tool="echo2",
+    ),
     Scenario("empty-page", "sequence", "the first page is empty", "tools/list", {"tools/list": _empty_page}),
     Scenario(
-        "many-pages", "sequence", f"the list has {PAGES} pages", "tools/list", {"tools/list": _many_pages}
+        "many-pages",
+        "sequence",
+        f"the list has {PAGES} pages",
+        "tools/list",
+        {"tools/list": _many_pages},
+        tool=f"echo{PAGES}",
     ),
     Scenario(
         "list-changed",
@@ -178,6 +190,7 @@ LAWFUL: Final = (
         "two calls are answered in reverse",
         "tools/call",
         {"tools/call": _out_of_order},
+        calls=2,
     ),
     Scenario(
         "progress-without-total",

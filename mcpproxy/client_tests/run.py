@@ -3,8 +3,9 @@
 import asyncio
 import os
 import time
+from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -15,7 +16,7 @@ from mcpproxy.client_tests.behaviour import behaviour
 from mcpproxy.client_tests.client_process import Stay, end_strays, stay
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.client_tests.seen import seen_in
-from mcpproxy.client_tests.served import CONFIG_VARIABLE, VARIABLE, completed, recorded, served
+from mcpproxy.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, completed, recorded, served
 from mcpproxy.client_tests.verdict import Played, lacking, verdict
 from mcpproxy.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
 from mcpproxy.client_tests.watch import Watch
@@ -30,6 +31,7 @@ from mcpproxy.validate.check_list import ProgressCallbacks
 from mcpproxy.validate.outcome import CheckResult, Conclusion, JudgedRecording, Validation
 
 if TYPE_CHECKING:
+    from mcpproxy.client_tests.beside_model import BesideModel
     from mcpproxy.client_tests.config_template import ConfigTemplate
 
 TIMEOUT_S: Final = 20.0
@@ -45,7 +47,7 @@ class ClientTest:
     Without a command, somebody else leads the client to the URL of each server.
     ``timeout_s`` is how long it may take with one server, and ``quiet_s`` after how long without a message a
     client that does not exit by itself is ended. Recordings are put in ``folder``. The client is given the
-    path of ``template`` with its server filled in, if there is one.
+    path of ``template`` with its server filled in, and talks to ``model`` beside it, if there are such.
     """
 
     command: tuple[str, ...]
@@ -56,6 +58,7 @@ class ClientTest:
     quiet_s: float = QUIET_S
     strict: bool = False
     template: "ConfigTemplate | None" = None
+    model: "BesideModel | None" = None
 
     @property
     def transport(self) -> str:
@@ -112,10 +115,10 @@ class ClientTestRun:
                     return
         for name, clause in behaviour(self._played):
             scenario = next((one for one in scenarios if one.name == name), scenarios[0])
-            conclusion = Conclusion("info", clause)
-            self._add(
-                CheckResult(f"{name} (behaviour)", scenario.category, conclusion, 0, revision=self._revision)
-            )
+            self._tell(f"{name} (behaviour)", scenario, clause)
+        for name, played in self._played.items():
+            if played.trouble and not lacking(played):
+                self._tell(f"{name} (model)", played.scenario, played.trouble)
         if self._interruption is not None:
             raise self._interruption
 
@@ -141,25 +144,23 @@ class ClientTestRun:
         test, mark = self._test, token_hex(16)
         trace = os.path.join(test.folder, f"{scenario.name}.jsonl")
         ordinary = self._played.get("ordinary")
-        exits = ordinary is not None and ordinary.stay.code is not None
         began = time.monotonic()
+        trouble = ""
         try:
             async with served(scenario, trace, mark, self._listen) as server:
                 if not test.command:
                     invitation = Invitation(server.url, scenario, number, total, test.timeout_s)
                     stayed = await self._visit(invitation, Watch(trace))
+                elif test.model is None:
+                    stayed = await self._start(server, scenario, trace, mark, {})
                 else:
-                    with test.template.copied(server) if test.template else nullcontext("") as config:
-                        told = {VARIABLE: server.text, "MCPPROXY_CLIENT_TEST": mark}
-                        stayed = await stay(
-                            server.placed_in(test.command, config),
-                            {**told, CONFIG_VARIABLE: config} if config else told,
-                            limit_s=test.timeout_s,
-                            quiet_s=0 if exits or scenario.reaction == "may wait" else test.quiet_s,
-                            watch=Watch(trace),
-                            token=mark,
-                            settled=_nothing if test.listen else partial(completed, trace),
-                        )
+                    from mcpproxy.client_tests import beside_model
+
+                    async with test.model.beside(scenario) as model:
+                        told = beside_model.variables(model)
+                        server = replace(server, model=model.url)
+                        stayed = await self._start(server, scenario, trace, mark, told)
+                        trouble = beside_model.first_problem(model, scenario)
             await completed(trace)
             traces = recorded(trace)
         finally:
@@ -170,7 +171,7 @@ class ClientTestRun:
             findings += [(one.path, finding) for finding in one.findings if _counts(finding)]
             self._judged.append(_judged_recording(one))
             self._notes.extend(f"{one.path}: {note}" for note in one.notes)
-        played = Played(scenario, seen_in(traces), stayed, findings)
+        played = Played(scenario, seen_in(traces), stayed, findings, trouble)
         if ordinary is None:
             self._revision = next((one.revision for one in judged if one.revision), "")
             if not played.seen.messages and self._interruption is not None:
@@ -199,6 +200,24 @@ class ClientTestRun:
             )
         )
 
+    async def _start(
+        self, server: Served, scenario: Scenario, trace: str, mark: str, env: Mapping[str, str]
+    ) -> Stay:
+        """Start the client with ``env`` besides its server, and wait until it has exited or is ended."""
+        test, ordinary = self._test, self._played.get("ordinary")
+        exits = ordinary is not None and ordinary.stay.code is not None
+        with test.template.copied(server) if test.template else nullcontext("") as config:
+            told = {**env, VARIABLE: server.text, "MCPPROXY_CLIENT_TEST": mark}
+            return await stay(
+                server.placed_in(test.command, config),
+                {**told, CONFIG_VARIABLE: config} if config else told,
+                limit_s=test.timeout_s,
+                quiet_s=0 if exits or scenario.reaction == "may wait" else test.quiet_s,
+                watch=Watch(trace),
+                token=mark,
+                settled=_nothing if test.listen else partial(completed, trace),
+            )
+
     async def _visit(self, invitation: Invitation, watch: Watch) -> Stay:
         """Wait for the client of a person. An interruption ends the wait, and the run after this scenario."""
         self._listen = urlsplit(invitation.url).netloc  # the next server has the same address
@@ -209,6 +228,10 @@ class ClientTestRun:
         except asyncio.CancelledError as interruption:
             self._interruption = interruption
             return Stay(None, time.monotonic() - began, "", is_visit=True)
+
+    def _tell(self, name: str, scenario: Scenario, clause: str) -> None:
+        conclusion = Conclusion("info", clause)
+        self._add(CheckResult(name, scenario.category, conclusion, 0, revision=self._revision))
 
     def _add(self, check: CheckResult) -> None:
         self._checks.append(check)

@@ -26,6 +26,8 @@ class Scenario:
     - ``declared`` are capabilities of the client, one of which it has to declare.
     - ``delay_s`` is how long the server waits before it reads, and ``flood`` how many lines it writes to
       stderr then.
+    - ``tool`` is the one that a scripted model calls, of several the last that is listed, empty if there
+      is none; and ``calls`` how often at once.
     """
 
     name: str
@@ -39,3 +41,5 @@ class Scenario:
     transports: tuple[Transport, ...] = ("stdio", "http")
     delay_s: float = 0
     flood: int = 0
+    tool: str = "echo"
+    calls: int = 1

@@ -30,6 +30,9 @@ CONFIG_VARIABLE: Final = "MCPPROXY_CONFIG"
 CONFIG_PLACEHOLDER: Final = "{config}"
 """What stands for that path in the command of a client."""
 
+MODEL_PLACEHOLDER: Final = "{model}"
+"""What stands for the URL of the model, in the command of a client and in its configuration."""
+
 _COMPLETE_S: Final = 10.0
 """How long to wait for the end of the recordings after the client has gone."""
 _POLL_S: Final = 0.02
@@ -44,10 +47,14 @@ def misspelt(word: str, known: Sequence[str]) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """A server that waits for the client: its ``command``, or its ``url``."""
+    """A server that waits for the client: its ``command``, or its ``url``.
+
+    ``model`` is the URL of the model beside it, empty if there is none.
+    """
 
     command: tuple[str, ...] = ()
     url: str = ""
+    model: str = ""
 
     @property
     def text(self) -> str:
@@ -55,7 +62,7 @@ class Served:
         return self.url or shlex.join(self.command)
 
     def placed_in(self, command: Sequence[str], config: str = "") -> list[str]:
-        """Return the command of the client with its server in it, and the path of its configuration.
+        """Return the command of the client with its server, its model and the path ``config`` in it.
 
         An argument that is ``{server}`` alone becomes the arguments of the server's command; within an
         argument it becomes one text, quoted for a shell.
@@ -65,7 +72,8 @@ class Served:
             if argument == PLACEHOLDER and self.command:
                 placed += self.command
             else:
-                placed.append(argument.replace(PLACEHOLDER, self.text).replace(CONFIG_PLACEHOLDER, config))
+                argument = argument.replace(PLACEHOLDER, self.text).replace(CONFIG_PLACEHOLDER, config)
+                placed.append(argument.replace(MODEL_PLACEHOLDER, self.model) if self.model else argument)
         return placed
 
 

@@ -28,13 +28,15 @@ _FIRST: Final = {"error": 0, "warning": 1}
 class Played:
     """One scenario that was played: what the client did, how it ended, and what is wrong by the rules.
 
-    ``findings`` are errors and warnings about the client, each with the path of its recording.
+    ``findings`` are errors and warnings about the client, each with the path of its recording. ``trouble`` is
+    what went wrong between a host and the scripted model beside its server, empty if nothing did.
     """
 
     scenario: Scenario
     seen: SeenClient
     stay: Stay
     findings: Sequence[tuple[str, Finding]]
+    trouble: str = ""
 
 
 def lacking(played: Played) -> str:
@@ -70,7 +72,8 @@ def verdict(
     if new:
         return _broken(new)
     if reason := lacking(played):
-        return Conclusion("skipped", reason), ""
+        told_by_model = f" (its model: {played.trouble})" if played.trouble else ""
+        return Conclusion("skipped", reason + told_by_model), ""
     known = " (what it breaks is told above)" if played.findings else ""
     return Conclusion("passed", f"{count(played.seen.messages, 'message')} judged{known}"), ""
 

@@ -12,12 +12,13 @@ from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell, terminal_style
 from mcpproxy.client_tests.run import QUIET_S, TIMEOUT_S, VISIT_S, ClientTest, ClientTestRun
 from mcpproxy.client_tests.scenarios import chosen
-from mcpproxy.client_tests.served import CONFIG_PLACEHOLDER, PLACEHOLDER, misspelt
+from mcpproxy.client_tests.served import CONFIG_PLACEHOLDER, MODEL_PLACEHOLDER, PLACEHOLDER, misspelt
 from mcpproxy.client_tests.visit import Invitation
 from mcpproxy.ruleset import ruleset
 from mcpproxy.validate.outcome import Validation
 
 if TYPE_CHECKING:
+    from mcpproxy.client_tests.beside_model import BesideModel
     from mcpproxy.client_tests.config_template import ConfigTemplate
 
 DESCRIPTION: Final = """\
@@ -33,6 +34,7 @@ exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 the client could
   mcpproxy validate client -- python client.py {server}
   mcpproxy validate client --listen 127.0.0.1:0 -- node client.js {server}
   mcpproxy validate client --config-template mcp.json -- host --mcp-config {config} -p go
+  mcpproxy validate client --model --config-template mcp.json -- claude -p go --mcp-config {config}
   mcpproxy validate client --listen 127.0.0.1:8123
   mcpproxy validate client --only wrong,two-pages -v -- sh -c 'client --stdio "$MCPPROXY_SERVER"'"""
 
@@ -67,6 +69,7 @@ def run(argv: list[str]) -> int:
         options.quiet_time,
         options.strict,
         _template(options, command),
+        _model(options, command),
     )
     rules = ruleset.load()
     is_silent = validation_report.is_printed_at_end(options, accepted)
@@ -115,18 +118,37 @@ def _template(options: argparse.Namespace, command: list[str]) -> "ConfigTemplat
         raise UsageError("--config-template", "there is no command that gets it", EXAMPLE)
     from mcpproxy.client_tests.config_template import ConfigTemplate
 
-    return ConfigTemplate.read(options.config_template, "http" if options.listen else "stdio")
+    transport = "http" if options.listen else "stdio"
+    return ConfigTemplate.read(options.config_template, transport, has_model=_has_model(options))
+
+
+def _has_model(options: argparse.Namespace) -> bool:
+    return bool(options.model or options.script)
+
+
+def _model(options: argparse.Namespace, command: list[str]) -> "BesideModel | None":
+    if not _has_model(options):
+        return None
+    if not command:
+        raise UsageError("--model", "there is no command of a host", EXAMPLE)
+    from mcpproxy.client_tests.beside_model import BesideModel
+    from mcpproxy.scripted_model.model_script import read_script_file
+
+    return BesideModel(read_script_file(options.script) if options.script else None)
 
 
 def _check_command(command: list[str], options: argparse.Namespace) -> None:
     if not command and not options.listen:
         next_step = f"{EXAMPLE}, or --listen HOST:PORT for one that you connect yourself"
         raise UsageError("validate client", "the command of the client is missing", next_step)
-    known = [PLACEHOLDER, CONFIG_PLACEHOLDER]
+    known = [PLACEHOLDER, CONFIG_PLACEHOLDER, MODEL_PLACEHOLDER]
     for word in command:
         if guess := misspelt(word, known):
-            what = "server" if guess == PLACEHOLDER else "configuration"
+            what = {PLACEHOLDER: "server", MODEL_PLACEHOLDER: "model"}.get(guess, "configuration")
             raise UsageError("validate client", f"{word!r} does not name the {what}", f"write {guess}")
+        if MODEL_PLACEHOLDER in word and not _has_model(options):
+            fact = f"{word!r} names a model, and there is none"
+            raise UsageError("validate client", fact, "have one beside each server: --model")
         if CONFIG_PLACEHOLDER in word and not options.config_template:
             fact = f"{word!r} names a configuration, and there is none"
             raise UsageError("validate client", fact, "name the file for the server: --config-template FILE")
@@ -151,6 +173,13 @@ mcpproxy validate client [OPTION...] -- COMMAND [ARG...]
         help="the client's configuration (JSON, TOML, YAML), with {command} and {args}, {url}, or {server} "
         "in it; MCPPROXY_CONFIG, and {config} in the command, say where a copy with the server is",
     )
+    add(
+        "--model",
+        action="store_true",
+        help="have a model that calls the tool of each server; the host is told of it as by mcpproxy model "
+        "--script, and {model} is its URL",
+    )
+    add("--script", metavar="FILE", help="what that model does instead, as for mcpproxy model --script")
     add(
         "--timeout",
         metavar="SECONDS",
