@@ -157,10 +157,12 @@ def test_findings_of_one_cause_are_listed_a_hundred_times_and_then_counted(tmp_p
 
 
 def test_findings_of_one_frame_are_bounded(tmp_path: Path) -> None:
-    trace = recorded(tmp_path, [START, server(b"[" + b"0," * 5000 + b"0]\n"), EXIT])
+    trace = recorded(
+        tmp_path, [START, server(b'[{"jsonrpc":"2.0","id":1,"result":{}},' + b"0," * 5000 + b"0]\n"), EXIT]
+    )
     listed = [event for event in trace.events() if isinstance(event, Finding)]
     assert len(listed) == PER_FRAME
-    assert sum(tally_of(trace).total_findings.values()) == 5002
+    assert sum(tally_of(trace).total_findings.values()) == 5003
     assert_judged_alike(trace)
 
 
