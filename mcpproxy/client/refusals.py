@@ -11,8 +11,9 @@ from urllib.parse import urljoin
 from mcpproxy.base.named_url import ForeignUrlError, host_advice, resolved
 from mcpproxy.base.secret_values import HIDDEN, mask_secrets
 from mcpproxy.base.upstream.client_certificates import certificate_advice
+from mcpproxy.base.upstream.redirects import MAYBE_LOGIN, REDIRECTS, SAME_REQUEST
 from mcpproxy.base.visible import visible
-from mcpproxy.client.remote_server import SAME_REQUEST, Headers
+from mcpproxy.client.remote_server import Headers
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, parse
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.recorder.secret_arguments import shown
@@ -20,9 +21,6 @@ from mcpproxy.recorder.secret_arguments import shown
 _SHOWN_CHARACTERS: Final = 200
 _READ_BYTES: Final = 64 << 10
 _SHOWN_URL: Final = 500
-_REDIRECTS: Final = (301, 302, 303, 307, 308)
-_MAYBE_LOGIN: Final = (302, 303)
-"""The statuses with which gateways send a browser to a page for its login."""
 _SHORTEST_VALUE: Final = 4
 """A shorter value of a header is part of many words."""
 _NAMES: Final = {status.value: status.phrase.lower() for status in HTTPStatus}
@@ -61,7 +59,7 @@ def refusal(url: str, status: int, location: str, body: bytes, own: Headers = ()
     words = status_words(status, body, own)
     if status == 421 or (status == 403 and _INVALID_HOST.search(words)):
         return HttpRefusal(status, words, host_advice(url))
-    if status not in _REDIRECTS:
+    if status not in REDIRECTS:
         return HttpRefusal(status, words, certificate_advice(status, body))
     if not location:
         return HttpRefusal(status, f"{status} without a Location{words.removeprefix(str(status))}")
@@ -74,7 +72,7 @@ def refusal(url: str, status: int, location: str, body: bytes, own: Headers = ()
         moved_to = resolved(url, location.encode("latin-1", "replace"))
     if moved_to == url:
         return HttpRefusal(status, f"{status} to the same URL")
-    if status in _MAYBE_LOGIN:
+    if status in MAYBE_LOGIN:
         return HttpRefusal(
             status, f"{status} to {to}", "try that URL, or give credentials if it wants a login"
         )

@@ -15,6 +15,7 @@ import h11
 from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.base.upstream.connecting import CONNECT_S, system_reason, tls_context
 from mcpproxy.base.upstream.http_proxy import proxy_for
+from mcpproxy.base.upstream.redirects import SAME_REQUEST
 from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.base.upstream.tls_failures import tls_reason
 from mcpproxy.base.upstream.tunnels import ProxyError, refusal
@@ -26,10 +27,6 @@ LONGEST_BODY: Final = 64 << 20
 """The longest JSON body. A longer one is not read to its end."""
 
 _MOST_REDIRECTS: Final = 5
-SAME_REQUEST: Final = (307, 308)
-"""Statuses after which the same request is sent again to another URL. The official SDKs do so within the
-origin, and send no POST again after other statuses."""
-
 _REUSED_FOR_S: Final = 4.0
 """How long an idle connection is used again. Common servers close theirs after five seconds, and a request
 that crosses that end is lost."""

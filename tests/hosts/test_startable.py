@@ -9,7 +9,8 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.hosts import plans, startable
+from mcpproxy.hosts import plans
+from mcpproxy.hosts.look_ahead import startable
 from tests.hosts.conftest import Mcpproxy, installed
 from tests.hosts.test_wrap import OURS, write
 

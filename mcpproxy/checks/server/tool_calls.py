@@ -217,7 +217,9 @@ def _unlisted_tool(context: MessageContext, call: ToolCall, result: JSONObject) 
     """Report a result for a tool that the server does not list (TOOL-006)."""
     pointer, related = context.at + "/result", (call.complete_list_seq, call.request.seq)
     # An answer over lines, or one that is no strict JSON, reaches few clients: the call may be unanswered.
-    answered = "meant to answer" if isinstance(context.frame.message, Malformed) else "answered"
+    frame = context.frame
+    is_readable = not isinstance(frame.message, Malformed) and (frame.exchange or b"\n" not in frame.raw)
+    answered = "answered" if is_readable else "meant to answer"
     problem = f"server {answered} a call of {shown(call.name)}, which it does not list, with "
     if result.get("isError") is True:
         problem += "a tool execution error (isError), not with a JSON-RPC error"

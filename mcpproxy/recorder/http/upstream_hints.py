@@ -7,6 +7,7 @@ server that misses our certificate says so in a page, which the client hardly sh
 from __future__ import annotations
 
 from mcpproxy.base.upstream.client_certificates import REFUSING, certificate_advice
+from mcpproxy.base.upstream.redirects import MAYBE_LOGIN, REDIRECTS
 from mcpproxy.session.frame import SERVER, ExchangeEnd, Frame, RequestHead, ResponseHead
 
 TYPE_CHECKING = False
@@ -14,9 +15,6 @@ if TYPE_CHECKING:
     from typing import Final
 
     from mcpproxy.session.frame import Event
-
-_REDIRECTS: Final = (301, 302, 303, 307, 308)
-_MAYBE_LOGIN: Final = (302, 303)
 
 
 _MOST_HINTS: Final = 20
@@ -71,7 +69,7 @@ class UpstreamHints:
             return f"the server does not serve the host of {self._url} (HTTP 421); {host_advice(self._url)}"
         if head.status in REFUSING:
             self._refused[head.exchange] = head.status
-        elif is_endpoint and head.status in _REDIRECTS:
+        elif is_endpoint and head.status in REDIRECTS:
             return self._on_redirect(head)
         return ""
 
@@ -80,7 +78,7 @@ class UpstreamHints:
 
         location = next((value for name, value in head.headers if name.lower() == "location"), "")
         target = other_origin(self._url, location)
-        what = "perhaps for a login" if head.status in _MAYBE_LOGIN else "give that URL"
+        what = "perhaps for a login" if head.status in MAYBE_LOGIN else "give that URL"
         return f"the server redirects to {target}, past mcpproxy: {what}" if target else ""
 
     def _on_page(self, page: Frame) -> str:

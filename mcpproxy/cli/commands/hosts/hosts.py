@@ -21,11 +21,11 @@ from mcpproxy.hosts.choosing import Places, search_chosen, short
 from mcpproxy.hosts.commands import program_words
 from mcpproxy.hosts.host_table import all_hosts, path_to_show
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
+from mcpproxy.hosts.look_ahead.misread import misreadings
+from mcpproxy.hosts.look_ahead.startable import start_faults
 from mcpproxy.hosts.looks import Look, digests, last_look, save_look
-from mcpproxy.hosts.misread import misreadings
 from mcpproxy.hosts.recorded import add_recorded_entries, host_of, is_wrapped, lost_wraps, recover_records
 from mcpproxy.hosts.server_entries import Search, ServerEntry
-from mcpproxy.hosts.startable import start_faults
 from mcpproxy.reports.text_table import table
 
 DESCRIPTION: Final = """\

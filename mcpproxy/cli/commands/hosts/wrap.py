@@ -24,11 +24,11 @@ from mcpproxy.hosts import ledger
 from mcpproxy.hosts.choosing import differences, search_chosen, short
 from mcpproxy.hosts.commands import wrapping_words
 from mcpproxy.hosts.ledger import Ledger, WrapRecord
+from mcpproxy.hosts.look_ahead.startable import folder_of_command
 from mcpproxy.hosts.plans import EntryPlan, FilePlan, plan_file, plan_http_wrap, plan_wrap, wrap_file
 from mcpproxy.hosts.recorded import is_wrapped, recover_records, wrap_of
 from mcpproxy.hosts.remote import address_of, proxy_command
 from mcpproxy.hosts.server_entries import Search, ServerEntry
-from mcpproxy.hosts.startable import folder_of_command
 
 DESCRIPTION: Final = """\
 Put mcpproxy before a server in the configuration file of a host. Only the command and the head of the
