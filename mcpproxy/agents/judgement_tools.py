@@ -56,7 +56,7 @@ class JudgementTools:
         codes = _codes(rule) if rule else None
         groups = [group for group in opened.view.findings.by_rule() if codes is None or group.rule in codes]
         counts = {group.rule: group.count for group in groups}
-        step = "list_recordings has the number of findings of each"
+        step = "find_calls with the filter rule:* finds those of all, list_recordings has their numbers"
         note = self._library.note_on_latest(recording, opened.listed, step)
         if opened.listed.entry.has_not_begun:
             failed_start = f"nothing to judge: {self._library.failed_start(opened.listed)}"

@@ -182,8 +182,9 @@ class RecordingLibrary:
             if back < len(labelled):
                 return labelled[back]
             if labelled:
+                have = "recordings have" if len(labelled) > 1 else "recording has"
                 raise AgentError(
-                    f"{len(labelled)} recordings have the label {label!r}; list_recordings has them"
+                    f"{len(labelled)} {have} the label {label!r}; list_recordings has all recordings"
                 )
         matching = [each for each in listed if wanted in each.handle]
         matching = [each for each in matching if not each.is_probe] or matching

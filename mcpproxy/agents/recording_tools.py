@@ -21,12 +21,13 @@ from mcpproxy.agents.errors import AgentError
 from mcpproxy.agents.pages import AnswerPage
 from mcpproxy.agents.recording_library import ListedRecording, RecordingLibrary
 from mcpproxy.agents.tool_arguments import Cursor, FilterText, Handle, HandleOrAll, Limit, MatchText
+from mcpproxy.base.style import count
 from mcpproxy.errors import TraceError
 from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.view.call_members import milliseconds
 from mcpproxy.view.calls import Call, SessionSummary
 from mcpproxy.view.negotiation import negotiations
-from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after
+from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after, may_have_failed_calls
 from mcpproxy.view.runs import ClientRun
 from mcpproxy.view.view import View
 
@@ -179,7 +180,8 @@ class RecordingTools:
         found_at = [place for place, each in enumerate(listed) if cursors.mark_of(each.handle) == mark]
         if cursor and not found_at:
             raise AgentError("cursor: its recording is gone; repeat the call without it")
-        place = found_at[0] if cursor else 0
+        begin = listed[found_at[0]] if cursor else None
+        searched = [each for each in listed if each is begin or may_have_failed_calls(each.entry, wanted)]
         unjudged, failed = 0, list[str]()
 
         def passing(each: ListedRecording, view: View) -> Iterator[tuple[str, Call]]:
@@ -187,12 +189,13 @@ class RecordingTools:
             unjudged += _lacks_findings(view, wanted)
             if each.entry.has_not_begun and wanted.asks_for_failures:
                 failed.append(self._library.failed_start(each))
-            first = last if cursor and each is listed[place] else 0
+            first = last if each is begin else 0
             yield from ((each.handle, call) for call in calls_after(view, wanted, first))
 
         search = RecordingSearch(
-            listed, lambda each: nullcontext(self._library.opened(each).view), self._clock
+            searched, lambda each: nullcontext(self._library.opened(each).view), self._clock
         )
+        place = searched.index(begin) if begin else 0
         page, found, next = AnswerPage(limit), list[FoundCalls](), ""
         for handle, call in search.results(passing, place, _SEARCH_S):
             row = call_row(call)
@@ -204,17 +207,19 @@ class RecordingTools:
                 found.append(FoundCalls(handle, []))
             found[-1].calls.append(row)
         else:
-            if search.place < len(listed):
-                next = cursors.write(question, 0, listed[search.place].handle)
+            if search.place < len(searched):
+                next = cursors.write(question, 0, searched[search.place].handle)
+        # Those that are passed over have no call that passes: they count as searched.
+        done = listed.index(searched[search.place]) if search.place < len(searched) else len(listed)
         unreadable = len(search.faults)
         notes = [f"{unreadable} of them could not be read whole"] if unreadable else []
         notes += [f"{unjudged} of them not judged, so without findings"] if unjudged else []
         notes += [self._library.left_out] if self._library.left_out else []
         notes += failed[:_MAX_NOTES]
         said = _said(found, notes, cursor, next)
-        searched = f"searched {search.place} of {len(listed)} recordings"
-        note = ", ".join([searched, *notes, said]) if said else ""
-        return CallPage(found, None, search.place, len(listed), unreadable, note, next)
+        so_far = f"searched {done:,} of {count(len(listed), 'recording')}"
+        note = ", ".join([so_far, *notes, said]) if said else ""
+        return CallPage(found, None, done, len(listed), unreadable, note, next)
 
 
 def _said(found: list[FoundCalls], notes: list[str], cursor: str, next: str) -> str:

@@ -298,7 +298,9 @@ def _with_handle(handle: str | None) -> str:
         if not found:
             raise UsageError(folder, "nothing recorded yet", _RECORD_STEP)
         if position > len(found):
-            raise UsageError(handle or "", f"there are {len(found)} in {folder}", "see mcpproxy list")
+            is_one = len(found) == 1
+            fact = f"there {'is' if is_one else 'are'} {count(len(found), 'recording')} in {folder}"
+            raise UsageError(handle or "", fact, "see mcpproxy list")
         if handle is None:
             return next((path for path in found if not _is_empty(path)), found[0])
         return found[position - 1]

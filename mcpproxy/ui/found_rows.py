@@ -22,7 +22,12 @@ from mcpproxy.view.calls import Call
 from mcpproxy.view.recorded_findings import worst
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.rows.search import Passage, passage
-from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after, findings_of_sessions
+from mcpproxy.view.rows.search_recordings import (
+    RecordingSearch,
+    calls_after,
+    findings_of_sessions,
+    may_have_failed_calls,
+)
 from mcpproxy.view.view import View, open_view
 
 MOST_ROWS: Final = 200
@@ -129,7 +134,7 @@ def _may_have(entry: RecordingEntry, wanted: Filter) -> bool:
     """Whether a recording may have what passes a filter, by what was counted when it ended."""
     if entry.running:
         return True
-    if entry.calls is not None and not entry.has_failed and _asks_for_failures(wanted):
+    if not may_have_failed_calls(entry, wanted):
         return False
     severities = [term.values for term in wanted.terms if term.key == "severity" and not term.negated]
     counts = entry.findings

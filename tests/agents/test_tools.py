@@ -181,6 +181,34 @@ def test_the_failed_call_is_found_behind_two_hundred_recordings(tmp_path: Path) 
     assert (second.searched, second.recordings, second.next) == (201, 201, "")
 
 
+def test_recordings_that_counted_no_failed_call_are_passed_over(tmp_path: Path) -> None:
+    write(tmp_path / "000-failed.jsonl", SITUATIONS["failed tool"])
+    later = json.dumps({**json.loads(recordings.HEADER), "started_at": "2030-01-01T00:00:00Z"})
+    counted = (*recordings.CLEAN[1:-1], recordings.close(3, 2, calls=(2, 0, 0)))
+    for number in range(5):
+        write(tmp_path / f"{number}.jsonl", (later, *counted))
+    seconds = count()  # each recording takes so long that a third one is not opened
+    with RecordingLibrary(str(tmp_path)) as library:
+        tools = RecordingTools(library, clock=lambda: next(seconds))
+        for wanted in ("status:error", "status:unsuccessful", "status:error,unanswered tool:*"):
+            page = tools.find_calls(wanted)
+            assert [each.recording for each in page.found] == ["000-failed"], wanted
+            assert (page.searched, page.recordings, page.next, page.note) == (6, 6, "", "")
+        for wanted in ("-status:ok", "status:error,ok", "tool:*"):
+            assert tools.find_calls(wanted).searched < 6, wanted
+
+
+def test_one_recording_is_no_recordings(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", recordings.CLEAN)
+    agent = Agent(tmp_path)
+    assert agent("find_calls", filter="method:x")["note"] == "searched 1 of 1 recording, no call fits"
+    note = agent("list_findings")["note"]
+    assert note == (
+        "only a was looked at, the latest recording; "
+        "find_calls with the filter rule:* finds those of all, list_recordings has their numbers"
+    )
+
+
 def test_ids_and_arguments_are_json_as_they_were_sent(tmp_path: Path) -> None:
     sent: dict[str, object] = {
         "i": 97, "s": "97", "deep": [{"x": None}, 1.5, True], "code": "a\nb\u202ec", "large": 2**53 + 1,

@@ -236,7 +236,8 @@ def test_an_ambiguous_handle_lists_the_candidates(mcpproxy: Mcpproxy, three: lis
 
 def test_a_handle_beyond_the_first(mcpproxy: Mcpproxy, three: list[str], state_dir: Path) -> None:
     said = mcpproxy("show", "-4")
-    assert (said.code, said.err) == (2, f"mcpproxy: -4: there are 3 in {state_dir}; see mcpproxy list\n")
+    fact = f"there are 3 recordings in {state_dir}"
+    assert (said.code, said.err) == (2, f"mcpproxy: -4: {fact}; see mcpproxy list\n")
 
 
 def test_a_file_comes_before_a_handle(

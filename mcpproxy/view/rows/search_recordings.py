@@ -7,9 +7,11 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final, Generic, TypeVar
 
 from mcpproxy.errors import McpProxyError
-from mcpproxy.session.filter import Filter, Term
+from mcpproxy.session.filter import STATUS, Filter, Term
 from mcpproxy.session.frame import Finding
+from mcpproxy.session.outcomes import UNSUCCESSFUL
 from mcpproxy.view.calls import Call
+from mcpproxy.view.recording_entry import RecordingEntry
 
 if TYPE_CHECKING:
     from mcpproxy.view.view import View
@@ -59,6 +61,24 @@ class RecordingSearch(Generic[_T]):
             except McpProxyError as fault:
                 self.faults.append(str(fault))
         self.place = len(self._recordings)
+
+
+def may_have_failed_calls(entry: RecordingEntry, wanted: Filter) -> bool:
+    """Whether a recording may have what passes a filter, by the calls that were counted when it ended.
+
+    Only where the filter asks for calls that were not successful, some recordings have none. An exchange over
+    HTTP without a request of JSON-RPC is no call and is not counted, and may have failed, too.
+    """
+    if entry.running or entry.calls is None or entry.has_failed:
+        return True
+    asked = [term for term in wanted.terms if not term.negated]
+    has_calls_only = entry.transport == "stdio" or any(
+        (term.key, term.values) == ("kind", ("request",)) for term in asked
+    )
+    return not has_calls_only or not any(
+        term.key == "status" and all(STATUS[str(each)] <= UNSUCCESSFUL for each in term.values)
+        for term in asked
+    )
 
 
 def calls_after(view: "View", wanted: Filter, last: int = 0) -> Iterator[Call]:
