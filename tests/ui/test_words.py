@@ -43,7 +43,7 @@ def evaluated(expression: str, given: object) -> Any:
         pytest.skip("a real peer is not to be had: no Node.js")
     script = f"""
         import {{ readFileSync }} from "node:fs";
-        const {{ duration, visible }} = await import(process.argv[1]);
+        const {{ beyond, duration, peers, visible }} = await import(process.argv[1]);
         const given = JSON.parse(readFileSync(0, "utf8"));
         console.log(JSON.stringify({expression}));
     """
@@ -84,6 +84,25 @@ def test_times_have_the_same_form() -> None:
     ]
     assert evaluated("given.map(duration)", ms) == [duration(round(each * 1e6)) for each in ms]
     assert duration(60_000_000_000) == "1m00s"
+
+
+def test_a_cause_does_not_repeat_the_outcome_beside_it() -> None:
+    causes = [
+        ("HTTP 401", "HTTP 401 Unauthorized. Its body: no token.", "Unauthorized. Its body: no token."),
+        ("error -32602", "error -32602: no such tool.", "no such tool."),
+        ("tool error", "tool error.", ""),
+        ("HTTP 40", "HTTP 401 Unauthorized.", "HTTP 401 Unauthorized."),
+        ("", "There was no answer.", "There was no answer."),
+    ]
+    told = evaluated("given.map(([words, cause]) => beyond(words, cause))", [each[:2] for each in causes])
+    assert told == [each[2] for each in causes]
+
+
+def test_a_session_without_peers_has_its_revision() -> None:
+    one = {"client": "", "server": "", "revision": "2026-07-28", "protocol": "mcp"}
+    given = [one, {**one, "revision": ""}, {**one, "server": "weather"}]
+    words = ["MCP 2026-07-28", "", "weather, 2026-07-28"]
+    assert evaluated("given.map((one) => peers(one, false))", given) == words
 
 
 @pytest.mark.parametrize("path", sorted(STATIC.glob("*.js")), ids=lambda path: path.name)

@@ -186,6 +186,17 @@ export function outcome(call, running = false) {
 }
 
 /**
+ * Return a cause without the words of the outcome that stand beside it: it may begin with them.
+ *
+ * @param {string} words
+ * @param {string} cause
+ */
+export function beyond(words, cause) {
+  const rest = cause.slice(words.length);
+  return words && cause.startsWith(words) && /^([:. ]|$)/.test(rest) ? rest.replace(/^[:. ]+/, "") : cause;
+}
+
+/**
  * Return who talked in a session, and by which revision. A client alone has asked for the revision: no server has
  * said its name, as where none answered.
  *
@@ -193,7 +204,8 @@ export function outcome(call, running = false) {
  * @param {boolean} running
  */
 export function peers({ client, server, revision, protocol }, running) {
-  if (server || !client) return `${client ? `${client} → ` : ""}${server}${revision && (client || server) ? `, ${revision}` : ""}`;
+  if (!server && !client) return revision ? `${protocol.toUpperCase()} ${revision}` : "";
+  if (server || !client) return `${client ? `${client} → ` : ""}${server}${revision ? `, ${revision}` : ""}`;
   return `${client}${revision ? ` asked for ${protocol.toUpperCase()} ${revision}` : ""}; no server has told its name${running ? " yet" : ""}`;
 }
 

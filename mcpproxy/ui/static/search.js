@@ -2,7 +2,7 @@
 /** A search of the calls of all recordings: the box for it, and the rows that were found. */
 import { href } from "./address.js";
 import { get } from "./api.js";
-import { SEVERITY_MARKS, duration, outcome, plural, said, taken, title, visible } from "./format.js";
+import { SEVERITY_MARKS, beyond, duration, outcome, plural, said, taken, title, visible } from "./format.js";
 import { html, useEffect, useState } from "./preact.js";
 import { useTyped } from "./throttle.js";
 
@@ -161,6 +161,7 @@ function OfSession({ row, go }) {
 /** @param {{call: import("./types.js").FoundCall, running: boolean, go: (change: Partial<import("./address.js").Place>) => void}} props */
 function Found({ call, running, go }) {
   const [symbol, words, kind] = outcome(call, running);
+  const why = beyond(words, call.cause);
   const target = { recording: call.recording, view: "calls", filter: "", order: "", call: call.number, other: "", find: "" };
   return html`<${Link} target=${target} go=${go}>
     <span class="count">#${call.number}</span>
@@ -168,7 +169,7 @@ function Found({ call, running, go }) {
     <span>${visible(title(call))}</span>
     <span class="preview"><span class="count">${visible(call.arguments)}</span>${!call.cause && said(call) ? html` <span>→ ${visible(said(call))}</span>` : null}</span>
     <span class="count">${duration(taken(call, 0, false))}</span>
-    ${call.cause ? html`<span class=${`why ${kind}`}>${visible(call.cause)}</span>` : null}
+    ${why ? html`<span class=${`why ${kind}`}>${visible(why)}</span>` : null}
     ${call.worst ? html`<${WorstOf} worst=${call.worst} />` : null}
     ${call.found.length ? html`<span class="passage"><span class="count">${visible(call.found[0])}</span><mark>${visible(call.found[1])}</mark><span class="count">${visible(call.found[2])}</span></span>` : null}
   <//>`;
