@@ -11,10 +11,9 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Final, NamedTuple
 
-from mcpproxy.base.files import open_regular
 from mcpproxy.errors import TraceError
 from mcpproxy.importers import har, mcp_cassette, mcp_rec, mcp_recorder, mcpsnoop, text_logs
-from mcpproxy.importers.import_source import BOM, ForeignTrace, ImportedSource
+from mcpproxy.importers.import_source import BOM, ForeignTrace, ImportedSource, opened
 from mcpproxy.importers.json_texts import JsonText, json_texts
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.trace.trace_file import NOT_OURS
@@ -35,7 +34,7 @@ class _Beginning:
     """How a file begins."""
 
     def __init__(self, path: str) -> None:
-        with open(open_regular(path, follows=True), "rb") as file:
+        with opened(path) as file:
             self.head: Final = file.read(_HEAD_BYTES)
         self._path: Final = path
 
@@ -120,10 +119,7 @@ def detect_format(path: str) -> str:
     Raises:
         TraceError: the file cannot be read, or is of no format; then it says why it is of none of them.
     """
-    try:
-        beginning = _Beginning(path)
-    except OSError as fault:
-        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+    beginning = _Beginning(path)
     if not beginning.head.strip():
         raise TraceError(path, None, "the file is empty", "name a recording")
     names_by_reason: dict[str, list[str]] = {}

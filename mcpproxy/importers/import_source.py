@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from io import BufferedReader
 from typing import Final, NoReturn
 
 import orjson
@@ -152,6 +153,20 @@ def unix_ns(time: JSON) -> int | None:
     return None
 
 
+@contextmanager
+def opened(path: str) -> Generator[BufferedReader]:
+    """Open a file of another tool.
+
+    Raises:
+        TraceError: the file cannot be opened, or not be read by the caller.
+    """
+    try:
+        with open(open_regular(path, follows=True), "rb") as file:
+            yield file
+    except OSError as fault:
+        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+
+
 def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
     """Yield number, bytes and members of each line of a JSON Lines file; a truncated last line is left out.
 
@@ -161,23 +176,20 @@ def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
         TraceError: the file cannot be read, or a line is not a JSON object.
     """
     number = 0
-    try:
-        with open(open_regular(path, follows=True), "rb") as file:
-            while line := file.readline(LINE_LIMIT_BYTES):
-                number += 1
-                if len(line) == LINE_LIMIT_BYTES:
-                    refuse(path, number, f"a line of {LINE_LIMIT_BYTES >> 20} MiB or more, too long to read")
-                if not line.strip():
-                    continue
-                try:
-                    members = read_object(line)
-                except NotARecordError:
-                    if not line.endswith(b"\n") and number > 1:
-                        return
-                    refuse(path, number, f"not a record of {name}")
-                yield number, line, members
-    except OSError as fault:
-        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+    with opened(path) as file:
+        while line := file.readline(LINE_LIMIT_BYTES):
+            number += 1
+            if len(line) == LINE_LIMIT_BYTES:
+                refuse(path, number, f"a line of {LINE_LIMIT_BYTES >> 20} MiB or more, too long to read")
+            if not line.strip():
+                continue
+            try:
+                members = read_object(line)
+            except NotARecordError:
+                if not line.endswith(b"\n") and number > 1:
+                    return
+                refuse(path, number, f"not a record of {name}")
+            yield number, line, members
 
 
 def whole_json(path: str, kind: str) -> JSON:
@@ -202,11 +214,8 @@ def digest(path: str) -> bytes:
     Raises:
         TraceError: the file cannot be read.
     """
-    try:
-        with open(open_regular(path, follows=True), "rb") as file:
-            return hashlib.file_digest(file, "blake2b").digest()
-    except OSError as fault:
-        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+    with opened(path) as file:
+        return hashlib.file_digest(file, "blake2b").digest()
 
 
 def objects(value: JSON) -> list[JSONObject]:

@@ -8,9 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from mcpproxy.base.files import open_regular
-from mcpproxy.errors import TraceError
-from mcpproxy.importers.import_source import BOM, LINE_LIMIT_BYTES
+from mcpproxy.importers.import_source import BOM, LINE_LIMIT_BYTES, opened
 from mcpproxy.protocol.jsonrpc import JSON, Flaw, read
 from mcpproxy.protocol.raw_json import value_end, without_spaces
 
@@ -43,30 +41,27 @@ def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonT
     """
     number, first, depth, size = 0, 0, 0, 0
     held: list[bytes] = []
-    try:
-        with open(open_regular(path, follows=True), "rb") as file:
-            while line := file.readline(limit_bytes):
-                number += 1
-                line = line.removeprefix(BOM) if number == 1 else line
-                if not held and _skip(line, 0) == len(line):
-                    continue
-                first = first if held else number
-                held.append(line)
-                size += len(line)
-                if size >= limit_bytes:
-                    fault = f"JSON of {limit_bytes >> 20} MiB or more, too long to read"
-                    yield JsonText(first, b"", None, fault)
+    with opened(path) as file:
+        while line := file.readline(limit_bytes):
+            number += 1
+            line = line.removeprefix(BOM) if number == 1 else line
+            if not held and _skip(line, 0) == len(line):
+                continue
+            first = first if held else number
+            held.append(line)
+            size += len(line)
+            if size >= limit_bytes:
+                fault = f"JSON of {limit_bytes >> 20} MiB or more, too long to read"
+                yield JsonText(first, b"", None, fault)
+                return
+            depth += sum(1 if found[1] else -1 if found[2] else 0 for found in _BRACKET.finditer(line))
+            if depth > 0:
+                continue
+            for text in _texts_in(b"".join(held), first):
+                yield text
+                if text.fault:
                     return
-                depth += sum(1 if found[1] else -1 if found[2] else 0 for found in _BRACKET.finditer(line))
-                if depth > 0:
-                    continue
-                for text in _texts_in(b"".join(held), first):
-                    yield text
-                    if text.fault:
-                        return
-                held, depth, size = [], 0, 0
-    except OSError as fault:
-        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+            held, depth, size = [], 0, 0
     if held:
         yield JsonText(first, b"", None, CUT_LINE if len(held) == 1 else UNFINISHED)
 

@@ -19,8 +19,6 @@ import re
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from mcpproxy.base.files import open_regular
-from mcpproxy.errors import TraceError
 from mcpproxy.importers.import_source import (
     LINE_LIMIT_BYTES,
     Clock,
@@ -28,6 +26,7 @@ from mcpproxy.importers.import_source import (
     Said,
     SessionNumbers,
     objects,
+    opened,
     refuse,
     select,
     unix_ns,
@@ -126,27 +125,24 @@ def _source(
 def _logged(path: str) -> Iterator[Said]:
     """Yield the messages in the log of a host."""
     sessions = SessionNumbers()
-    try:
-        with open(open_regular(path, follows=True), "rb") as file:
-            number = 0
-            while line := file.readline(LINE_LIMIT_BYTES):
-                number += 1
-                if len(line) == LINE_LIMIT_BYTES:
-                    refuse(path, number, f"a line of {LINE_LIMIT_BYTES >> 20} MiB or more, too long to read")
-                if mark := MARK.match(line):
-                    sender = CLIENT if (mark["from"] or mark["by"]) in _CLIENTS else SERVER
-                    server = mark["name"] if mark["desktop"] else None
-                    text = line[mark.end() :].decode("utf-8", "surrogateescape")
-                    message, end = _first_value(text)
-                    yield sessions.said(
-                        (server or b"").decode("utf-8", "replace"),
-                        sender,
-                        message,
-                        text[:end].encode("utf-8", "surrogateescape") if end else None,
-                        unix_ns((mark["time"] or b"").decode()),
-                    )
-    except OSError as fault:
-        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+    with opened(path) as file:
+        number = 0
+        while line := file.readline(LINE_LIMIT_BYTES):
+            number += 1
+            if len(line) == LINE_LIMIT_BYTES:
+                refuse(path, number, f"a line of {LINE_LIMIT_BYTES >> 20} MiB or more, too long to read")
+            if mark := MARK.match(line):
+                sender = CLIENT if (mark["from"] or mark["by"]) in _CLIENTS else SERVER
+                server = mark["name"] if mark["desktop"] else None
+                text = line[mark.end() :].decode("utf-8", "surrogateescape")
+                message, end = _first_value(text)
+                yield sessions.said(
+                    (server or b"").decode("utf-8", "replace"),
+                    sender,
+                    message,
+                    text[:end].encode("utf-8", "surrogateescape") if end else None,
+                    unix_ns((mark["time"] or b"").decode()),
+                )
 
 
 def _first_value(text: str) -> tuple[JSON, int]:
