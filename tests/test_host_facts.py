@@ -276,6 +276,18 @@ def test_a_client_that_is_there_and_is_named_is_said_once(mcpproxy: Mcpproxy, tm
         assert [found["rule"] for found in said["traces"][0]["findings"]] == ["HOST-007"]
 
 
+def test_a_client_that_is_there_in_another_version_than_the_one_that_is_named(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    odd = tool("files read")  # 0.56.0 replaces the space, and of 0.61.0 that is not known
+    trace = recorded(tmp_path / "a.jsonl", "gemini-cli-mcp-client", "0.56.0", [odd])
+    for named in ("gemini-cli@0.61.0", "gemini-cli@0.61.0,seen"):
+        out = mcpproxy("check", trace, "--hosts", named, "--select", "HOST").out
+        assert "Gemini CLI 0.61.0  x\n" in out
+        assert "Gemini CLI 0.61.0 works\n" not in out
+        assert ("HOST-002 frame 5: server: Legal MCP. Gemini CLI 0.56.0 replaces" in out) is ("seen" in named)
+
+
 def test_a_host_that_is_not_there_is_named(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     trace = recorded(tmp_path / "a.jsonl", "another", "1", *PAGES)
     said = json.loads(mcpproxy("check", trace, "--hosts", "gemini-cli,codex", "--format", "json").out)

@@ -73,9 +73,12 @@ class KnownHost:
 
 @slotted(frozen=True, eq=False)
 class JudgedHost:
-    """A host that a session is judged for. ``label`` is its name and version in a finding."""
+    """A host that a session is judged for. ``label`` is its name and version in a finding, and ``id`` what it
+    is called in its data.
+    """
 
     host: KnownHost
+    id: str
     label: str
     facts: tuple[HostFact, ...]
 
@@ -136,7 +139,14 @@ class HostChoice:
         if not version and not is_asked:
             label += ", whose client does not give its version,"
         facts = tuple(fact for fact in host.facts if fact.grade in grades and holds(fact))
-        return JudgedHost(host, label, facts)
+        return JudgedHost(host, host.id if is_asked else self.id_of_seen(host, version), label, facts)
+
+    def id_of_seen(self, host: KnownHost, version: str) -> str:
+        """Return what the host whose client is there is called: its id, and its ``version`` if another one of
+        it was asked about.
+        """
+        is_other = any(named is host and asked not in ("", version) for named, asked in self.named)
+        return f"{host.id}@{shortened(version)}" if is_other else host.id
 
 
 def client_of(context: MessageContext, history: History) -> Client | None:

@@ -95,7 +95,7 @@ class FactMet:
             frame=frame,
             candidates=candidates,
             data={
-                "host": self.judged.host.id,
+                "host": self.judged.id,
                 "effect": self.fact.effect,
                 "says": self.fact.says,
                 "reason": clause(self.fact, self.met),

@@ -154,7 +154,7 @@ def _violation(
         frame=seq,
         candidates=candidates,
         data={
-            "host": host.id if host is not None else shortened(client[0]),
+            "host": shortened(client[0]) if host is None else choice.id_of_seen(host, client[1]),
             "effect": "changed",
             "says": says,
             "reason": reason,
