@@ -491,6 +491,14 @@ def refused_subscription(site: Site) -> None:
 
 
 @flaw
+def announces_nothing(site: Site) -> None:
+    """It says that lists may change, and opens no subscription to such changes."""
+    refused_subscription(site)
+    declared = site.modern.declared
+    site.modern.declared = lambda revision: {**declared(revision), "resources": {"listChanged": True}}
+
+
+@flaw
 def answered_subscription(site: Site) -> None:
     done = {"resultType": "complete", "ttlMs": 0}
     _subscribing(site, lambda key, said: told({"jsonrpc": "2.0", "id": key, "result": done}))

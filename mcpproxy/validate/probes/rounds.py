@@ -172,7 +172,7 @@ async def _subscription(context: ProbeContext) -> Conclusion:
 async def _two_subscriptions(context: ProbeContext) -> Conclusion:
     async with _open_subscription(context, context.client.new_id()) as (first, acknowledgement):
         if isinstance(acknowledgement, Answer):
-            return _conclusion_without_subscription(context, acknowledgement)
+            raise Skipped("the server opens no subscription")  # the check of one says so
         async with _open_subscription(context, "mcpproxy-subscription") as (second, later):
             if acknowledgement is None or not isinstance(later, Frame):
                 text = "of two subscriptions at once, one was not acknowledged under its id"
@@ -187,11 +187,12 @@ def _conclusion_without_subscription(context: ProbeContext, answer: Answer) -> C
     if not answer.is_error:
         text = "subscriptions/listen was answered at once, without an acknowledgement"
         return context.violation("SUB-003/R-245", text, answer.frames)
-    if any(context.declares(f"{feature}.listChanged") for feature in FEATURES) or (
-        context.declares("resources.subscribe") and answer.code != INVALID_PARAMS
-    ):
-        text = f"the server declares change notifications, but refused a subscription: {shown(answer.code)}"
-        return context.violation("PROTO-009/R-045", text, answer.frames)
+    refused = f"but refused a subscription: {shown(answer.code)}"
+    if context.declares("resources.subscribe") and answer.code != INVALID_PARAMS:
+        return context.violation("SUB-003/R-245", f"the server declares subscribe, {refused}", answer.frames)
+    if any(context.declares(f"{feature}.listChanged") for feature in FEATURES):
+        text = f"the server declares listChanged, {refused}; so it can announce no change"
+        return context.violation("TOOL-011/R-148", text, answer.frames)
     raise Skipped(f"the server has no subscriptions ({shown(answer.code)})")
 
 
@@ -298,7 +299,7 @@ PROBES: Final = (
         "sequence",
         "A subscription is acknowledged, and ends when it is cancelled.",
         _subscription,
-        rules=("SUB-002", "SUB-003", "SUB-004", "SUB-005", "SUB-006", "SUB-008"),
+        rules=("SUB-002", "SUB-003", "SUB-004", "SUB-005", "SUB-006", "SUB-008", "TOOL-011"),
         revisions=STATELESS,
     ),
     Probe(
