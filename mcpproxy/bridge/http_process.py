@@ -48,8 +48,12 @@ async def serve(
     begin: Begin,
     recorder_options: list[str],
     stderr: StderrLines,
+    listening: str,
 ) -> int:
-    """Serve until SIGINT, SIGTERM or SIGHUP. Return the exit code, which is 0."""
+    """Serve until SIGINT, SIGTERM or SIGHUP. Return the exit code, which is 0.
+
+    The line ``listening`` is said when a signal is an orderly end: who reads it may send one.
+    """
     leg.open()
     recordings = SessionRecordings(begin, recorder_options, stderr)
 
@@ -79,6 +83,7 @@ async def serve(
 
     for number in _ENDING:
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    stderr.say(listening)
     sweeping = asyncio.create_task(sessions.sweep())
     try:
         await server.serve([listener])

@@ -344,6 +344,12 @@ def test_signals_end_the_bridge_in_order(tmp_path: Path) -> None:
         assert set(recordings(tmp_path / number.name)) == {"http", "stdio"}
 
 
+def test_a_signal_as_soon_as_it_listens_is_an_orderly_end(tmp_path: Path) -> None:
+    with Bridge(tmp_path, command=STDIO_SERVER) as bridge:
+        assert bridge.process.stop(signal.SIGTERM) == 0
+    assert set(recordings(tmp_path)) == {"http"}
+
+
 def test_a_trace_is_a_file_for_the_http_leg_and_one_for_each_session(tmp_path: Path) -> None:
     options = ["--stdio", "--listen", "127.0.0.1:0", "--trace", str(tmp_path / "a.jsonl"), "--"]
     command = [sys.executable, "-m", "mcpproxy", "bridge", *options, *STDIO_SERVER]

@@ -163,7 +163,7 @@ def _run_before_stdio(options: BridgeOptions) -> int:
     stderr.say(_of_leg("HTTP leg", greeting))
     url = f"http://{address}{options.endpoint}"
     text = f"listening on {url} -> {options.command[0]}, one process a session"
-    stderr.say(recording.note(text, "listening", url=quoted(url)))
+    listening = recording.note(text, "listening", url=quoted(url))
     import asyncio  # these after the recorder was forked, which does not need them
 
     from mcpproxy.bridge import http_process
@@ -182,4 +182,6 @@ def _run_before_stdio(options: BridgeOptions) -> int:
         grace_s=options.grace_s,
     )
     recorder_options = ["--live", recording.live, *(["--quiet"] if recording.is_quiet else [])]
-    return asyncio.run(http_process.serve(settings, listener, leg, begin, recorder_options, stderr))
+    return asyncio.run(
+        http_process.serve(settings, listener, leg, begin, recorder_options, stderr, listening)
+    )
