@@ -8,7 +8,8 @@ from mcpproxy.base.style import count
 from mcpproxy.client_tests.lawful import PAGES
 from mcpproxy.client_tests.verdict import Played, lacking
 
-_LISTS: Final = (("two-pages", 2), ("empty-page", 2), ("many-pages", PAGES))
+PAGES_READ: Final = (("two-pages", 2), ("empty-page", 2), ("many-pages", PAGES))
+"""The scenarios whose list has pages, and how many."""
 
 
 def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
@@ -29,7 +30,7 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
                 "sends a" if seen.with_token == calls else "sends no" if not seen.with_token else "may send a"
             )
             yield "progress-token", f"{verb} progressToken with a call"
-    for name, pages in _LISTS:
+    for name, pages in PAGES_READ:
         if name in done:
             read = min(done[name].seen.cursors + 1, pages)
             yield name, f"reads {read} of {count(pages, 'page')}"

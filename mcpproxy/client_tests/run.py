@@ -6,6 +6,7 @@ import time
 from collections.abc import Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from functools import partial
 from secrets import token_hex
 from typing import TYPE_CHECKING, Final
@@ -138,6 +139,13 @@ class ClientTestRun:
             client=self._client,
             duration_ms=(time.monotonic() - self._started) * 1e3,
         )
+
+    def facts(self) -> str:
+        """What the client was seen to do, as a table of facts about a host; empty if it did not come."""
+        from mcpproxy.client_tests.fact_rows import fact_table  # few ask for it
+
+        today = datetime.now(UTC).date()
+        return fact_table(self._client, self._played, today) if self._client else ""
 
     async def _play(self, scenario: Scenario, number: int, total: int) -> None:
         """Play one scenario, and add its check."""

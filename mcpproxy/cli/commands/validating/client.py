@@ -53,8 +53,8 @@ def run(argv: list[str]) -> int:
     if options.listen:
         split_listen("validate client", options.listen)
     accepted = baseline_options.read(options)
-    if options.output:
-        output.check_writable(options.output)
+    for path in filter(None, (options.output, options.facts)):
+        output.check_writable(path)
     label = paths.label_for(command) if command else "by-hand"
     stem, _ = os.path.splitext(paths.trace_name(f"client-{label}"))
     folder = options.trace_dir or os.path.join(paths.probe_folder("validate"), stem)
@@ -82,6 +82,8 @@ def run(argv: list[str]) -> int:
     result = validation_report.conclude(result, printer, options, accepted, rules.catalogue, base)
     if result.untested:
         tell(result.untested)
+    elif options.facts:
+        output.write(options.facts, client_run.facts().splitlines())
     return result.exit_code
 
 
@@ -206,5 +208,10 @@ mcpproxy validate client [OPTION...] -- COMMAND [ARG...]
     add("--skip", metavar="GROUP,...", action="append", default=[], help="scenarios to leave out")
     validation_report.add_detail_options(parser)
     report_options.add_options(parser)
+    add(
+        "--facts",
+        metavar="FILE",
+        help="also write what the client was seen to do, as a table of facts for check --hosts",
+    )
     add("--trace-dir", metavar="DIR", help="record into new files in DIR, each named after its scenario")
     return parser.parse_args(argv), command

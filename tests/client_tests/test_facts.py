@@ -1,0 +1,83 @@
+"""What ``validate client --facts`` writes is a table that ``check --hosts`` can read."""
+
+import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mcpproxy.client_tests.client_process import Stay
+from mcpproxy.client_tests.fact_rows import fact_table
+from mcpproxy.client_tests.scenario import Scenario
+from mcpproxy.client_tests.scenarios import SCENARIOS
+from mcpproxy.client_tests.seen import SeenClient
+from mcpproxy.client_tests.verdict import Played
+from mcpproxy.ruleset import host_facts
+from tests.client_tests.test_validate_client import LIMIT, Outcome, minimal
+
+TODAY = datetime.date(2026, 11, 29)
+
+
+def scenario(name: str) -> Scenario:
+    return next(one for one in SCENARIOS if one.name == name)
+
+
+def played(name: str, **seen: Any) -> dict[str, Played]:
+    """A scenario in which the client did what was asked for, and what ``seen`` says."""
+    asked = SeenClient(sessions=1, **seen)
+    asked.requests.update({"initialize": 1, "tools/list": 1, "tools/call": 1})
+    return {name: Played(scenario(name), asked, Stay(0, 1.0, ""), ())}
+
+
+def read(folder: Path, text: str) -> host_facts.KnownHost:
+    (folder / "minimal.toml").write_text(text, encoding="utf-8")
+    [host] = host_facts.load(TODAY, str(folder))
+    return host
+
+
+def test_a_client_that_reads_one_page(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    facts = tmp_path / "minimal.toml"
+    options = ("--only=two-pages,list-changed", f"--timeout={LIMIT}", f"--facts={facts}")
+    outcome = Outcome(capsys, tmp_path, "--json", *options, "--", *minimal("first-page-only"))
+    assert outcome.code == 0
+    text = facts.read_text()
+    assert text.startswith("# What mcpproxy validate client saw of minimal 1 on 20")
+    assert "# list-changed: does not ask again when the list has changed\n" in text
+    [host] = host_facts.load(datetime.datetime.now(datetime.UTC).date(), str(tmp_path))
+    assert (host.name, host.clients) == ("minimal", ("minimal",))
+    [fact] = host.facts
+    assert (fact.kind, fact.says, fact.effect) == ("pages", "reads the first page only", "lost")
+    assert fact.holds_in is not None
+    assert (fact.holds_in("1"), fact.holds_in("2")) == (True, False)
+
+
+def test_after_which_time_a_client_gives_up(tmp_path: Path) -> None:
+    silent = played("never-answers", asked_ns=1_000_000_000, gave_up_ns=61_040_000_000)
+    host = read(tmp_path, fact_table({"name": "minimal", "version": "1.2.0-beta"}, silent, TODAY))
+    [fact] = host.facts
+    assert (fact.kind, fact.settings["limit"], fact.says) == (
+        "answer-time",
+        60,
+        "gives up a call after 60 seconds",
+    )
+    assert fact.versions in ("", ">=1.2.0-beta,<=1.2.0-beta")
+
+
+@pytest.mark.parametrize(
+    "client",
+    [
+        {},
+        {"name": 'a "quoted"\nname', "version": "one\x1b[2J"},
+        {"name": "\x7f\ud800", "version": "nightly"},
+        {"name": 3, "version": None},
+    ],
+)
+def test_what_a_client_calls_itself_is_not_trusted(client: Any, tmp_path: Path) -> None:
+    text = fact_table(client, played("two-pages"), TODAY)
+    assert read(tmp_path, text).facts[0].holds_in is None
+    assert not set(text) & {"\x1b", "\x7f", "\ud800"}
+
+
+def test_a_client_of_a_known_host_is_said_to_be_one() -> None:
+    text = fact_table({"name": "gemini-cli-mcp-client", "version": "0.61.0"}, played("two-pages"), TODAY)
+    assert "# Facts about this client stand in rules/hosts/gemini-cli.toml already.\n" in text
