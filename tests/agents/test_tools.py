@@ -358,7 +358,8 @@ def test_an_answer_about_the_latest_recording_says_so_and_where_the_others_are(s
     latest = situations("describe_recording")["about"]["recording"]
     looked_at = f"only {latest} was looked at, the latest recording"
     found = situations("list_findings")
-    assert found["note"] == f"{looked_at}; list_recordings has the number of findings of each"
+    step = "find_calls with the filter rule:* finds those of all, list_recordings has their numbers"
+    assert found["note"] == f"{looked_at}; {step}"
     assert situations("get_statistics")["note"] == f"{looked_at}; match=* counts all"
     assert situations("get_context_cost")["note"] == f"{looked_at}; match=* counts all"
     assert "note" not in situations("list_findings", recording=latest)
