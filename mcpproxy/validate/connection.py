@@ -217,7 +217,7 @@ class RpcConnection:
             text = f"the answer to {pending.method} (id {shown(pending.id)}) came under another id"
             raise self._wrong_answer(pending) or IdMismatchError(text, (pending.seq, event.seq))
         if isinstance(event, ServerLost):
-            raise GoneError(f"no answer to {pending.method}: {event.why}", (pending.seq,))
+            raise GoneError(f"no answer to {pending.method}: {event.why}", (pending.seq,), pending.method)
         if refusal := event.refusal:
             text = f"no answer to {pending.method}: HTTP status {refusal.words}"
             raise HttpStatusError(text, (pending.seq,), refusal.status, refusal.advice, refusal.moved_to)
@@ -225,7 +225,7 @@ class RpcConnection:
         wrong = self._wrong_answer(pending)
         if isinstance(wrong, MalformedAnswerError) and event.said:
             raise MalformedAnswerError(f"{wrong} ({event.said})", wrong.frames)
-        raise wrong or GoneError(f"no answer to {pending.method}: {why}", (pending.seq,))
+        raise wrong or GoneError(f"no answer to {pending.method}: {why}", (pending.seq,), pending.method)
 
     async def notify(self, method: str, params: "JSON | Absent" = ABSENT) -> int:
         """Send a notification, and return the number of its frame.

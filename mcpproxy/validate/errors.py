@@ -24,7 +24,14 @@ class MovedError(CouldNotStartError):
 
 
 class GoneError(ValidateError):
-    """The server exited or closed the connection before it answered."""
+    """The server exited or closed the connection before it answered.
+
+    ``method`` is the method of the request, if it is known.
+    """
+
+    def __init__(self, text: str, frames: tuple[int, ...] = (), method: str = "") -> None:
+        super().__init__(text, frames)
+        self.method = method
 
 
 class ForeignEndpointError(ValidateError):

@@ -99,7 +99,8 @@ class ProbeContext:
         Later ones get no extra time to start.
         """
         self.ping_fails = False
-        """Whether the check of ``ping`` got no answer, so that a ping shows nothing of other messages."""
+        """Whether the check of ``ping`` got no answer, so that a ping shows nothing of other messages; the
+        server may have ended."""
         self.stops_at_malformed_json = False
         """Whether the server stopped answering after malformed JSON, which is then not sent again."""
         self.runs_alone = False

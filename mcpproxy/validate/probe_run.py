@@ -81,11 +81,11 @@ async def run_probe(
         if context.exhausted:  # a limit of ours, which no revision has
             conclusion = Conclusion("skipped", f"the server {context.exhausted}")
         else:
-            was_opened = not context.open_failure
-            conclusion = _failure(
-                failure, is_unlawful=probe.unlawful and was_opened, ping_fails=context.ping_fails
-            )
-        context.ping_fails |= is_silent and probe.name == "ping"
+            is_unlawful = probe.unlawful and not context.open_failure
+            conclusion = _failure(failure, is_unlawful=is_unlawful, ping_fails=context.ping_fails)
+        if probe.name == "ping" and isinstance(failure, GoneError | TimedOutError):
+            context.ping_fails = True
+            context.inventory.failures["ping"] = str(failure)
         if isinstance(failure, TimedOutError):
             await context.drop_session()
     except TimeoutError:
@@ -198,9 +198,12 @@ async def _prepare(probe: Probe, context: ProbeContext) -> None:
 def _failure(failure: ValidateError, *, is_unlawful: bool, ping_fails: bool) -> Conclusion:
     """Return the conclusion for an error of the server.
 
-    ``is_unlawful``: a mistake of a client came before it. ``ping_fails``: it answers no ping anyway.
+    ``is_unlawful``: a mistake of a client came before it. ``ping_fails``: it answers no ping anyway, so that
+    one without an answer says nothing of what came before.
     """
     frames = tuple(number for number in failure.frames if number)
+    if ping_fails and isinstance(failure, GoneError) and failure.method == "ping":
+        return Conclusion("skipped", "it takes a ping, and the server does not survive one", frames)
     if is_unlawful and ping_fails and isinstance(failure, TimedOutError):
         text = "the server does not answer a ping without a mistake of a client either"
         return Conclusion("skipped", text, frames)

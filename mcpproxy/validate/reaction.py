@@ -94,7 +94,7 @@ async def check_alive(client: Client, what: str, *frames: int) -> int:
     except (GoneError, TimedOutError, HttpStatusError) as fault:
         evidence = (*frames, *fault.frames)
         error_type = TimedOutError if isinstance(fault, TimedOutError) else GoneError
-        raise error_type(f"after {what}: {fault}", evidence) from None
+        raise error_type(f"after {what}: {fault}", evidence, client.ping_method) from None
     return answer.frame.seq
 
 

@@ -1,9 +1,16 @@
 """Servers that take the handshake too lightly, or too seriously."""
 
 import os
+import sys
 from typing import Any
 
 from tests.validate.scripted import Json, RefusedError, Server, flaw
+
+
+@flaw
+def dies_of_ping(server: Server) -> None:
+    """Its handler takes params for granted."""
+    server.methods["ping"] = lambda params: sys.exit("KeyError: 'params'")
 
 
 @flaw

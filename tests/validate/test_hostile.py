@@ -51,6 +51,15 @@ def running(pids: Sequence[int]) -> list[int]:
     return found
 
 
+def test_a_server_that_dies_of_a_ping_is_told_so_once(tmp_path: Path) -> None:
+    result = tried(target("dies-of-ping"), tmp_path)
+    failed = [one.name for one in result.checks if one.status == "failed"]
+    assert "ping" in failed
+    assert len(failed) <= 2, failed  # that it is not answered is a finding, too
+    why = "it takes a ping, and the server does not survive one"
+    assert sum(one.conclusion.message == why for one in result.checks) >= 10
+
+
 @pytest.mark.parametrize(
     ("flaw", "says"),
     [
