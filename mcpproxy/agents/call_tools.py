@@ -95,7 +95,7 @@ class CallTools:
         cut = [part.frame for part in parts if part.cut]
         more = [f"get_frame has cut texts whole, such as frame {cut[0]}"] if cut else []
         if detail.left_out:
-            step = f"the user can see them with mcpproxy show --call {detail.call.number}"
+            step = f"the user can see them with mcpproxy show {opened.handle} --call {detail.call.number}"
             more.append(f"{count(detail.left_out, 'record')} in the middle left out: {step}")
         return replace(head, parts=parts, next=next, more="; ".join(more))
 

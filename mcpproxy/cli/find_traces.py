@@ -128,6 +128,16 @@ def shown(path: str) -> str:
     return _url_of.get(path, path)
 
 
+def handle_of(path: str) -> str:
+    """Return the end of the file name, which names a recording of the state directory: ``demo-10175``.
+
+    It is empty for any other recording: whoever asked for that has named it.
+    """
+    folder, name = os.path.split(os.path.abspath(path))
+    _, begun, end = name.removesuffix(".jsonl").rpartition("Z-")
+    return end if begun and folder == os.path.abspath(paths.state_dir()) else ""
+
+
 def fetched_urls(url: str) -> dict[str, str]:
     """Fetch the recordings that ``url`` names, and return the path of each with its own URL.
 

@@ -164,12 +164,12 @@ class CallCounts:
             return "no calls"
         if self.all_successful:
             return "no failed calls"
-        waiting = unanswered_word(running=running)
+        waiting, noun = unanswered_word(running=running), "call" if self.total == 1 else "calls"
         since = {waiting: f"{waiting} for {waited}"} if waited else {}
         named = self.unsuccessful(running=running)
         (first, word), *others = [(number, since.get(word, word)) for number, word in named]
         return ", ".join(
-            [f"{first:,} of {self.total:,} calls {word}", *(f"{number:,} {word}" for number, word in others)]
+            [f"{first:,} of {self.total:,} {noun} {word}", *(f"{number:,} {word}" for number, word in others)]
         )
 
 

@@ -4,6 +4,7 @@ import asyncio
 import io
 import json
 import logging
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from traceback import format_exception
@@ -83,6 +84,21 @@ def test_the_terminal_says_the_line_that_matters_and_where_the_others_are(
     ]
     assert places == sorted(places)
     assert len(shown.splitlines()) < 170
+
+
+def test_where_the_others_are_holds_for_any_recording_of_the_state_directory(
+    recorded: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    folder = tmp_path / "state/mcpproxy"
+    folder.mkdir(parents=True)
+    shutil.copy(recorded, folder / "20261129T110000.000Z-flaky-4711.jsonl")
+    shutil.copy(recorded, folder / "20261129T120000.000Z-other-4712.jsonl")
+    assert main(["show", "flaky-4711"]) == 0
+    hint = f"show --call {CALL} flaky-4711"
+    assert f"stderr: {REASON} (136 lines: {hint})" in capsys.readouterr().out
+    assert main(hint.split()) == 0
+    assert "flaky-4711.jsonl" in capsys.readouterr().err
 
 
 def test_an_agent_learns_the_cause_in_two_kilobytes(recorded: str) -> None:

@@ -48,7 +48,7 @@ def test_a_session_that_ends_with_its_probe_came_to_nothing(tmp_path: Path) -> N
     session = Conversation()
     session.asks(1, "server/discover", META, ms=1)
     session.fails(1, -32601, "Method not found", ms=2)
-    assert words(opened(tmp_path, session.closes(ms=3))) == "1 of 1 calls declined"
+    assert words(opened(tmp_path, session.closes(ms=3))) == "1 of 1 call declined"
 
 
 def over_http(tmp_path: Path, status: int, body: int | None, *, is_early: bool = False) -> View:

@@ -75,7 +75,7 @@ def test_an_answer_that_could_not_be_read_is_an_answer(
         assert call.cause == why
         whole = why.replace("cut by", "cut at 48 bytes by")
         assert view.parts(call.number).cause == f"Its answer could not be read: {whole}."
-        assert words(view) == "1 of 1 calls unreadable"
+        assert words(view) == "1 of 1 call unreadable"
         (group,) = statistics([view]).calls
         assert (group.counts.unanswered, group.counts.unreadable, group.at_least) == (0, 1, ())
         assert list(view.calls("status:unsuccessful")) == list(view.calls("status:unreadable")) == [call]

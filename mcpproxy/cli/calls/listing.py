@@ -94,10 +94,11 @@ def why_lines(view: View, call: Call, lines: CallLines) -> list[str]:
     """Return what may say why a call failed: what its error says beyond its message, and stderr."""
     parts = view.parts(call.number).parts
     more = said_beyond(call, parts)
-    return [*(lines.note(more, "dim") if more else ()), *_stderr_of(call, parts, lines)]
+    shown_by = f"show --call {call.number} {find_traces.handle_of(view.path)}".strip()
+    return [*(lines.note(more, "dim") if more else ()), *_stderr_of(call, parts, lines, shown_by)]
 
 
-def _stderr_of(call: Call, parts: Iterable[Part], lines: CallLines) -> list[str]:
+def _stderr_of(call: Call, parts: Iterable[Part], lines: CallLines, shown_by: str) -> list[str]:
     """Return what the server wrote to stderr while a call was open.
 
     Of more than a few lines, the one that probably says it is shown, and where the others are; without the
@@ -108,7 +109,7 @@ def _stderr_of(call: Call, parts: Iterable[Part], lines: CallLines) -> list[str]
     said = telling_line([part.summary for part in blocks], known=call.result)
     is_told = call.outcome in (Outcome.UNANSWERED, Outcome.CANCELLED) and said and call.cause.endswith(said)
     if number > _STDERR_LINES:
-        where = f"{count(number, 'line')}: show --call {call.number}"
+        where = f"{count(number, 'line')}: {shown_by}"
         return lines.note(f"stderr: {where if is_told else f'{said} ({where})'}", "dim")
     texts = [] if is_told else [line for part in blocks for line in stderr_lines(part) if line]
     return [line for text in texts for line in lines.note(f"stderr: {text}", "dim")]

@@ -13,6 +13,7 @@ from typing import Final
 from mcpproxy.base import paths
 from mcpproxy.base.own_process import own_command
 from mcpproxy.base.style import Style
+from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.calls.following import follow_one
 from mcpproxy.cli.calls.screen import Screen
@@ -103,7 +104,7 @@ def _opening(style: Style) -> list[str]:
 
 def _closing(trace: str, style: Style) -> list[str]:
     # A part of the name, because the user may record other sessions at the same time.
-    handle = trace.rpartition("Z-")[2].removesuffix(".jsonl")
+    handle = find_traces.handle_of(trace) or trace
     steps = (
         ("the session in a browser", "mcpproxy ui --open"),
         ("why a call failed", f"mcpproxy show --call {FAILED_CALL} {handle}"),
