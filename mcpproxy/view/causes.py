@@ -101,6 +101,8 @@ def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, ended: HowEn
         said.append(f"Its {more}")
     if call.outcome in LOST and (line := _error_on_stderr(call, parts, more)):
         said.append(f"On stderr: {line}")
+    elif line := _last_on_stderr(call, parts):
+        said.append(f"Last on stderr: {line}")
     return " ".join(text if text.endswith((".", "…")) else f"{text}." for text in said)
 
 
@@ -124,6 +126,8 @@ def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, ended: H
     line = _error_on_stderr(call, latest, more)
     if call.result or more:
         return "; ".join(filter(None, (*said, more, line and f"stderr: {line}")))
+    if not line and (last := _last_on_stderr(call, latest)):
+        return "; ".join((*said, f"stderr: {last}"))
     return ": ".join(filter(None, ("; ".join(said), line)))
 
 
@@ -216,6 +220,14 @@ def _error_on_stderr(call: Call, parts: Sequence[Part], more: str) -> str:
         known=call.result,
     )
     return "" if line in more else _shortened(line)
+
+
+def _last_on_stderr(call: Call, parts: Sequence[Part]) -> str:
+    """Return the last line on stderr within a call that was waited for in vain: what the server was at."""
+    if call.outcome not in (Outcome.UNANSWERED, Outcome.CANCELLED):
+        return ""
+    lines = (line.strip() for part in reversed(parts) for line in reversed(stderr_lines(part, _MOST_BYTES)))
+    return _shortened(next(filter(None, lines), ""))
 
 
 def _shortened(text: str) -> str:

@@ -329,7 +329,7 @@ def test_records_that_are_left_out_of_a_call_are_counted(tmp_path: Path) -> None
     write(tmp_path / "t.jsonl", tuple(about.records))
     with Agent(tmp_path) as agent:
         said = agent("get_call", call=1, full=True)["more"]
-    assert said == "502 records in the middle left out: the user can see them with mcpproxy show --call 1"
+    assert said == "502 records in the middle left out: the user can see them with mcpproxy show t --call 1"
 
 
 def test_a_frame_of_any_size_comes_in_pages(tmp_path: Path) -> None:

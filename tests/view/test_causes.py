@@ -450,6 +450,17 @@ def test_who_cancelled_and_why(tmp_path: Path) -> None:
         assert view.parts(CALL).cause == "The client cancelled the call after 1m00s: Request timed out."
 
 
+def test_what_the_server_said_last_while_it_was_waited_for(tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.record("stderr", 150, {"text": "waiting for the lock of pid 4121"})
+    session.notifies("notifications/cancelled", {"requestId": 2}, ms=60_100, by="client")
+    with open_view(write(tmp_path / "s.jsonl", session.closes(ms=61_000))) as view:
+        said = "waiting for the lock of pid 4121"
+        assert view.call(CALL).cause.endswith(f"stderr: {said}")
+        assert view.parts(CALL).cause == f"The client cancelled the call after 1m00s. Last on stderr: {said}."
+
+
 def a_call_after_which(sent: str, *, cut: bool, answer: bool) -> tuple[str, ...]:
     """The server writes a line that is not a message, and perhaps then the answer."""
     session = begun()
