@@ -77,8 +77,22 @@ def other_origin(base: str, named: str) -> str:
         origin = (origin[0], own[1], origin[2])
     if origin == own or parts.scheme not in _DEFAULT_PORTS:
         return ""
+    return without_query(urlunsplit(parts))
+
+
+def without_query(url: str) -> str:
+    """Return a URL for a message, without what may hold a secret: user information, query and fragment."""
+    parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return visible(urlunsplit((parts.scheme, host, parts.path, "", ""))[:_SHOWN_URL])
+
+
+def path_of(url: str) -> str:
+    """Return the path of a URL, or of a request target; ``/`` for none."""
+    try:
+        return urlsplit(url).path or "/"
+    except ValueError:
+        return "/"
 
 
 def host_advice(url: str) -> str:

@@ -79,9 +79,14 @@ def assembled(entries: Iterable[Entry], begin: Entry | None = None) -> list[Reco
     return [*found, *assembly.end()]
 
 
-def said(trace: Path, capfd: pytest.CaptureFixture[str], *exchanges: tuple[bytes, bytes]) -> list[str]:
+def said(
+    trace: Path,
+    capfd: pytest.CaptureFixture[str],
+    *exchanges: tuple[bytes, bytes],
+    upstream: str = "https://a.example/mcp",
+) -> list[str]:
     """The lines on stderr of a recording of these requests and responses, one connection for each."""
-    entries = [start(upstream="https://a.example/mcp")]
+    entries = [start(upstream=upstream)]
     for number, (asked, answered) in enumerate(exchanges, 1):
         entries += [connect(number), client(asked, number=number), server(answered, number=number)]
     JournalFolder(trace, [*entries, EXIT])
@@ -121,6 +126,43 @@ def test_a_redirect_to_another_origin_is_said_once(
     followed = (post(b"{}"), redirect(location))
     lines = said(tmp_path / "t.jsonl", capfd, followed, followed, followed)
     assert lines == ([PAST.format(named)] if named else [])
+
+
+@pytest.mark.parametrize(
+    ("upstream", "method", "status", "location", "why"),
+    [
+        ("https://a.example/mcp/", "POST", "307 Temporary Redirect", "/mcp", "at that path of mcpproxy"),
+        (
+            "https://a.example/r",
+            "POST",
+            "308 Permanent Redirect",
+            "https://a.example/mcp?k=1",
+            "at that path",
+        ),
+        ("https://a.example/mcp", "POST", "301 Moved Permanently", "/v2/mcp", "do not follow with a POST"),
+        ("https://a.example/mcp", "POST", "307 Temporary Redirect", "/v2/mcp", ""),
+        ("https://a.example/mcp", "POST", "307 Temporary Redirect", "/mcp", ""),
+        ("https://a.example/mcp", "GET", "301 Moved Permanently", "/v2/mcp", ""),
+    ],
+)
+def test_a_redirect_within_the_origin_that_leads_clients_nowhere_is_said(
+    tmp_path: Path,
+    capfd: pytest.CaptureFixture[str],
+    upstream: str,
+    method: str,
+    status: str,
+    location: str,
+    why: str,
+) -> None:
+    asked = post(b"{}") if method == "POST" else get("/mcp")
+    redirected = (asked, redirect(location, status))
+    lines = said(tmp_path / "t.jsonl", capfd, redirected, redirected, upstream=upstream)
+    assert len(lines) == bool(why)
+    for line in lines:
+        path = location.removeprefix("https://a.example").partition("?")[0]
+        assert line.startswith(f"the server redirects to https://a.example{path}, ")
+        assert line.endswith(": give that URL")
+        assert why in line
 
 
 def test_a_server_that_redirects_each_request_elsewhere_fills_no_screen(
@@ -170,7 +212,9 @@ def test_a_page_that_asks_for_our_certificate_is_said_once(
     refused = (post(b"{}"), answer(page, status="400 Bad Request", kind="text/html"))
     served = (post(b"{}"), answer(page, kind="text/html"))
     lines = said(tmp_path / "t.jsonl", capfd, served, refused, refused)
-    assert lines == [f"the server answers HTTP 400 and wants another certificate of ours; {advice}"]
+    assert lines == [
+        f"the server answers HTTP 400 for want of a client certificate that it accepts; {advice}"
+    ]
 
 
 def without_notes(events: Iterable[Recorded]) -> list[Recorded]:

@@ -7,7 +7,7 @@ server that misses our certificate says so in a page, which the client hardly sh
 from __future__ import annotations
 
 from mcpproxy.base.upstream.client_certificates import REFUSING, certificate_advice
-from mcpproxy.base.upstream.redirects import MAYBE_LOGIN, REDIRECTS
+from mcpproxy.base.upstream.redirects import MAYBE_LOGIN, REDIRECTS, SAME_REQUEST
 from mcpproxy.session.frame import SERVER, ExchangeEnd, Frame, RequestHead, ResponseHead
 
 TYPE_CHECKING = False
@@ -31,8 +31,8 @@ class UpstreamHints:
     def __init__(self, url: str) -> None:
         self._url: Final = url
         self._said: Final[set[str]] = set()
-        self._asked: Final[set[int]] = set()
-        """The open exchanges with the endpoint that have no response."""
+        self._asked: Final[dict[int, RequestHead]] = {}
+        """The open exchanges with the endpoint that have no response, with their requests."""
         self._refused: Final[dict[int, int]] = {}
         """The open exchanges with a status that may mean that a certificate is missing, and the status."""
 
@@ -47,45 +47,59 @@ class UpstreamHints:
     def _hint(self, event: Event) -> str:
         if isinstance(event, RequestHead):
             if event.endpoint:
-                self._asked.add(event.exchange)
+                self._asked[event.exchange] = event
         elif isinstance(event, ResponseHead):
             return self._on_head(event)
         elif isinstance(event, Frame):
             if event.exchange in self._refused and event.sender == SERVER:
                 return self._on_page(event)
         elif isinstance(event, ExchangeEnd):
-            self._asked.discard(event.exchange)
+            self._asked.pop(event.exchange, None)
             self._refused.pop(event.exchange, None)
         return ""
 
     def _on_head(self, head: ResponseHead) -> str:
         if head.status < 200 or head.by_proxy:
             return ""
-        is_endpoint = head.exchange in self._asked
-        self._asked.discard(head.exchange)
-        if is_endpoint and head.status == 421:
+        asked = self._asked.pop(head.exchange, None)
+        if asked is not None and head.status == 421:
             from mcpproxy.base.named_url import host_advice
 
             return f"the server does not serve the host of {self._url} (HTTP 421); {host_advice(self._url)}"
         if head.status in REFUSING:
             self._refused[head.exchange] = head.status
-        elif is_endpoint and head.status in REDIRECTS:
-            return self._on_redirect(head)
+        elif asked is not None and head.status in REDIRECTS:
+            return self._on_redirect(head, asked)
         return ""
 
-    def _on_redirect(self, head: ResponseHead) -> str:
-        from mcpproxy.base.named_url import other_origin  # few servers redirect, and its imports take long
+    def _on_redirect(self, head: ResponseHead, asked: RequestHead) -> str:
+        # few servers redirect, and these imports take long
+        from mcpproxy.base.named_url import ForeignUrlError, other_origin, path_of, resolved, without_query
 
         location = next((value for name, value in head.headers if name.lower() == "location"), "")
-        target = other_origin(self._url, location)
         what = "perhaps for a login" if head.status in MAYBE_LOGIN else "give that URL"
-        return f"the server redirects to {target}, past mcpproxy: {what}" if target else ""
+        if target := other_origin(self._url, location):
+            return f"the server redirects to {target}, past mcpproxy: {what}"
+        try:
+            target = resolved(self._url, location)
+        except ForeignUrlError:
+            return ""
+        path = path_of(target)
+        if path == path_of(self._url):
+            return ""
+        if head.status not in SAME_REQUEST and asked.method == "POST":
+            clients = f"with HTTP {head.status}, which clients do not follow with a POST"
+        elif path == path_of(asked.target):
+            clients = "and at that path of mcpproxy clients come to the former URL again"
+        else:
+            return ""
+        return f"the server redirects to {without_query(target)}, {clients}: {what}"
 
     def _on_page(self, page: Frame) -> str:
         status = self._refused.pop(page.exchange)
         advice = certificate_advice(status, page.raw)
         return (
-            f"the server answers HTTP {status} and wants another certificate of ours; {advice}"
+            f"the server answers HTTP {status} for want of a client certificate that it accepts; {advice}"
             if advice
             else ""
         )
