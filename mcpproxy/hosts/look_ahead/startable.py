@@ -22,7 +22,7 @@ _THIN: Final = {
 }
 """The ``PATH`` of what launchd starts for a user, and of what systemd does. Windows has one for all."""
 _VALUED: Final = frozenset(
-    ("-a", "-c", "-e", "-h", "-l", "-m", "-p", "-u", "-v", "-w", "--env", "--name", "--volume", "--mount")
+    {f"-{letter}" for letter in "acehlmpuvw"} | {"--env", "--name", "--volume", "--mount"}
 )
 """Options of ``docker run`` whose value is the next word; it may begin with a dash."""
 
