@@ -24,7 +24,7 @@ _TEXT_BYTES: Final = 16 << 20
 """The longest first record of a file that is recognised by it."""
 _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
 _HOST_LOG: Final = re.compile(
-    rb"^\d{4}-\d\d-\d\d[T ][\d:.Z]+ (?:\[[^\]]*\] )?\[(?:info|debug|warning|error|trace)\]", re.M
+    rb"^\d{4}-\d\d-\d\d[T ][\d:.Z]+ (?:\[[^\]\n]*\] )?\[(?:info|debug|warning|error|trace)\]", re.M
 )
 """A line of Claude Desktop, VS Code or Cursor."""
 _CASSETTE: Final = re.compile(rb'\s*\{\s*"version"\s*:[^{}]*"metadata"\s*:\s*\{')

@@ -26,6 +26,8 @@ from mcpproxy.trace.session_labels import SessionNames
 MAX_BYTES: Final = 512 << 20
 """A longer file that is one JSON value is not read, because it has to fit into memory."""
 LINE_LIMIT_BYTES: Final = 128 << 20
+_LATEST_S: Final = 95_617_584_000
+"""The beginning of the year 5000, in seconds since 1970."""
 BOM: Final = b"\xef\xbb\xbf"
 """What some editors write at the beginning of a file."""
 
@@ -141,15 +143,18 @@ def select(path: str, session: int, messages: Iterable[Said]) -> tuple[Said, str
 
 
 def unix_ns(time: JSON) -> int | None:
-    """Return seconds or an ISO 8601 text as nanoseconds since 1970; ``None`` for anything else."""
-    if isinstance(time, int | float) and 0 <= time < 1e11:
-        return round(time * 1e6) * 1000
+    """Return seconds or an ISO 8601 text as nanoseconds since 1970; ``None`` for anything else.
+
+    A time before 1970 or after the year 5000 is none: some tools write the year 1 where they know no time.
+    """
     if isinstance(time, str):
         try:
             moment = datetime.fromisoformat(time)
-            return round((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp() * 1e6) * 1000
+            time = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
         except (ValueError, OverflowError):
             return None
+    if isinstance(time, int | float) and 0 <= time < _LATEST_S:
+        return round(time * 1e6) * 1000
     return None
 
 

@@ -15,7 +15,8 @@ from mcpproxy.protocol.raw_json import value_end, without_spaces
 CUT_LINE: Final = "the last line is cut"
 UNFINISHED: Final = "the JSON that begins here does not end"
 
-_BRACKET: Final = re.compile(rb'([{\[])|([}\]])|"[^"\\]*+(?:\\.[^"\\]*+)*+"')
+_BRACKET: Final = re.compile(rb'([{\[])|([}\]])|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+(?:"|(\\?\n))?+')
+"""A bracket, or a string; the third group is the end of a line within it, where no string may end."""
 _BETWEEN: Final = re.compile(rb"[ \t\r\n,]*+")
 """What may stand between two texts."""
 
@@ -39,8 +40,8 @@ def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonT
     Raises:
         TraceError: the file cannot be read.
     """
-    number, first, depth, size = 0, 0, 0, 0
-    held: list[bytes] = []
+    number, first, depth = 0, 0, 0
+    held = bytearray()
     with opened(path) as file:
         while line := file.readline(limit_bytes):
             number += 1
@@ -48,22 +49,24 @@ def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonT
             if not held and _skip(line, 0) == len(line):
                 continue
             first = first if held else number
-            held.append(line)
-            size += len(line)
-            if size >= limit_bytes:
+            held += line
+            if len(held) >= limit_bytes:
                 fault = f"JSON of {limit_bytes >> 20} MiB or more, too long to read"
                 yield JsonText(first, b"", None, fault)
                 return
-            depth += sum(1 if found[1] else -1 if found[2] else 0 for found in _BRACKET.finditer(line))
-            if depth > 0:
+            is_broken = False
+            for found in _BRACKET.finditer(line):
+                depth += 1 if found[1] else -1 if found[2] else 0
+                is_broken = is_broken or found[3] is not None
+            if depth > 0 and not (is_broken and file.peek(1)):  # at the end of the file it is cut
                 continue
-            for text in _texts_in(b"".join(held), first):
+            for text in _texts_in(bytes(held), first):
                 yield text
                 if text.fault:
                     return
-            held, depth, size = [], 0, 0
+            held, depth = bytearray(), 0
     if held:
-        yield JsonText(first, b"", None, CUT_LINE if len(held) == 1 else UNFINISHED)
+        yield JsonText(first, b"", None, CUT_LINE if first == number else UNFINISHED)
 
 
 def _texts_in(lines: bytes, number: int) -> Iterator[JsonText]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from mcpproxy.errors import TraceError
 from mcpproxy.importers import detect
 from mcpproxy.opening import open_trace
 from mcpproxy.replay.recording import load
@@ -767,6 +768,33 @@ def test_a_last_message_that_was_cut_is_a_gap(mcpproxy: Mcpproxy, tmp_path: Path
         assert len(frames) == len(TALK) - 1
         assert isinstance(gap, Gap)
         assert "no findings" in mcpproxy("check", path).out
+
+
+@pytest.mark.parametrize("time", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.9-14:00", 9e10])
+def test_a_time_that_no_message_has_is_none(tmp_path: Path, time: object) -> None:
+    first, *rest = mcporter(*TALK).splitlines(keepends=True)
+    line = json.loads(first)
+    line["_meta"]["ts"] = time
+    trace = open_trace(kept(tmp_path, json.dumps(line) + "\n" + "".join(rest)))
+    assert len(list(trace.events())) == len(TALK)
+    assert int((trace.header.started_at or "1970")[:4]) < 5000
+
+
+def test_a_string_that_does_not_end_is_read_once(tmp_path: Path) -> None:
+    """Each of its quotes might begin another string, and a million of them take hours."""
+    quotes = '\\"' * (1 << 20)
+    begun = f'{{"jsonrpc":"2.0","method":"{quotes}'
+    *frames, gap = open_trace(kept(tmp_path, pasted(*TALK) + begun)).events()
+    assert (len(frames), type(gap)) == (len(TALK), Gap)
+    with pytest.raises(TraceError, match=":6: not JSON"):
+        open_trace(kept(tmp_path, pasted(*TALK) + begun + "\n" + pasted(*TALK)))
+
+
+def test_a_log_whose_brackets_do_not_end_is_searched_line_by_line(tmp_path: Path) -> None:
+    path = tmp_path / "host.log"
+    path.write_text("2026-01-01T0 [\n" * 70_000)
+    with pytest.raises(TraceError, match="no line has a message"):
+        open_trace(str(path))
 
 
 # What cannot be read
