@@ -23,8 +23,9 @@ _CLOSING_BRACKETS: Final = {b"{": b"}", b"[": b"]"}
 
 @slotted()
 class SplitMessage:
-    """The lines of one sender that may be one message."""
+    """The lines of one sender that may be one message. ``opening`` is the first without spaces after it."""
 
+    opening: bytes = b""
     frames: list[Frame] = field(default_factory=list[Frame])
     size: int = 0
     attempts: int = 0
@@ -47,6 +48,8 @@ class SplitMessage:
             and unclosed(frame.raw)
         ):
             return False
+        else:
+            self.opening = frame.raw.rstrip()
         self.frames.append(frame)
         self.size += len(frame.raw)
         return True
@@ -71,9 +74,11 @@ class SplitMessage:
         Node's ``console.log`` lays out objects and arrays as JSON is laid out: a bracket, what is inside
         indented, and the closing bracket under the first. What names ``jsonrpc`` was meant as a message.
         """
-        first, last = self.frames[0].raw.rstrip(), self.frames[-1].raw.rstrip()
+        first, last = self.opening, self.frames[-1].raw.rstrip()
+        if len(self.frames) < 2 or len(last) != len(first):  # so nearly always, and without a copy
+            return False
         indent, closing = first[:-1], _CLOSING_BRACKETS.get(first[-1:])
-        if len(self.frames) < 2 or indent.strip() or closing is None or last != indent + closing:
+        if indent.strip() or closing is None or last != indent + closing:
             return False
         deeper = (indent + b" ", indent + b"\t")
         return all(
@@ -83,7 +88,7 @@ class SplitMessage:
 
     def release(self) -> list[Frame]:
         """Return the held lines and hold them no longer."""
-        frames, self.frames, self.size, self.attempts = self.frames, [], 0, 0
+        frames, self.frames, self.opening, self.size, self.attempts = self.frames, [], b"", 0, 0
         return frames
 
 

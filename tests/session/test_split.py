@@ -1,7 +1,7 @@
 """Messages that were spread over lines, and lines that only look like it."""
 
 import json
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -93,6 +93,24 @@ def test_the_attempts_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
         assert held.hold(Frame(2, "client", b"}"))
         held.whole()
     assert not held.hold(Frame(3, "client", b"}"))
+
+
+def test_a_long_first_line_is_not_searched_again_for_each_line() -> None:
+    """A megabyte of spaces and as many lines as may be held would take a minute."""
+
+    class Line(bytes):
+        searched = 0
+
+        def rstrip(self, bytes: Any = None, /) -> bytes:
+            type(self).searched += 1
+            return super().rstrip(bytes)
+
+    held, _ = hold(Line(b"{" + b" " * 100))
+    for _ in range(9):
+        assert held.hold(Frame(2, "client", b"x"))
+        assert held.whole() is None
+        assert not held.is_printed()
+    assert Line.searched == 1
 
 
 def test_an_object_that_is_not_a_message_is_joined_too() -> None:

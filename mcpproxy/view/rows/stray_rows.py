@@ -78,6 +78,7 @@ def _joined(columns: Columns, parts: CallParts, row: int, end: int) -> tuple[Par
     """
     kind, held = columns.kind[row], SplitMessage()
     begin: Part | None = None
+    indent = 0  # of the first line
     number = row
     while number < min(end, len(columns.kind)):
         is_other_peer = bool((columns.kind[number] ^ kind) & FROM_SERVER)
@@ -91,8 +92,9 @@ def _joined(columns: Columns, parts: CallParts, row: int, end: int) -> tuple[Par
                 if begin is not None:
                     return _unfinished(begin, held), number
                 continue
-            begin = begin or part
-            is_closed = held.attempts < _MOST_ATTEMPTS and _indent(frame.raw) == _indent(held.frames[0].raw)
+            if begin is None:
+                begin, indent = part, _indent(frame.raw)
+            is_closed = held.attempts < _MOST_ATTEMPTS and _indent(frame.raw) == indent
             if is_closed and held.whole() is not None:
                 return _one_part(begin, held), number + 1
         number += 1
