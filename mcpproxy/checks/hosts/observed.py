@@ -36,7 +36,8 @@ class Watched:
     """The calls of a session: how many, how many with a ``progressToken``, and how long the client waited.
 
     ``seq`` is the frame of the slowest call, ``ended`` has the waits for calls that the client cancelled,
-    in nanoseconds, each with its tool and the frame of the cancellation.
+    in nanoseconds, each with its tool and the frame of the cancellation. Calls that it cancels at once are
+    one wait: somebody may have stopped them all. ``ended_ns`` is the time of the latest cancellation.
     """
 
     client: Client | None = None
@@ -47,6 +48,7 @@ class Watched:
     tool: str = ""
     seq: int = 0
     ended: list[tuple[int, str, int]] = field(default_factory=list[tuple[int, str, int]])
+    ended_ns: int = 0
 
     def take(self, request: SentRequest, now_ns: int) -> None:
         """Record how long a call took, or was waited for."""
@@ -74,8 +76,11 @@ def remember_given_up(context: MessageContext[Notification], history: History) -
     watched.candidates = context.candidates
     _count(watched, request)
     watched.take(request, now_ns)
-    if len(watched.ended) < _MOST_WAITS:
-        watched.ended.append((now_ns - request.sent_ns, tool_of(request), context.seq))
+    waited_ns = now_ns - request.sent_ns
+    is_at_once = watched.ended and now_ns - watched.ended_ns <= _tolerance_ns(waited_ns)
+    if not is_at_once and len(watched.ended) < _MOST_WAITS:
+        watched.ended.append((waited_ns, tool_of(request), context.seq))
+    watched.ended_ns = now_ns
 
 
 def observed_limit(choice: HostChoice, history: History) -> Iterator[Violation]:
@@ -84,7 +89,7 @@ def observed_limit(choice: HostChoice, history: History) -> Iterator[Violation]:
     waits = [wait for wait, _, _ in watched.ended]
     if client is None or len(waits) < _OFTEN:
         return
-    if max(waits) - min(waits) <= max(500_000_000, max(waits) // 50):
+    if max(waits) - min(waits) <= _tolerance_ns(max(waits)):
         says = f"gave up {len(waits):,} calls after {seconds(sorted(waits)[len(waits) // 2])} each"
         met = f"tool {words(shown(tool) for _, tool, _ in watched.ended)}"
         yield _violation(choice, client, GIVEN_UP, says, met, watched.ended[-1][2], watched.candidates)
@@ -117,6 +122,11 @@ def tool_of(request: SentRequest) -> str:
     """Return the tool that a request calls; empty if it names none."""
     name = member(request.params, "name")
     return name if isinstance(name, str) else ""
+
+
+def _tolerance_ns(wait_ns: int) -> int:
+    """Return by how much waits may differ that are taken for equal, in nanoseconds."""
+    return max(500_000_000, wait_ns // 50)
 
 
 def _watched(choice: HostChoice, history: History) -> tuple[Watched, Client | None]:
