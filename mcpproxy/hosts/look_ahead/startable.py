@@ -21,10 +21,38 @@ _THIN: Final = {
     "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
 """The ``PATH`` of what launchd starts for a user, and of what systemd does. Windows has one for all."""
-_VALUED: Final = frozenset(
-    {f"-{letter}" for letter in "acehlmpuvw"} | {"--env", "--name", "--volume", "--mount"}
+_VALUED: Final = frozenset("acehlmpuvw")
+"""Short options of ``docker run`` whose value is the next word, alone or after others: ``-te KEY``."""
+_WITHOUT_VALUE: Final = frozenset(
+    (
+        "--detach",
+        "--disable-content-trust",
+        "--help",
+        "--init",
+        "--no-healthcheck",
+        "--oom-kill-disable",
+        "--privileged",
+        "--publish-all",
+        "--quiet",
+        "--read-only",
+        "--rm",
+        "--sig-proxy",
+        "--tty",
+        "--use-api-socket",
+        "--env-host",
+        "--http-proxy",
+        "--no-hosts",
+        "--no-hostname",
+        "--passwd",
+        "--read-only-tmpfs",
+        "--replace",
+        "--rmi",
+        "--rootfs",
+        "--tls-verify",
+        "--unsetenv-all",
+    )
 )
-"""Options of ``docker run`` whose value is the next word; it may begin with a dash."""
+"""Long options of ``docker run`` and ``podman run`` without a value; the next word is that of any other."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,18 +119,26 @@ def _is_kept(entry: ServerEntry, folder: str) -> bool:
 
 
 def _without_stdin(entry: ServerEntry) -> Iterator[StartFault]:
-    """Find a container that is run without ``-i``."""
+    """Find a container that is run without ``-i``.
+
+    An option that is not known may have a value or none: a ``-i`` after it is taken for one of ``run``.
+    """
     program, *args = entry.inner_argv
     if os.path.basename(program) not in ("docker", "podman", "docker.exe") or args[:1] != ["run"]:
         return
-    words = iter(args[1:])
-    for word in words:
+    is_value = False
+    for word in args[1:]:
         if not word.startswith("-"):
-            break
+            if not is_value:
+                break
+            is_value = False
+            continue
         letters = word[1:] if not word.startswith("--") else ""
         if word.partition("=")[0] == "--interactive" or "i" in letters.partition("=")[0]:
             return
-        if word in _VALUED:
-            next(words, None)
+        if word.startswith("--"):
+            is_value = "=" not in word and word not in _WITHOUT_VALUE
+        else:
+            is_value = word[-1] in _VALUED
     fact = f"{os.path.basename(program)} run without -i closes the server's stdin at once"
     yield StartFault(entry, fact, "add -i after run")
