@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.client_tests.behaviour import PAGES_READ, behaviour
+from mcpproxy.client_tests.seen import NAMELESS
 from mcpproxy.client_tests.verdict import Played, lacking
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import RuleError
@@ -21,14 +22,16 @@ _LISTS: Final = {"two-pages": "tools/list", "many-pages": "tools/list"}
 def fact_table(client: JSONObject, played: Mapping[str, Played], today: datetime.date) -> str:
     """Return the table of a client that gave ``client`` as its ``clientInfo``, as TOML."""
     name, version = _text(client, "name"), _text(client, "version")
-    lines = [f"# What mcpproxy validate client saw of {_comment(f'{name} {version}'.strip())} on {today}."]
+    lines = [
+        f"# What mcpproxy validate client saw of {_comment(f'{name or NAMELESS} {version}')} on {today}."
+    ]
     lines += [
         f"# Facts about this client stand in rules/hosts/{host.id}.toml already."
         for host in host_facts.load(today)
         if host.is_client(name)
     ]
     lines += [f"# {fact}: {_comment(clause)}" for fact, clause in behaviour(played)]
-    lines += [f"name = {_quoted(name or 'a client without a name')}"]
+    lines += [f"name = {_quoted(name or NAMELESS)}"]
     lines += [f"clients = {_quoted([name] if name else [])}"]
     for scenario, row in _rows(played):
         seen = {

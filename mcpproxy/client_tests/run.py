@@ -16,7 +16,7 @@ from mcpproxy.base import paths
 from mcpproxy.client_tests.behaviour import behaviour
 from mcpproxy.client_tests.client_process import Stay, end_strays, stay
 from mcpproxy.client_tests.scenario import Scenario
-from mcpproxy.client_tests.seen import seen_in
+from mcpproxy.client_tests.seen import NAMELESS, seen_in
 from mcpproxy.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, completed, recorded, served
 from mcpproxy.client_tests.verdict import Played, lacking, verdict
 from mcpproxy.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
@@ -93,6 +93,7 @@ class ClientTestRun:
         self._told: Final[set[str]] = set()
         self._notes: Final[list[str]] = []
         self._untested = ""
+        self._info: JSONObject = {}
         self._client: JSONObject = {}
         self._revision = ""
         self._started: Final = time.monotonic()
@@ -145,7 +146,7 @@ class ClientTestRun:
         from mcpproxy.client_tests.fact_rows import fact_table  # few ask for it
 
         today = datetime.now(UTC).date()
-        return fact_table(self._client, self._played, today) if self._client else ""
+        return fact_table(self._info, self._played, today) if self._client else ""
 
     async def _play(self, scenario: Scenario, number: int, total: int) -> None:
         """Play one scenario, and add its check."""
@@ -187,7 +188,8 @@ class ClientTestRun:
             if not played.seen.messages:
                 self._untested = _unreached(played, test)
                 return
-            self._client = {"name": "a client without name", **played.seen.client}
+            self._info = played.seen.client
+            self._client = {"name": NAMELESS, **self._info}
             self._progress.opens(self._revision, self._client)
         if self._interruption is not None and lacking(played):
             return

@@ -3,11 +3,15 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, singles
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, ExchangeEnd, Frame, Note, RequestHead, Signal
 from mcpproxy.trace.reader import Trace
+
+NAMELESS: Final = "a client without name"
+"""What a client is called whose ``clientInfo`` has no name."""
 
 
 @dataclass(slots=True)

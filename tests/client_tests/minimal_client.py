@@ -70,7 +70,8 @@ def main() -> None:
     hello: Object = {"protocolVersion": "2025-11-25", "capabilities": {}}
     if FLAW == "lists-first":
         ask("tools/list")
-    started = ask("initialize", {**hello, "clientInfo": {"name": "minimal", "version": "1"}})
+    info: Object = {"version": "1"} if FLAW == "nameless" else {"name": "minimal", "version": "1"}
+    started = ask("initialize", {**hello, "clientInfo": info})
     offered = started["result"]["protocolVersion"]  # pyright: ignore
     if offered != "2025-11-25":
         return
@@ -89,7 +90,7 @@ def main() -> None:
         result = ask("tools/list", {} if cursor is None else {"cursor": cursor})["result"]
         tools += result["tools"]  # pyright: ignore
         cursor = result.get("nextCursor")  # pyright: ignore
-        if cursor is None or FLAW == "first-page-only":
+        if cursor is None or FLAW in ("first-page-only", "nameless"):
             break
     if tools:
         arguments: object = [] if FLAW == "arguments-as-array" else {}

@@ -51,6 +51,15 @@ def test_a_client_that_reads_one_page(capsys: pytest.CaptureFixture[str], tmp_pa
     assert (fact.holds_in("1"), fact.holds_in("2")) == (True, False)
 
 
+def test_a_client_without_name_is_given_none(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    facts = tmp_path / "minimal.toml"
+    options = ("--only=two-pages", f"--timeout={LIMIT}", f"--facts={facts}")
+    Outcome(capsys, tmp_path, "--json", *options, "--", *minimal("nameless"))
+    [host] = host_facts.load(datetime.datetime.now(datetime.UTC).date(), str(tmp_path))
+    assert (host.name, host.clients) == ("a client without name", ())
+    assert facts.read_text().startswith("# What mcpproxy validate client saw of a client without name 1 on ")
+
+
 def test_after_which_time_a_client_gives_up(tmp_path: Path) -> None:
     silent = played("never-answers", asked_ns=1_000_000_000, gave_up_ns=61_040_000_000)
     host = read(tmp_path, fact_table({"name": "minimal", "version": "1.2.0-beta"}, silent, TODAY))
