@@ -93,8 +93,8 @@ class Run:
         self._is_dual: bool | None = None
         self._never_answers = False
         self._runs_alone = False
-        self._is_silent = False
-        """Whether ``server/discover`` was not answered in time."""
+        self._silence = ""
+        """The recording in which ``server/discover`` was not answered in time."""
         self._has_opened = False
         """Whether a session was opened in any revision so far."""
 
@@ -175,7 +175,7 @@ class Run:
             return [wanted]
         discovery = await self._opens("discover", STATELESS[-1])
         if discovery in ("no", "silent"):
-            self._is_silent = discovery == "silent"
+            self._silence = self._judged[-1].path if discovery == "silent" else ""
             return [STATEFUL[-1]]  # if the server does not support this era either, the probes report it
         has_handshake = await self._opens("handshake", STATEFUL[-1]) == "yes"
         self._is_dual = has_handshake and discovery == "yes"
@@ -211,8 +211,8 @@ class Run:
         self._checks.begin_revision()
         try:
             await self._run_probes(context, claimed)
-            if self._is_silent and context.server:
-                self._checks.add(self._silence(context.revision))
+            if self._silence and context.server:
+                self._checks.add(self._unanswered_discovery(context.revision))
         finally:
             await context.close()
             remaining = self._collect(context, claimed)
@@ -230,15 +230,14 @@ class Run:
         for check in passive.checks(remaining, counts, context.revision, rules):
             self._checks.add(check)
 
-    def _silence(self, revision: str) -> CheckResult:
+    def _unanswered_discovery(self, revision: str) -> CheckResult:
         """Return the check that ``server/discover``, sent before the handshake, was not answered."""
         text = (
             f"server/discover was not answered within {self._options.timeout_s:g} s; clients that ask it "
             f"first wait before they use the handshake of {revision}"
         )
         conclusion = Conclusion("info", text)
-        trace = self._judged[0].path
-        return CheckResult("discover", "lifecycle", conclusion, 0, revision=revision, trace=trace)
+        return CheckResult("discover", "lifecycle", conclusion, 0, revision=revision, trace=self._silence)
 
     async def _run_probes(self, context: ProbeContext, claimed: set[int]) -> None:
         silent_probes, left_out = 0, 0

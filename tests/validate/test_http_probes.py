@@ -257,11 +257,14 @@ def test_a_redirect_within_the_server_is_followed(revision: str, tmp_path: Path)
     assert re.fullmatch(r"(http://127.0.0.1:\d+/mcp) redirects to \1/\?tenant=1, which was tested: .*", note)
 
 
-def test_a_server_that_does_not_answer_discover_is_told(tmp_path: Path) -> None:
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_server_that_does_not_answer_discover_is_told(moves: bool, tmp_path: Path) -> None:
     def change(site: Site) -> None:
         handle = site.handle
 
         def hang(asked: Asked) -> Said:
+            if moves and asked.target == "/mcp":
+                return Said(307, b"Moved", {"Location": "/mcp/?tenant=1"})
             is_discovery = b'"server/discover"' in asked.body
             return Said(200, events=[], lasts=asyncio.Queue()) if is_discovery else handle(asked)
 
@@ -275,6 +278,9 @@ def test_a_server_that_does_not_answer_discover_is_told(tmp_path: Path) -> None:
         "server/discover was not answered within 0.5 s; clients that ask it first wait before they use the "
         "handshake of 2025-11-25"
     )
+    recording = Path(told_of.trace).read_text()
+    assert "server/discover" in recording
+    assert '"status":307' not in recording.replace(" ", "")
 
 
 def forgetting(at: set[int], refusal: Said) -> Callable[[Site], None]:
