@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -11,8 +12,9 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mcpproxy.base.upstream.http_proxy import proxy_for
+from mcpproxy.base.upstream.http_proxy import HttpProxy, proxy_for
 from mcpproxy.base.upstream.settings import UpstreamSettings
+from mcpproxy.base.upstream.tls_failures import tls_reason
 from mcpproxy.cli.main import main
 from mcpproxy.cli.upstream_options import arguments
 from mcpproxy.ui.send import CallSender, recorded_call
@@ -453,3 +455,30 @@ def test_a_command_that_is_sent_elsewhere_says_where(mcpproxy: Mcpproxy, tmp_pat
         moved = mcpproxy(*ALL[name], *given, server.url)
     assert moved.code == 2
     assert f"HTTP status 301 to http://127.0.0.1:{server.port}/other/mcp; try that URL" in moved.err
+
+
+def untrusted(settings: UpstreamSettings) -> str:
+    """What is said of a certificate whose CA is not trusted."""
+    fault = ssl.SSLCertVerificationError(1, "certificate verify failed")
+    fault.verify_code, fault.verify_message = 20, "unable to get local issuer certificate"
+    return tls_reason(fault, settings)
+
+
+def test_what_is_said_of_an_unknown_ca_fits_what_was_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("SSL_CERT_FILE", raising=False)
+    assert "; name its CA with --ca FILE or SSL_CERT_FILE; --insecure" in untrusted(UpstreamSettings())
+    assert "; its CA is none of those in --ca own.pem; " in untrusted(UpstreamSettings(ca="own.pem"))
+    named = tmp_path / "own.pem"
+    monkeypatch.setenv("SSL_CERT_FILE", str(named))
+    missing = f"; its CA cannot be in SSL_CERT_FILE={named}, which does not exist; name it with --ca FILE; "
+    assert missing in untrusted(UpstreamSettings())
+    named.touch()
+    assert f"; its CA is none of those in SSL_CERT_FILE={named}; name it" in untrusted(UpstreamSettings())
+
+
+def test_a_proxy_that_knows_401_alone_does_not_accept_the_credentials() -> None:
+    given = HttpProxy("--proxy", "corp.example", 3128, b"dXNlcjp3cm9uZw==")
+    assert given.refusal(401).endswith("does not accept the credentials that are there (401)")
+    assert HttpProxy("--proxy", "corp.example", 3128, b"").refusal(401).endswith("(HTTP 401)")

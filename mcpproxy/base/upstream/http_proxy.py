@@ -62,8 +62,8 @@ class HttpProxy:
 
     def refusal(self, status: int) -> str:
         """Return what it means that the proxy answers with ``status`` instead of the server."""
-        if status == 407 and self.credentials:
-            return f"{self.name} does not accept the credentials that are there (407)"
+        if status in (401, 407) and self.credentials:  # some proxies know only 401
+            return f"{self.name} does not accept the credentials that are there ({status})"
         if status == 407:
             return f"{self.name} wants credentials (407); write http://USER:PASSWORD@HOST:PORT there"
         return f"{self.name} makes no connection to the server (HTTP {status})"

@@ -5,12 +5,14 @@ Only what speaks TLS imports this module, because the module ssl takes long to l
 Source: RFC 8446, section 6.2; the names are those of OpenSSL.
 """
 
+import os
 import re
 import ssl
 from typing import Final
 
 from mcpproxy.base.upstream.client_certificates import GIVE_ONE, PERHAPS_REFUSED
 from mcpproxy.base.upstream.settings import UpstreamSettings
+from mcpproxy.base.visible import visible
 
 _ALERT: Final = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_([A-Z_]+)")
 
@@ -36,7 +38,7 @@ def tls_reason(fault: ssl.SSLError, settings: UpstreamSettings) -> str:
     if isinstance(fault, ssl.SSLCertVerificationError):
         advice = "--insecure accepts any"
         if fault.verify_code in _NO_ISSUER:
-            advice = f"name its CA with --ca FILE or SSL_CERT_FILE; {advice}"
+            advice = f"{_other_ca(settings)}; {advice}"
         return f"its certificate is not trusted ({fault.verify_message}); {advice}"
     if fault.reason == "WRONG_VERSION_NUMBER":  # the answer is plain text
         return "it does not speak TLS there; try http://"
@@ -51,6 +53,18 @@ def tls_reason(fault: ssl.SSLError, settings: UpstreamSettings) -> str:
     if name:
         return f"it refuses us with the alert {name}"
     return (fault.reason or str(fault)).lower().replace("_", " ")
+
+
+def _other_ca(settings: UpstreamSettings) -> str:
+    """Return what to do about a certificate whose CA is none of those that are trusted."""
+    if settings.ca:
+        return f"its CA is none of those in --ca {visible(settings.ca)}"
+    named = os.environ.get("SSL_CERT_FILE", "")
+    if named:
+        why = "is none of those in" if os.path.exists(named) else "cannot be in"
+        missing = "" if os.path.exists(named) else ", which does not exist"
+        return f"its CA {why} SSL_CERT_FILE={visible(named)}{missing}; name it with --ca FILE"
+    return "name its CA with --ca FILE or SSL_CERT_FILE"
 
 
 def alert(fault: ssl.SSLError) -> str:
