@@ -71,6 +71,7 @@ class ConfigTemplate:
 
         Raises:
             HostFileError: the text cannot be read any more with the server in it.
+            UsageError: a path in the command of the server is not UTF-8, which the file has to be.
         """
         texts = {_EITHER: server.text, _HTTP: server.url}
         if server.model:
@@ -81,7 +82,12 @@ class ConfigTemplate:
             texts |= {"{command}": command, "{args}": shlex.join(arguments)}
             words = {"{args}": arguments, _EITHER: server.command}
         filled = edited(self.document.text, self._edits(self.document.root, texts, words))
-        Document(f"{self.path}, filled in", filled.encode(), self.document.language)
+        try:
+            data = filled.encode()
+        except UnicodeEncodeError:
+            fact = "the command of the server has a path in it that is not UTF-8"
+            raise UsageError(self.path, fact, "give another folder with --trace-dir") from None
+        Document(f"{self.path}, filled in", data, self.document.language)
         return filled
 
     def _edits(

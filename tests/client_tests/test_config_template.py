@@ -1,6 +1,7 @@
 """``validate client --config-template``: a host finds its server in a file of its own."""
 
 import json
+import os
 import sys
 import tomllib
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from mcpproxy.cli.main import main
 from mcpproxy.client_tests.config_template import ConfigTemplate
 from mcpproxy.client_tests.served import Served
-from mcpproxy.errors import McpProxyError
+from mcpproxy.errors import McpProxyError, UsageError
 
 SERVER = Served(("/opt/a python", "-P", 'say "hi"\n', "ü\\"))
 """A command with all that a file has to quote."""
@@ -70,6 +71,12 @@ def test_a_url(tmp_path: Path) -> None:
 
 
 STRICT = '{"mcpServers": {"x": {"command": "{command}", "args": ["{args}"]}}}'
+
+
+def test_a_path_that_no_configuration_can_hold(tmp_path: Path) -> None:
+    server = Served(("mcpproxy", "--trace", os.fsdecode(b"/srv/\xff/ordinary.jsonl")))
+    with pytest.raises(UsageError, match="not UTF-8; give another folder with --trace-dir"):
+        filled(tmp_path, "mcp.json", JSON, server)
 
 
 @pytest.mark.parametrize(("name", "text"), [("mcp.json", STRICT), ("config.toml", TOML)])
