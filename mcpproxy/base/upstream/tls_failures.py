@@ -60,10 +60,8 @@ def _other_ca(settings: UpstreamSettings) -> str:
     if settings.ca:
         return f"its CA is none of those in --ca {visible(settings.ca)}"
     named = os.environ.get("SSL_CERT_FILE", "")
-    if named:
-        why = "is none of those in" if os.path.exists(named) else "cannot be in"
-        missing = "" if os.path.exists(named) else ", which does not exist"
-        return f"its CA {why} SSL_CERT_FILE={visible(named)}{missing}; name it with --ca FILE"
+    if named and not os.path.exists(named):
+        return f"SSL_CERT_FILE={visible(named)} does not exist; name its CA there, or with --ca FILE"
     return "name its CA with --ca FILE or SSL_CERT_FILE"
 
 
