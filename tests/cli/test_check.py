@@ -329,3 +329,10 @@ def test_a_recording_is_whole_although_an_earlier_message_is_blamed_at_its_end(
     (found,) = report["traces"][0]["findings"]
     assert (found["frame"], found["line"]) == (4, 5)
     assert report["summary"]["incomplete"] == 0
+
+
+def test_a_part_without_recordings_is_said_to_have_none(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    recordings.write(tmp_path / "only.jsonl", recordings.FAULTY)
+    ran = [mcpproxy("check", str(tmp_path), "--shard", f"{part}/2") for part in (0, 1)]
+    [empty] = [one for one in ran if not one.out]
+    assert (empty.code, empty.err.count("has none of the 1 recording\n")) == (0, 1)

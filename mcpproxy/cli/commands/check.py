@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from mcpproxy import judging
 from mcpproxy.base import paths
-from mcpproxy.base.style import Style
+from mcpproxy.base.style import Style, count
 from mcpproxy.cli import (
     baseline_options,
     find_traces,
@@ -73,7 +73,11 @@ def run(argv: list[str]) -> int:
         output.check_writable(options.output)
     recordings = find_traces.every(options.paths)
     if options.shard:
-        recordings = [path for path in recordings if options.shard.holds(_name_in(options.paths, path))]
+        every = recordings
+        recordings = [path for path in every if options.shard.holds(_name_in(options.paths, path))]
+        if not recordings:
+            part = f"part {options.shard.index} of {options.shard.count}"
+            tell(f"{part} has none of the {count(len(every), 'recording')}")
     streams = options.format == "text" and not options.output and not options.write_baseline
     style, base, hosts = terminal_style(), paths.working_directory(), judge_rules.named_hosts()
     verdict = judge_all(
