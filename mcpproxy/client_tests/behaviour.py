@@ -7,9 +7,12 @@ from mcpproxy.base.process_words import end_text
 from mcpproxy.base.style import count
 from mcpproxy.client_tests.lawful import PAGES
 from mcpproxy.client_tests.verdict import Played, lacking
+from mcpproxy.client_tests.wrong import OTHERS_FIRST
 
 PAGES_READ: Final = (("two-pages", 2), ("empty-page", 2), ("many-pages", PAGES))
 """The scenarios whose list has pages, and how many."""
+
+_REVISIONS: Final = ("old-revision", "unknown-revision")
 
 
 def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
@@ -37,15 +40,22 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
     if changed := done.get("list-changed"):
         again = changed.seen.requests["tools/list"] > 1
         yield "list-changed", f"{'asks' if again else 'does not ask'} again when the list has changed"
-    for name in ("old-revision", "unknown-revision"):
+    for name in _REVISIONS:
         if name in done:
             goes_on = done[name].seen.notifications["notifications/initialized"]
             yield name, f"{'goes on with' if goes_on else 'does not accept'} the revision that is offered"
     if silent := done.get("never-answers"):
         yield "call-timeout", _patience(silent)
-    for name in ("unknown-content", "wrong-type", "asks-undeclared", "exit-in-call", "wrong-id"):
-        if name in done and done[name].stay.code is not None and done[name].stay.code:
-            yield name, f"{end_text(done[name].stay.code)}: {done[name].stay.last_words or 'without a word'}"
+    for name in OTHERS_FIRST:
+        if name in done and done[name].stay.code == 0 and done[name].seen.open_calls:
+            yield name, "takes it for the answer to its call"
+    ends: dict[str, list[str]] = {}
+    for name, one in done.items():
+        if one.stay.code and one.scenario.reaction != "goes on" and name not in _REVISIONS:
+            end = f"{end_text(one.stay.code)}: {one.stay.last_words or 'without a word'}"
+            ends.setdefault(end, []).append(name)
+    for end, (first, *others) in ends.items():
+        yield first, f"{end} (and so with {', '.join(others)})" if others else end
 
 
 def _patience(silent: Played) -> str:

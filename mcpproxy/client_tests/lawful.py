@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from mcpproxy.client_tests.faulty import LAWFUL_FAULTS
 from mcpproxy.client_tests.peer import TOOL, PeerRequest, ScriptedServer
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.protocol.jsonrpc import JSONObject
@@ -224,5 +225,6 @@ LAWFUL: Final = (
         transports=("stdio",),
         flood=16_384,
     ),
+    *LAWFUL_FAULTS,
 )
 """Legal servers, the ordinary one first: its client is what others are compared with."""

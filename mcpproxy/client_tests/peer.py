@@ -61,10 +61,20 @@ class ScriptedServer:
         self._last_id = 0
         threading.Thread(target=self._read, args=(source,), daemon=True).start()
 
-    def serve(self) -> None:
-        """Answer requests until the client closes the stream."""
-        while (message := self._next(None)) is not None:
-            self._take(message)
+    def serve(self, needs: str = "", stays_s: float = 0) -> None:
+        """Answer requests until the client closes the stream.
+
+        With ``stays_s`` the server ends so many seconds after the last message, once ``needs`` was asked for.
+        """
+        while True:
+            limit_s = stays_s if stays_s and self.seen[needs] and not self._waiting else None
+            message = self._next(limit_s)
+            if message is not None:
+                self._take(message)
+            elif limit_s is None:
+                return
+            else:
+                self.leave(0)
 
     def result(self, asked: PeerRequest, result: JSONObject) -> None:
         """Answer with a result."""
@@ -96,6 +106,14 @@ class ScriptedServer:
                 others.append(message)
         self._waiting.extend(others)
         return answer
+
+    def waits_for(self, method: str) -> bool:
+        """Answer requests until a message of this method comes; return ``False`` if the stream ends first."""
+        while (message := self._next(None)) is not None:
+            if message.get("method") == method:
+                return True
+            self._take(message)
+        return False
 
     def takes_up(self, method: str) -> bool:
         """Answer the next request of this method that came meanwhile; return whether there is one."""

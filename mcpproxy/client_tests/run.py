@@ -21,6 +21,7 @@ from mcpproxy.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, comp
 from mcpproxy.client_tests.verdict import Played, lacking, verdict
 from mcpproxy.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
 from mcpproxy.client_tests.watch import Watch
+from mcpproxy.client_tests.wrong import CANCELLED
 from mcpproxy.judging import judge
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.recorder.secret_arguments import shown
@@ -29,7 +30,7 @@ from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.session.frame import Finding
 from mcpproxy.validate.check_list import ProgressCallbacks
-from mcpproxy.validate.outcome import CheckResult, Conclusion, JudgedRecording, Validation
+from mcpproxy.validate.outcome import CheckResult, Conclusion, JudgedRecording, Status, Validation
 
 if TYPE_CHECKING:
     from mcpproxy.client_tests.beside_model import BesideModel
@@ -106,10 +107,14 @@ class ClientTestRun:
             asyncio.CancelledError: it was interrupted. ``result`` has what a person's client did until then.
         """
         paths.make_private(self._test.folder)
-        scenarios = [one for one in self._test.scenarios if self._test.transport in one.transports]
+        transport = self._test.transport
+        scenarios = [one.on(transport) for one in self._test.scenarios if transport in one.transports]
         with nullcontext(self._pressed) if self._test.command else lines_of_stdin() as self._pressed:
             for number, scenario in enumerate(scenarios, start=1):
                 self._progress.begins(scenario.name, number, len(scenarios))
+                if reason := self._pointless(scenario):
+                    self._tell(scenario.name, scenario, reason, "skipped")
+                    continue
                 await self._play(scenario, number, len(scenarios))
                 if self._interruption is not None:
                     break
@@ -222,7 +227,9 @@ class ClientTestRun:
                 server.placed_in(test.command, config),
                 {**told, CONFIG_VARIABLE: config} if config else told,
                 limit_s=test.timeout_s,
-                quiet_s=0 if exits or scenario.reaction == "may wait" else test.quiet_s,
+                quiet_s=0
+                if scenario.is_silent or (exits and scenario.reaction != "may wait")
+                else test.quiet_s,
                 watch=Watch(trace),
                 token=mark,
                 settled=_nothing if test.listen else partial(completed, trace),
@@ -239,8 +246,15 @@ class ClientTestRun:
             self._interruption = interruption
             return Stay(None, time.monotonic() - began, "", is_visit=True)
 
-    def _tell(self, name: str, scenario: Scenario, clause: str) -> None:
-        conclusion = Conclusion("info", clause)
+    def _pointless(self, scenario: Scenario) -> str:
+        """Return why a scenario need not be played, after those before it; empty if it has to be."""
+        silent = self._played.get("never-answers")
+        if scenario.needs != CANCELLED or silent is None or silent.seen.has_sent(CANCELLED):
+            return ""
+        return f"the client did not cancel the call of {silent.scenario.name}"
+
+    def _tell(self, name: str, scenario: Scenario, clause: str, status: Status = "info") -> None:
+        conclusion = Conclusion(status, clause)
         self._add(CheckResult(name, scenario.category, conclusion, 0, revision=self._revision))
 
     def _add(self, check: CheckResult) -> None:

@@ -1,7 +1,7 @@
 """A scenario: one row of the table, with the scripts by which its server differs from an ordinary one."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from mcpproxy.client_tests.peer import Script
@@ -26,6 +26,9 @@ class Scenario:
     - ``declared`` are capabilities of the client, one of which it has to declare.
     - ``delay_s`` is how long the server waits before it reads, and ``flood`` how many lines it writes to
       stderr then.
+    - ``fault`` is a rule, as of ``--fault``, that is put before the server.
+    - ``stays_s`` is how long the server, once it has got what the scenario needs, waits for the next message
+      before it ends, on stdio; 0 if it does not.
     - ``tool`` is the one that a scripted model calls, of several the last that is listed, empty if there
       is none; and ``calls`` how often at once.
     """
@@ -41,5 +44,19 @@ class Scenario:
     transports: tuple[Transport, ...] = ("stdio", "http")
     delay_s: float = 0
     flood: int = 0
+    fault: str = ""
+    stays_s: float = 0
     tool: str = "echo"
     calls: int = 1
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it is waited for that the client gives up by itself, because nothing comes any more."""
+        return self.reaction == "may wait" and not self.stays_s
+
+    def on(self, transport: Transport) -> "Scenario":
+        """Return the scenario as it is on one transport: a client that waits for a server need not wait for
+        one that has ended."""
+        if transport == "stdio" and self.stays_s and self.reaction == "may wait":
+            return replace(self, reaction="may give up")
+        return self

@@ -23,8 +23,8 @@ class SeenClient:
     its last message, ``asked_ns`` that of its first call, ``gave_up_ns`` when it cancelled a call or left the
     connection of one without an answer, and ``over_ns`` when it or mcpproxy began to end the session; all
     since the recording started, 0 if there is none. ``sessions_ended`` is how many sessions it has ended over
-    HTTP. ``pings`` counts those of the server; ``open_pings`` are those without an answer: recording and
-    frame by id.
+    HTTP. ``open_calls`` are the ids of calls that had no answer when the session was over. ``pings`` counts
+    those of the server; ``open_pings`` are those without an answer: recording and frame by id.
     """
 
     sessions: int = 0
@@ -43,6 +43,11 @@ class SeenClient:
     gave_up_ns: int = 0
     over_ns: int = 0
     sessions_ended: int = 0
+    open_calls: set[str] = field(default_factory=set[str])
+
+    def has_sent(self, method: str) -> bool:
+        """Whether the client sent a request or a notification of this method."""
+        return bool(self.requests[method] or self.notifications[method])
 
 
 def seen_in(traces: Iterable[Trace]) -> SeenClient:
@@ -56,6 +61,8 @@ def seen_in(traces: Iterable[Trace]) -> SeenClient:
                 _take(event, seen, calls)
             elif type(event) is Frame and event.sender == SERVER:
                 for message in singles(event.message):
+                    if isinstance(message, Response | ErrorResponse) and not seen.over_ns:
+                        seen.open_calls.discard(repr(message.id))
                     if isinstance(message, Request) and message.method == "ping":
                         seen.pings += 1
                         seen.open_pings[str(message.id)] = trace.path, event.seq
@@ -92,6 +99,7 @@ def _take(frame: Frame, seen: SeenClient, calls: set[int]) -> None:
         elif message.method == "tools/list":
             seen.cursors += "cursor" in params
         elif message.method == "tools/call":
+            seen.open_calls.add(repr(message.id))
             seen.asked_ns = seen.asked_ns or frame.observed_at_ns
             calls.update((frame.exchange,) if frame.exchange else ())
             seen.with_token += "progressToken" in (as_object(params.get("_meta")) or {})

@@ -36,6 +36,10 @@ MODEL_PLACEHOLDER: Final = "{model}"
 _COMPLETE_S: Final = 10.0
 """How long to wait for the end of the recordings after the client has gone."""
 _POLL_S: Final = 0.02
+_SEED: Final = "1"
+"""By which faults are decided: a client meets the same ones in each run."""
+_BEHIND: Final = "-behind.jsonl"
+"""The end of the name of a recording between a server and the fault before it."""
 _START_S: Final = 20.0
 
 
@@ -85,23 +89,40 @@ async def served(scenario: Scenario, trace: str, mark: str, listen: str) -> Asyn
         McpProxyError: the server cannot listen there.
     """
     server = own_command("mcpproxy.client_tests.server", scenario.name, mark)
-    options = ("--live", "off", "--grace", "1s", "--trace", trace, "--reserve", "0")
+    fault = ("--fault", scenario.fault, "--fault-seed", _SEED) if scenario.fault else ()
+    options = ("--live", "off", "--reserve", "0", "--trace")
     if not listen:
-        yield Served(tuple(own_command("mcpproxy", "run", "--quiet", *options, "--", *server)))
+        run = ("run", "--quiet", "--grace", "1s", *options, trace, *fault)
+        yield Served(tuple(own_command("mcpproxy", *run, "--", *server)))
         return
-    command = own_command("mcpproxy", "bridge", "--stdio", "--listen", listen, *options, "--", *server)
-    bridge = await ChildProcess.start(command, has_stderr=True)
-    assert bridge.stderr is not None
+    behind = trace.removesuffix(".jsonl") + _BEHIND if fault else trace
+    bridge = ("bridge", "--stdio", "--grace", "1s", *options, behind, "--listen")
+    if not fault:
+        async with _listening(own_command("mcpproxy", *bridge, listen, "--", *server), listen) as url:
+            yield Served(url=url)
+        return
+    near = "127.0.0.1:0"
+    async with _listening(own_command("mcpproxy", *bridge, near, "--", *server), near) as url:
+        proxy = ("http", url, *options, trace, *fault, "--listen", listen)
+        async with _listening(own_command("mcpproxy", *proxy), listen) as before:
+            yield Served(url=before)
+
+
+@asynccontextmanager
+async def _listening(command: Sequence[str], listen: str) -> AsyncGenerator[str]:
+    """Run a command that listens at ``listen``, and yield its URL."""
+    process = await ChildProcess.start(command, has_stderr=True)
+    assert process.stderr is not None
     drain: asyncio.Task[bytes] | None = None
     try:
-        yield Served(url=await _address(bridge.stderr, listen))
-        drain = asyncio.create_task(bridge.stderr.read())
-        bridge.signal(15)
-        await bridge.wait_for_exit(_START_S)
+        yield await _address(process.stderr, listen)
+        drain = asyncio.create_task(process.stderr.read())
+        process.signal(15)
+        await process.wait_for_exit(_START_S)
     finally:
         if drain is not None:
             drain.cancel()
-        await bridge.end(())
+        await process.end(())
 
 
 async def _address(stderr: asyncio.StreamReader, listen: str) -> str:

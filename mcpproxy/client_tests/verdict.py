@@ -14,6 +14,7 @@ from mcpproxy.client_tests.client_process import Stay
 from mcpproxy.client_tests.peer import ANSWER_S
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.client_tests.seen import SeenClient
+from mcpproxy.client_tests.wrong import CANCELLED
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Finding
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
@@ -44,7 +45,7 @@ def lacking(played: Played) -> str:
     scenario, seen = played.scenario, played.seen
     if not seen.sessions:
         return "the client did not start its server"
-    if not seen.requests[scenario.needs]:
+    if not seen.has_sent(scenario.needs):
         return f"the client sent no {scenario.needs}"
     if scenario.declared and not any(name in seen.capabilities for name in scenario.declared):
         return f"the client declares none of {', '.join(scenario.declared)}"
@@ -113,7 +114,8 @@ def _failure(played: Played, ordinary: Played | None) -> str:
         return f"the client {end_text(stay.code)}{said}"
     if ordinary is None or ordinary.stay.code != 0:
         return ""
-    if stay.code is None and reaction != "may wait":
+    waits = reaction == "may wait" or (played.scenario.needs == CANCELLED and lacking(played))
+    if stay.code is None and not waits:
         return f"the client hangs: it was ended after {stay.seconds:.0f} s"
     if stay.code and reaction == "goes on":
         return f"the client {end_text(stay.code)}, and with the ordinary server with 0{said}"

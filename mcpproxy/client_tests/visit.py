@@ -88,9 +88,9 @@ async def visit(invitation: Invitation, watch: Watch, quiet_s: float, pressed: a
 
 
 def _has_done(seen: SeenClient, invitation: Invitation, rested_s: float, quiet_s: float) -> bool:
-    if not seen.requests[invitation.wanted]:
+    if not seen.has_sent(invitation.wanted):
         return False
     if seen.sessions_ended >= seen.requests["initialize"]:
         return True
-    waits = invitation.scenario.reaction == "may wait" and not seen.gave_up_ns
+    waits = invitation.scenario.is_silent and not seen.gave_up_ns
     return 0 < quiet_s < rested_s and not waits

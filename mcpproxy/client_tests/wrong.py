@@ -1,10 +1,19 @@
 """Servers that break the protocol. What a client must keep, it must keep with them, too."""
 
+import json
 from typing import Final
 
-from mcpproxy.client_tests.peer import PeerRequest, ScriptedServer
+from mcpproxy.client_tests.faulty import WRONG_FAULTS
+from mcpproxy.client_tests.peer import TOOL, PeerRequest, ScriptedServer
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.protocol.jsonrpc import JSONObject
+
+CANCELLED: Final = "notifications/cancelled"
+
+OTHERS_FIRST: Final = ("id-as-text", "answer-to-nobody", "error-without-id")
+"""The scenarios in which another answer comes before that to the call of the client."""
+
+_NOT_FOR_YOU: Final[JSONObject] = {"content": [{"type": "text", "text": "not for you"}]}
 
 
 def _newer(peer: ScriptedServer, asked: PeerRequest) -> None:
@@ -23,8 +32,44 @@ def _undeclared(peer: ScriptedServer, asked: PeerRequest) -> None:
     peer.ordinary(asked)
 
 
-def _wrong_id(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.text(PeerRequest("no-such-id", asked.method, asked.params), "not for you")
+def _before_the_answer(peer: ScriptedServer, asked: PeerRequest, other: JSONObject) -> None:
+    """Send another answer first. The ping gives a client time to leave if it takes that for its own."""
+    peer.send({"jsonrpc": "2.0", **other})
+    peer.ask("ping")
+    peer.ordinary(asked)
+
+
+def _id_as_text(peer: ScriptedServer, asked: PeerRequest) -> None:
+    _before_the_answer(peer, asked, {"id": json.dumps(asked.id), "result": _NOT_FOR_YOU})
+
+
+def _to_nobody(peer: ScriptedServer, asked: PeerRequest) -> None:
+    _before_the_answer(peer, asked, {"id": "no-such-id", "result": _NOT_FOR_YOU})
+
+
+def _without_id(peer: ScriptedServer, asked: PeerRequest) -> None:
+    error: JSONObject = {"code": -32700, "message": "Parse error"}
+    _before_the_answer(peer, asked, {"id": None, "error": error})
+
+
+def _promises(peer: ScriptedServer, asked: PeerRequest) -> None:
+    schema: JSONObject = {"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]}
+    peer.result(asked, {"tools": [{**TOOL, "outputSchema": schema}]})
+
+
+def _breaks_promise(peer: ScriptedServer, asked: PeerRequest) -> None:
+    told: JSONObject = {"type": "text", "text": "three"}
+    peer.result(asked, {"content": [told], "structuredContent": {"sum": "three"}})
+
+
+def _half(peer: ScriptedServer, asked: PeerRequest) -> None:
+    peer.write(json.dumps({"jsonrpc": "2.0", "id": asked.id, "result": _NOT_FOR_YOU}).encode()[:-20])
+    peer.leave(3)
+
+
+def _cancelled(peer: ScriptedServer, asked: PeerRequest) -> None:
+    if peer.waits_for(CANCELLED):
+        peer.ordinary(asked)
 
 
 def _twice(peer: ScriptedServer, asked: PeerRequest) -> None:
@@ -110,14 +155,58 @@ WRONG: Final = (
         transports=("stdio",),
     ),
     Scenario(
-        "wrong-id",
+        "id-as-text",
         "jsonrpc",
-        "a call is answered under an id that no request has",
+        "a call is answered under its id as a text, and then under its id",
         "tools/call",
-        {"tools/call": _wrong_id},
-        "may wait",
+        {"tools/call": _id_as_text},
+        "may give up",
         transports=("stdio",),
     ),
+    Scenario(
+        "answer-to-nobody",
+        "jsonrpc",
+        "before the answer there is one to a request that the client has not sent",
+        "tools/call",
+        {"tools/call": _to_nobody},
+        "may give up",
+        transports=("stdio",),
+    ),
+    Scenario(
+        "error-without-id",
+        "jsonrpc",
+        "before the answer there is an error whose id is null",
+        "tools/call",
+        {"tools/call": _without_id},
+        "may give up",
+        transports=("stdio",),
+    ),
+    Scenario(
+        "breaks-output-schema",
+        "tools",
+        "a structured result is not as the schema of the tool says",
+        "tools/call",
+        {"tools/list": _promises, "tools/call": _breaks_promise},
+        "may give up",
+    ),
+    Scenario(
+        "no-structured-result",
+        "tools",
+        "a tool has a schema of its results, and the result has nothing of it",
+        "tools/call",
+        {"tools/list": _promises},
+        "may give up",
+    ),
+    Scenario(
+        "cut-in-line",
+        "transport",
+        "the server ends in the middle of an answer",
+        "tools/call",
+        {"tools/call": _half},
+        "may give up",
+        transports=("stdio",),
+    ),
+    *WRONG_FAULTS,
     Scenario(
         "never-answers",
         "sequence",
@@ -125,6 +214,14 @@ WRONG: Final = (
         "tools/call",
         {"tools/call": _silent},
         "may wait",
+    ),
+    Scenario(
+        "answers-cancelled",
+        "sequence",
+        "a call is answered when the client has cancelled it",
+        CANCELLED,
+        {"tools/call": _cancelled},
+        "may give up",
     ),
 )
 """Servers that break the protocol."""

@@ -55,13 +55,35 @@ def ask(method: str, params: Object | None = None) -> Object:
                 answer(message)
             if FLAW == "crashes-on-change" and message["method"] == "notifications/tools/list_changed":
                 sys.exit("cannot cope with a change")
-        elif message.get("id") == last_id:
+        elif FLAW == "hangs-at-other-id" and message.get("id") != last_id:
+            time.sleep(600)
+        elif message.get("id") == last_id or FLAW == "believes-any-id":
+            if FLAW == "dies-of-null" and "error" not in message and message.get("result") is None:
+                os.abort()
+            if FLAW == "dies-of-error" and "error" in message:
+                os.abort()
             if FLAW == "strict-members" and "x-more" in message.get("result", {}):
                 sys.exit("unknown member x-more")
             return message
     if FLAW == "hangs-at-end":
         time.sleep(600)
     sys.exit("the server has gone")
+
+
+def call(name: object, arguments: object) -> None:
+    """Call a tool; some of these clients do not wait for an answer of a server that gives none in time."""
+    params: Object = {"name": name, "arguments": arguments}
+    if "never-answers" in COMMAND:
+        send({"id": 99, "method": "tools/call", "params": params})
+        sys.exit("no answer")
+    if "answers-cancelled" not in COMMAND:
+        ask("tools/call", params)
+        return
+    send({"id": 99, "method": "tools/call", "params": params})
+    send({"method": "notifications/cancelled", "params": {"requestId": 99}})
+    assert server.stdout is not None
+    if server.stdout.readline() and FLAW == "dies-of-late-answer":
+        os.abort()
 
 
 def main() -> None:
@@ -94,7 +116,9 @@ def main() -> None:
             break
     if tools:
         arguments: object = [] if FLAW == "arguments-as-array" else {}
-        ask("tools/call", {"name": tools[0]["name"], "arguments": arguments})
+        call(tools[0]["name"], arguments)  # pyright: ignore
+    if FLAW == "hangs-at-other-id":
+        ask("ping")  # what else has come is read before its answer
     if FLAW == "leaves-a-child":
         child = subprocess.Popen(["sleep", "600"], start_new_session=True)
         Path(os.environ["CHILD_FILE"]).write_text(str(child.pid))

@@ -1,0 +1,144 @@
+"""Servers with one fault each: a lawful client passes them all, and a client with a flaw is found."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from mcpproxy.client_tests.client_process import Stay
+from mcpproxy.client_tests.faulty import LAWFUL_FAULTS, WRONG_FAULTS
+from mcpproxy.client_tests.scenarios import SCENARIOS
+from mcpproxy.client_tests.seen import SeenClient
+from mcpproxy.client_tests.verdict import Played, verdict
+from mcpproxy.client_tests.wrong import OTHERS_FIRST, WRONG
+from mcpproxy.intercept.fault_rules import read_faults
+from mcpproxy.ruleset.ruleset import load
+from tests.client_tests.test_validate_client import LIMIT, Outcome, minimal, statuses
+
+FAULTS = [*LAWFUL_FAULTS, *WRONG_FAULTS]
+BY_SCRIPT = ("breaks-output-schema", "no-structured-result", "cut-in-line", *OTHERS_FIRST)
+VISIT = (
+    "import os\n"
+    "from tests.client_tests.visitor import Visitor\n"
+    "client = Visitor(os.environ['MCPPROXY_SERVER'])\n"
+    "client.connects()\n"
+    "client.asks('tools/list')\n"
+    "client.asks('tools/call', {'name': 'echo', 'arguments': {}})\n"
+    "if client.status == 404: {at_404}\n"
+    "client.leaves()\n"
+)
+
+
+def told(outcome: Outcome) -> dict[str, str]:
+    return {check["name"]: check["message"] for check in json.loads(outcome.out)["checks"]}
+
+
+def visit(at_404: str) -> tuple[str, ...]:
+    """A client over HTTP that does something once its session is not found."""
+    return (sys.executable, "-c", VISIT.replace("{at_404}", at_404))
+
+
+@pytest.mark.parametrize("transport", ["stdio", "http"])
+def test_each_fault_exists_on_its_transports(transport: str) -> None:
+    for scenario in FAULTS:
+        if transport in scenario.transports:
+            assert read_faults([], [scenario.fault], transport).rules
+    assert len({scenario.name for scenario in SCENARIOS}) == len(SCENARIOS)
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        [one.name for one in WRONG_FAULTS if one.needs == "tools/call"],
+        [*(one.name for one in FAULTS if one.needs != "tools/call"), *BY_SCRIPT, "split-answer"],
+    ],
+    ids=["calls", "others"],
+)
+def test_a_lawful_client_passes_all_on_stdio(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, names: list[str]
+) -> None:
+    only = f"--only={','.join(names)}"
+    outcome = Outcome(capsys, tmp_path, "--json", only, f"--timeout={LIMIT}", "--", *minimal("none"))
+    assert outcome.code == 0
+    played = [one.name for one in SCENARIOS if one.name in names and "stdio" in one.transports]
+    assert statuses(outcome) == dict.fromkeys(["ordinary", *played], "passed")
+
+
+def test_a_lawful_client_passes_over_http(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    names = [one.name for one in WRONG_FAULTS if one.transports == ("http",)]
+    only = f"--only=slow-answer,wrong-id,{','.join(names)}"
+    options = ("--json", "--listen=127.0.0.1:0", only, f"--timeout={LIMIT}", "--")
+    outcome = Outcome(capsys, tmp_path, *options, *visit("os._exit(1)"))
+    assert outcome.code == 0
+    assert statuses(outcome) == dict.fromkeys(["ordinary", "slow-answer", "wrong-id", *names], "passed")
+    assert "ended with exit code 1" in told(outcome)["lost-session (behaviour)"]
+
+
+ENDS = [
+    ("dies-of-garbage", "cut-line", "was ended by SIGABRT"),
+    ("dies-of-garbage", "cut-in-line", "was ended by SIGABRT"),
+    ("dies-of-late-answer", "answers-cancelled", "was ended by SIGABRT"),
+    ("hangs-at-other-id", "duplicate-answer", "hangs: it was ended after"),
+    ("hangs-at-end", "wrong-id", "hangs: it was ended after"),
+    ("dies-of-null", "null-result", "was ended by SIGABRT"),
+    ("dies-of-null", "no-result", "was ended by SIGABRT"),
+    ("dies-of-error", "error-answer", "was ended by SIGABRT"),
+    ("dies-of-error", "refused", "was ended by SIGABRT"),
+]
+
+
+@pytest.mark.parametrize(("flaw", "scenario", "text"), ENDS)
+def test_a_client_that_crashes_or_hangs_is_found(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, flaw: str, scenario: str, text: str
+) -> None:
+    outcome = Outcome(capsys, tmp_path, "--json", f"--only={scenario}", "--timeout=20", "--", *minimal(flaw))
+    assert outcome.code == 1
+    assert statuses(outcome) == {"ordinary": "passed", scenario: "failed"}
+    assert text in told(outcome)[scenario]
+
+
+def test_a_client_that_dies_of_a_status_is_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ("--json", "--listen=127.0.0.1:0", "--only=lost-session", f"--timeout={LIMIT}", "--")
+    outcome = Outcome(capsys, tmp_path, *options, *visit("os.abort()"))
+    assert statuses(outcome)["lost-session"] == "failed"
+
+
+@pytest.mark.parametrize(
+    ("flaw", "fact"), [("none", None), ("believes-any-id", "takes it for the answer to its call")]
+)
+def test_whose_answer_a_client_takes_for_its_own(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, flaw: str, fact: str | None
+) -> None:
+    only = f"--only={','.join(OTHERS_FIRST)}"
+    outcome = Outcome(capsys, tmp_path, "--json", only, f"--timeout={LIMIT}", "--", *minimal(flaw))
+    assert outcome.code == 0
+    assert [told(outcome).get(f"{name} (behaviour)") for name in OTHERS_FIRST] == [fact] * len(OTHERS_FIRST)
+
+
+def test_no_answer_comes_after_the_end_of_a_call_that_is_not_cancelled(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    only = "--only=never-answers,answers-cancelled"
+    outcome = Outcome(capsys, tmp_path, "--json", only, f"--timeout={LIMIT}", "--", *minimal("none"))
+    assert statuses(outcome)["answers-cancelled"] == "skipped"
+    assert told(outcome)["answers-cancelled"] == "the client did not cancel the call of never-answers"
+
+
+def test_a_client_that_waits_without_cancelling_is_not_blamed() -> None:
+    """The server answers only what is cancelled, so there is no end that such a client misses."""
+    (scenario,) = (one for one in WRONG if one.name == "answers-cancelled")
+    seen = SeenClient(sessions=1)
+    ordinary = Played(SCENARIOS[0], seen, Stay(0, 1.0, ""), ())
+    waiting = Played(scenario, seen, Stay(None, 20.0, ""), ())
+    conclusion, _ = verdict(waiting, ordinary, set(), load().catalogue, "2025-11-25")
+    assert conclusion.status == "skipped"
+    cancelled = SeenClient(sessions=1)
+    cancelled.notifications["notifications/cancelled"] += 1
+    waiting = Played(scenario, cancelled, Stay(None, 20.0, ""), ())
+    conclusion, _ = verdict(waiting, ordinary, set(), load().catalogue, "2025-11-25")
+    assert conclusion.status == "failed"
+
+
+def test_each_wrong_server_leaves_a_client_the_choice_to_give_up() -> None:
+    assert [one.name for one in WRONG if one.reaction == "goes on"] == []
