@@ -92,7 +92,7 @@ def test_a_held_call_is_seen_at_once_and_resumed(held: Held, visitor: Visitor, p
     held.call(1)
     expect(visitor.page.locator(".held h2")).to_contain_text("1 message held")
     expect(visitor.page).to_have_title(re.compile(r"^\(1 held\) "))
-    expect(visitor.page.locator(".sidebar .warn")).to_contain_text("1 held")
+    expect(visitor.page.locator(".sidebar .warn", has_text="1 held")).to_have_count(1)
     said = row(visitor, 1)
     expect(said).to_contain_text("client → server tools/call search id 1")
     expect(said).to_contain_text(re.compile(r"passes in \d"))
