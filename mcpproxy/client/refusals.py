@@ -27,7 +27,7 @@ _NAMES: Final = {status.value: status.phrase.lower() for status in HTTPStatus}
 
 _INVALID_HOST: Final = re.compile("invalid host", re.IGNORECASE)
 """How SDKs refuse a name that they do not serve, some with 403."""
-_TITLE: Final = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
+_TITLE: Final = re.compile(r"<title[^<>]*>([^<]*)", re.IGNORECASE)
 _MEMBERS: Final = ("error_description", "detail", "message", "msg", "error", "title")
 """The members of a JSON object that say what is wrong (RFC 6749, section 5.2; RFC 9457; usage)."""
 

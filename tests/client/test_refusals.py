@@ -116,3 +116,8 @@ def test_a_refusal_says_what_to_do(status: int, location: str, body: bytes, word
 def test_a_name_of_this_machine_that_is_not_served_has_another(url: str, other: str) -> None:
     advice = f"perhaps it serves another name of this machine: try {other}"
     assert refusal(url, 421, "", b"").advice == advice
+
+
+def test_a_page_full_of_titles_is_read_in_linear_time() -> None:
+    # Without that it takes minutes: each of them would be searched to the end of what is read.
+    assert status_words(500, b"<title " * (1 << 20)) == "500"

@@ -218,8 +218,9 @@ def test_a_script_of_a_package_has_the_name_of_its_folder(command: str) -> None:
 
 
 def test_a_package_or_a_folder_that_the_command_names_is_its_name() -> None:
-    for command in ("npx --package=mcp-x weather", "npm --prefix /srv/weather start", "npm exec weather"):
-        assert paths.label_for(command.split(), "/home/ann/other") == "weather"
+    commands = "npx --package=mcp-x weather", "npm --prefix /srv/weather start", "npm exec weather"
+    for command in map(str.split, commands):
+        assert paths.label_for(command, "/home/ann/other") == "weather"
 
 
 SCRIPTS = {

@@ -66,7 +66,10 @@ class Wire:
             case {"http-handshake": handshake}:
                 return self._handshake(handshake, line.get("c", 901), at_ns)
             case {"sent-late": x}:
-                return [Note(self._connections.get(x, x), SENT_LATE, "connecting took long", at_ns)]
+                late: Event = Note(
+                    self._connections.get(x) or int(x), SENT_LATE, "connecting took long", at_ns
+                )
+                return [late]
             case {"end": x}:
                 return [self._end(x, at_ns, line.get("cut", False), line.get("by"), line.get("left"))]
             case {"post": message, "x": x}:
