@@ -90,3 +90,41 @@ def test_the_plot_of_latencies_says_what_its_axis_is(visitor: Visitor, tmp_path:
         visitor.presses("5")
         told = "The calls began from 1.00 ms to 460 ms after the start of the recording, which took 1m05s."
         expect(visitor.page.locator("figcaption")).to_contain_text(told)
+
+
+LONG = "Error executing tool forecast: the index of this region is locked by another writer, process 4121"
+
+
+@pytest.mark.parametrize(("width", "letters"), [(1440, 97), (1000, 80), (640, 50), (400, 30)])
+def test_a_reason_is_read_in_its_row_at_every_width(
+    visitor: Visitor, tmp_path: Path, width: int, letters: int
+) -> None:
+    session = begun()
+    session.asks(2, "tools/call", forecast("Oslo"), ms=100)
+    session.answers(2, text(LONG, isError=True), ms=110)
+    visitor.page.set_viewport_size({"width": width, "height": 800})
+    with served(write(tmp_path / "s.jsonl", session.closes(ms=200))) as running:
+        visitor.opens(running.url)
+        result = visitor.page.locator(".row .result.bad")
+        expect(result).to_have_text(f"→ {LONG}")
+        room = result.evaluate("node => node.getBoundingClientRect().width")
+        per_letter = result.evaluate(
+            "node => { const line = document.createElement('canvas').getContext('2d');"
+            " line.font = getComputedStyle(node).font; return line.measureText('m').width; }"
+        )
+        assert room / per_letter >= min(letters, len(LONG))
+
+
+def test_progress_does_not_bury_what_was_written_to_stderr(visitor: Visitor, tmp_path: Path) -> None:
+    session = begun()
+    session.asks(2, "tools/call", {**forecast("Oslo"), "_meta": {"progressToken": 2}}, ms=100)
+    for number in range(60):
+        session.notifies("notifications/progress", {"progressToken": 2, "progress": number}, ms=101 + number)
+    session.record("stderr", 170, {"text": "the writer of the index is process 4121"})
+    session.answers(2, text("broken", isError=True), ms=200)
+    with served(write(tmp_path / "s.jsonl", session.closes(ms=300))) as running:
+        visitor.opens(running.url)
+        visitor.page.locator(".scroller .row", has_text="tool error").click()
+        detail = visitor.page.locator(".detail")
+        expect(detail).to_contain_text("the writer of the index is process 4121")
+        expect(detail).to_contain_text("more record")

@@ -92,7 +92,10 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
   const body = answer ? undefined : parts.filter((part) => part.row === call.number && part.role in IN_ITS_PLACE).at(-1);
   const given = parts.filter((part) => part.role === "given instead");
   const main = asked ? parts.filter((part) => part === asked || part === answer || part === body || given.includes(part)) : [];
-  const others = parts.filter((part) => !main.includes(part));
+  const rest = parts.filter((part) => !main.includes(part));
+  const isProgress = (/** @type {import("./types.js").Part} */ part) => part.role === "progress";
+  // There may be a thousand notifications of progress, and they must not bury what was written to stderr.
+  const others = [...rest.filter((part) => !isProgress(part)), ...rest.filter(isProgress)];
   const leadsOut = pointers.some((one) => main.some((part) => part.seq === one.frame) && !isInPanes(call, answer, one.pointer));
   const tab = chosenTab || (leadsOut ? "messages" : keptTab);
   /** @param {import("./types.js").Part} part @param {boolean} isOpened */
