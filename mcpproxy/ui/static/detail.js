@@ -95,7 +95,7 @@ export function CallDetail({ summary, sessions, live, place, go, isWide, setWide
   const rest = parts.filter((part) => !main.includes(part));
   const isProgress = (/** @type {import("./types.js").Part} */ part) => part.role === "progress";
   // There may be a thousand notifications of progress, and they must not bury what was written to stderr.
-  const others = [...rest.filter((part) => !isProgress(part)), ...rest.filter(isProgress)];
+  const others = rest.length > FEW ? [...rest.filter((part) => !isProgress(part)), ...rest.filter(isProgress)] : rest;
   const leadsOut = pointers.some((one) => main.some((part) => part.seq === one.frame) && !isInPanes(call, answer, one.pointer));
   const tab = chosenTab || (leadsOut ? "messages" : keptTab);
   /** @param {import("./types.js").Part} part @param {boolean} isOpened */
