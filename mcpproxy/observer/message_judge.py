@@ -505,6 +505,7 @@ def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) ->
 
 
 def asked_in(params: "JSON | Absent") -> str:
-    """Return the revision for which ``initialize`` asks; empty if that names none."""
+    """Return the revision for which ``initialize`` asks. One that is no text is taken for a version of ACP,
+    which is no candidate in a session of MCP."""
     version = member(params, "protocolVersion")
     return version if isinstance(version, str) else next(iter(acp.possible_versions(version)))

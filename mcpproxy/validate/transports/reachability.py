@@ -10,13 +10,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from mcpproxy.base.upstream.connecting import CONNECT_S, system_reason, tls_context
+from mcpproxy.base.upstream.redirects import REDIRECTS
 from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.base.upstream.tls_failures import alert, tls_reason
 from mcpproxy.base.upstream.tunnels import ProxyError, open_streams, refusal
 from mcpproxy.recorder.secret_arguments import shown
 from mcpproxy.validate.errors import CouldNotStartError, HttpStatusError, ValidateError
 
-_NO_ENDPOINT: Final = (301, 302, 303, 307, 308, 404, 405, 410, 421, 501)
+_NO_ENDPOINT: Final = (*REDIRECTS, 404, 405, 410, 421, 501)
 """HTTP statuses that mean that there is no MCP server at the path."""
 _UNAUTHORIZED: Final = (401, 403, 407)
 _UNAVAILABLE: Final = (429, 502, 503, 504)
