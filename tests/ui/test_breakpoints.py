@@ -293,6 +293,18 @@ def test_a_text_that_comes_late_leaves_the_focus_where_it_is(
     expect(visitor.page.locator(".held")).to_contain_text("Message 2 was resumed.")
 
 
+def test_a_form_has_the_focus_before_one_can_type(held: Held, visitor: Visitor, page: Served) -> None:
+    held.call(1)
+    goes(visitor, page)
+    button = row(visitor, 1).locator('[data-key="x"]')
+    # Of the page's own turns only the one that builds the form: a focus that comes later takes what is typed.
+    name = button.evaluate(
+        "async (button) => { button.click(); await new Promise((after) => queueMicrotask(after));"
+        " return document.activeElement.closest('label')?.textContent.trim() }"
+    )
+    assert name == "message"
+
+
 def test_what_was_released_is_told_beside_its_recording_alone(
     held: Held, visitor: Visitor, tmp_path: Path
 ) -> None:

@@ -348,8 +348,9 @@ function HeldText({ id, number, isEdited, isHeld, answer, close }) {
       (error) => setProblem(error.message),
     );
   }, [id, number]);
-  useEffect(() => {
-    // The text may come late, when the reader is at another message.
+  useLayoutEffect(() => {
+    // The text may come late, when the reader is at another message. Not after the next picture: who types at once
+    // would have the first letters in one field and the others here.
     const { activeElement, body } = document;
     if (activeElement === body || activeElement?.closest(`[data-number="${number}"]`)) area.current?.focus();
   }, [found !== null, isEdited]);
@@ -392,7 +393,7 @@ function ErrorForm({ isRequest, isHeld, answer, close }) {
   const [code, setCode] = useState("-32603");
   const [text, setText] = useState("Internal error");
   const field = useRef(/** @type {HTMLInputElement | null} */ (null));
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => field.current?.focus(), []);
   return html`<form class="send" aria-label=${isRequest ? "Answer with an error" : "Replace by an error"}
     onKeyDown=${(/** @type {KeyboardEvent} */ event) => {
       if (event.key !== "Escape") return;
