@@ -94,11 +94,12 @@ class Campaign:
                 raise NotFuzzedError(await self._why_refused(result.refusal))
             for symptom in result.symptoms:
                 if symptom.kind in ("crash", "hang") and not is_marked:
-                    step = steps[symptom.step]
-                    raise NotFuzzedError(
-                        f"{self._target.name}: {symptom.text} with the recorded {step.method}, unchanged; "
-                        "check that the recording is of this server"
-                    )
+                    when = f"with the recorded {steps[symptom.step].method}, unchanged"
+                    advice = "check that the recording is of this server"
+                    if result.ends_at_ping:
+                        when = "at the question whether it still answers, which fuzz asks after each message"
+                        advice = "a server that ends at a ping, or at server/discover, cannot be fuzzed"
+                    raise NotFuzzedError(f"{self._target.name}: {symptom.text} {when}; {advice}")
                 self._excused.add(symptom.cause)
             if not result.is_opened:
                 raise NotFuzzedError(

@@ -46,7 +46,8 @@ class TrialResult:
     ``sent`` is how many steps were sent. ``gap`` says why the recording or its judgement is incomplete.
     ``slow`` are the methods with tools, and the changes, that were not answered in time. ``ping_s`` is the
     time of the slowest ping, ``first_s`` the time to the first answer. ``is_opened`` says that there was one;
-    over HTTP it may have been no answer of a server of MCP, and ``refusal`` says why.
+    over HTTP it may have been no answer of a server of MCP, and ``refusal`` says why. ``ends_at_ping`` says
+    that the server ended at the ping after the last step, which is not in the material.
     """
 
     path: str
@@ -61,6 +62,7 @@ class TrialResult:
     """The number of the last frame or head before the last step."""
     is_opened: bool = False
     refusal: ValidateError | None = None
+    ends_at_ping: bool = False
 
     def symptom(self, key: str) -> Symptom | None:
         """Return the symptom with that key; ``None`` if the trial did not show it."""
@@ -143,6 +145,7 @@ class Trial:
                 began = time.monotonic()
                 symptom = await peer.ping(step, index, limits.ping_s)
                 result.ping_s = max(result.ping_s, time.monotonic() - began)
+                result.ends_at_ping = symptom is not None and symptom.kind == "crash"
             watch.look_for_faults(step, index)
             if symptom is not None:
                 result.symptoms.append(symptom)

@@ -18,6 +18,18 @@ from tests.peers.processes import ROOT
 
 URL = "http://127.0.0.1:9/mcp"
 CAT = ("--", "cat")
+ENDS_AT_A_PING = """
+import sys
+from tests.fuzz.planted import Planted
+server = Planted(frozenset())
+for line in sys.stdin.buffer:
+    if b'"ping"' in line:
+        sys.exit()
+    server.take(line)
+    for answer in server.out:
+        print(answer.decode(), flush=True)
+    server.out.clear()
+"""
 
 
 @pytest.fixture
@@ -90,6 +102,17 @@ def test_what_cannot_be_done_is_one_line(mcpproxy: Mcpproxy, trace: str, argv: l
     assert (said.code, said.out) == (2, "")
     (line,) = said.err.splitlines()
     assert fact in line
+
+
+def test_a_server_that_ends_at_a_ping_is_told_so(mcpproxy: Mcpproxy, trace: str) -> None:
+    server = [sys.executable, "-c", ENDS_AT_A_PING]
+    said = mcpproxy("fuzz", trace, "--", *server)
+    assert said.code == 2
+    (line,) = said.err.splitlines()
+    assert (
+        "ended with exit code 0 at the question whether it still answers, which fuzz asks after each" in line
+    )
+    assert "tools/" not in line
 
 
 def test_a_recording_without_requests_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
