@@ -89,6 +89,11 @@ def said(
     entries = [start(upstream=upstream)]
     for number, (asked, answered) in enumerate(exchanges, 1):
         entries += [connect(number), client(asked, number=number), server(answered, number=number)]
+    return said_of(trace, capfd, entries)
+
+
+def said_of(trace: Path, capfd: pytest.CaptureFixture[str], entries: list[Entry]) -> list[str]:
+    """The lines on stderr of a recording of this journal."""
     JournalFolder(trace, [*entries, EXIT])
     live = StderrNotes(2)
     session, writer = recording(trace, NothingJudged, live)
@@ -188,6 +193,34 @@ def test_a_host_that_the_server_does_not_serve_is_said_once(
     [line] = said(tmp_path / "t.jsonl", capfd, refused, refused)
     host = "the server does not serve the host of https://a.example/mcp (HTTP 421)"
     assert line == f"{host}; the server has to allow the host a.example"
+
+
+def hung_up(upstream: str, *, is_late: bool) -> list[Entry]:
+    """The journal of a server that closes two connections without a response, perhaps after one with it."""
+    entries = [start(upstream=upstream)]
+    if is_late:
+        entries += [connect(3), client(post(b"{}"), number=3), server(answer(b"{}"), number=3)]
+    for number in (1, 2):
+        ends = [server_eof(number=number), client_eof(b"closed", number=number)]
+        entries += [connect(number), client(post(b"{}"), number=number), *ends]
+    return entries
+
+
+def test_a_server_that_hangs_up_on_plain_http_may_speak_tls(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    entries = hung_up("http://a.example:8443/mcp", is_late=False)
+    [line] = said_of(tmp_path / "t.jsonl", capfd, entries)
+    assert line.endswith("without a response: if its port speaks TLS, give https://a.example:8443/mcp")
+
+
+@pytest.mark.parametrize(
+    ("upstream", "is_late"), [("https://a.example/mcp", False), ("http://a.example/mcp", True)]
+)
+def test_a_server_that_speaks_tls_or_has_responded_is_not_asked_for_tls(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], upstream: str, is_late: bool
+) -> None:
+    assert said_of(tmp_path / "t.jsonl", capfd, hung_up(upstream, is_late=is_late)) == []
 
 
 def test_a_redirect_that_is_not_of_the_endpoint_is_not_said(

@@ -1,7 +1,8 @@
 """What a user of ``mcpproxy http`` has to know of the server's responses, besides findings.
 
 A client that follows a redirect to another origin leaves the proxy, and the recording lacks the rest. A
-server that misses our certificate says so in a page, which the client hardly shows.
+server that misses our certificate says so in a page, which the client hardly shows. One that speaks TLS
+only hangs up on who does not.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ class UpstreamHints:
     def __init__(self, url: str) -> None:
         self._url: Final = url
         self._said: Final[set[str]] = set()
+        self._has_responded = False
         self._asked: Final[dict[int, RequestHead]] = {}
         """The open exchanges with the endpoint that have no response, with their requests."""
         self._refused: Final[dict[int, int]] = {}
@@ -54,12 +56,14 @@ class UpstreamHints:
             if event.exchange in self._refused and event.sender == SERVER:
                 return self._on_page(event)
         elif isinstance(event, ExchangeEnd):
-            self._asked.pop(event.exchange, None)
-            self._refused.pop(event.exchange, None)
+            return self._on_end(event)
         return ""
 
     def _on_head(self, head: ResponseHead) -> str:
-        if head.status < 200 or head.by_proxy:
+        if head.by_proxy:
+            return ""
+        self._has_responded = True
+        if head.status < 200:
             return ""
         asked = self._asked.pop(head.exchange, None)
         if asked is not None and head.status == 421:
@@ -94,6 +98,15 @@ class UpstreamHints:
         else:
             return ""
         return f"the server redirects to {without_query(target)}, {clients}: {what}"
+
+    def _on_end(self, end: ExchangeEnd) -> str:
+        self._refused.pop(end.exchange, None)
+        asked = self._asked.pop(end.exchange, None)
+        hung_up = asked is not None and end.cut and end.by == SERVER
+        if not hung_up or self._has_responded or not self._url.startswith("http://"):
+            return ""
+        secure = self._url.replace("http:", "https:", 1)
+        return f"the server closes connections without a response: if its port speaks TLS, give {secure}"
 
     def _on_page(self, page: Frame) -> str:
         status = self._refused.pop(page.exchange)
