@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.checks.engine.context import Violation, shortened, spelled
-from mcpproxy.checks.engine.rows import EventCheck, RuleFamily
+from mcpproxy.checks.engine.rows import ACP_ONLY, EventCheck, RuleFamily
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Severity, Signal, other
 from mcpproxy.session.history import History, SentRequest
 
@@ -68,10 +68,26 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
             yield from _unanswered_at_exit(event, history, reported)
 
 
-def _unanswered_at_exit(event: Close, history: History, reported: list[SentRequest]) -> Iterator[Violation]:
+def unanswered_by_agent(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """Report the requests, also the first, that an agent had not answered when it ended by itself (RPC-008).
+
+    How long it may take to answer, nothing says: a turn waits for its user.
+    """
+    if isinstance(event, Close) and event.ending != "cut" and not history.has_gap:
+        yield from _unanswered_at_exit(event, history, [], who="agent", exempt=())
+
+
+def _unanswered_at_exit(
+    event: Close,
+    history: History,
+    reported: list[SentRequest],
+    *,
+    who: str = "server",
+    exempt: tuple[str, ...] = MAY_STAY_UNANSWERED,
+) -> Iterator[Violation]:
     """Report the requests that the server had not answered when it ended by itself (RPC-008).
 
-    The requests in ``reported`` are left out.
+    The requests in ``reported`` are left out, and those for methods in ``exempt``, except a probe.
     """
     ending, ended_ns = history.unprovoked_end(event), history.server.closed_ns
     if not ending or ended_ns is None:
@@ -80,7 +96,7 @@ def _unanswered_at_exit(event: Close, history: History, reported: list[SentReque
         request
         for request in history.client.pending.values()
         if not request.cancelled
-        and (request.method == _PROBE or request.method not in MAY_STAY_UNANSWERED)
+        and (request.method == _PROBE or request.method not in exempt)
         and request.sent_ns < ended_ns
         and request.seq > history.client.refused_seq
         and not (request.stateless and history.stateful_seq is not None)
@@ -89,7 +105,7 @@ def _unanswered_at_exit(event: Close, history: History, reported: list[SentReque
     if unanswered_requests:
         first, *others = unanswered_requests
         more = f" and {len(others)} more" if others else ""
-        problem = f"server {ending} and left {shortened(first.method)} ({spelled(first.id)}){more} unanswered"
+        problem = f"{who} {ending} and left {shortened(first.method)} ({spelled(first.id)}){more} unanswered"
         if cut_bytes := history.server.cut_bytes:
             pipe = ", which is what a pipe holds" if cut_bytes == PIPE_BYTES else ""
             problem += f"; its last line is cut off after {cut_bytes:,} bytes{pipe}"
@@ -122,4 +138,9 @@ def _is_overdue(request: SentRequest, event: Close, history: History) -> bool:
     return min(ends_ns) - request.sent_ns >= ANSWER_TIMEOUT_NS
 
 
-FAMILY: Final = RuleFamily(events=(EventCheck(("RPC-008", "LIFE-004"), unanswered),))
+FAMILY: Final = RuleFamily(
+    events=(
+        EventCheck(("RPC-008", "LIFE-004"), unanswered),
+        EventCheck(("RPC-008",), unanswered_by_agent, ACP_ONLY),
+    )
+)
