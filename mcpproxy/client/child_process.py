@@ -24,6 +24,9 @@ _LAST_OUTPUT_S: Final = 0.5
 
 _POLL_S: Final = 0.01
 
+KILL: Final[int] = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
+"""The signal that ends a process at once. On Windows, which has no SIGKILL, each signal does."""
+
 
 class ChildProcess:
     """The process of a server, with pipes at its ``stdin`` and ``stdout``."""
@@ -100,7 +103,7 @@ class ChildProcess:
 
     def kill_all(self) -> None:
         """Kill the process, and all processes in its group that still run (on Windows not these)."""
-        self.signal_all(signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL)
+        self.signal_all(KILL)
 
     def signal_all(self, number: int) -> None:
         """Send a signal to the process and to the others in its group (on Windows not to these)."""

@@ -35,7 +35,7 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
             yield "progress-token", f"{verb} progressToken with a call"
     for name, pages in PAGES_READ:
         if name in done:
-            read = min(done[name].seen.cursors + 1, pages)
+            read = min(done[name].seen.pages, pages)
             yield name, f"reads {read} of {count(pages, 'page')}"
     if changed := done.get("list-changed"):
         again = changed.seen.requests["tools/list"] > 1

@@ -11,7 +11,7 @@ from typing import Final
 
 from mcpproxy.base.telling_line import telling_line
 from mcpproxy.base.visible import visible
-from mcpproxy.client.child_process import GRACE_S, ChildProcess
+from mcpproxy.client.child_process import GRACE_S, KILL, ChildProcess
 from mcpproxy.client_tests.watch import Watch
 
 _POLL_S: Final = 0.05
@@ -74,7 +74,7 @@ async def stay(
         if code is None:
             process.signal(signal.SIGTERM)
             if not await process.wait_for_exit(GRACE_S):
-                process.signal(signal.SIGKILL)
+                process.signal(KILL)
         await settled()  # what is in the group of the client, such as its server, ends by itself now
     finally:
         await process.end(users)
@@ -95,7 +95,7 @@ def end_strays(token: str, spare: str = "") -> None:
             if spare and spare.encode() in command:
                 continue
             if token.encode() in command or token.encode() in (folder / "environ").read_bytes():
-                os.kill(int(folder.name), signal.SIGKILL)
+                os.kill(int(folder.name), KILL)
 
 
 async def _drain(stream: asyncio.StreamReader, tail: bytearray) -> None:

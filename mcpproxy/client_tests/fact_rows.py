@@ -20,7 +20,13 @@ _LISTS: Final = {"two-pages": "tools/list", "many-pages": "tools/list"}
 
 
 def fact_table(client: JSONObject, played: Mapping[str, Played], today: datetime.date) -> str:
-    """Return the table of a client that gave ``client`` as its ``clientInfo``, as TOML."""
+    """Return the table of a client that gave ``client`` as its ``clientInfo``, as TOML.
+
+    It is empty if no fact was seen: a table has one at least.
+    """
+    rows = list(_rows(played))
+    if not rows:
+        return ""
     name, version = _text(client, "name"), _text(client, "version")
     lines = [
         f"# What mcpproxy validate client saw of {_comment(f'{name or NAMELESS} {version}')} on {today}."
@@ -33,7 +39,7 @@ def fact_table(client: JSONObject, played: Mapping[str, Played], today: datetime
     lines += [f"# {fact}: {_comment(clause)}" for fact, clause in behaviour(played)]
     lines += [f"name = {_quoted(name or NAMELESS)}"]
     lines += [f"clients = {_quoted([name] if name else [])}"]
-    for scenario, row in _rows(played):
+    for scenario, row in rows:
         seen = {
             **row,
             "versions": _versions(version, today),
@@ -51,7 +57,7 @@ def _rows(played: Mapping[str, Played]) -> Iterator[tuple[str, dict[str, object]
     done = {name: one for name, one in played.items() if not lacking(one)}
     for name, pages in PAGES_READ:
         method = _LISTS.get(name)
-        read = min(done[name].seen.cursors + 1, pages) if name in done else pages
+        read = min(done[name].seen.pages, pages) if name in done else pages
         if method is not None and read < pages:
             says = "reads the first page only" if read == 1 else f"reads {read} pages only"
             yield name, {"kind": "pages", "lists": [method], "pages": read, "says": says, "effect": "lost"}

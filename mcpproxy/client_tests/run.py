@@ -147,7 +147,7 @@ class ClientTestRun:
         )
 
     def facts(self) -> str:
-        """What the client was seen to do, as a table of facts about a host; empty if it did not come."""
+        """What the client was seen to do, as a table of facts about a host; empty if it shows none."""
         from mcpproxy.client_tests.fact_rows import fact_table  # few ask for it
 
         today = datetime.now(UTC).date()

@@ -18,8 +18,9 @@ NAMELESS: Final = "a client without name"
 class SeenClient:
     """Counts over the sessions of one scenario.
 
-    ``requests`` and ``notifications`` count those of the client by method. ``cursors`` is how many lists were
-    asked for with a cursor, ``with_token`` how many calls carry a progress token. ``last_ns`` is the time of
+    ``requests`` and ``notifications`` count those of the client by method. ``pages`` is how many pages of the
+    list of tools it read at most, from the first on, ``with_token`` how many calls carry a progress token.
+    ``last_ns`` is the time of
     its last message, ``asked_ns`` that of its first call, ``gave_up_ns`` when it cancelled a call or left the
     connection of one without an answer, and ``over_ns`` when it or mcpproxy began to end the session; all
     since the recording started, 0 if there is none. ``sessions_ended`` is how many sessions it has ended over
@@ -31,7 +32,7 @@ class SeenClient:
     messages: int = 0
     requests: Counter[str] = field(default_factory=Counter[str])
     notifications: Counter[str] = field(default_factory=Counter[str])
-    cursors: int = 0
+    pages: int = 0
     with_token: int = 0
     pings: int = 0
     open_pings: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
@@ -56,9 +57,12 @@ def seen_in(traces: Iterable[Trace]) -> SeenClient:
     for trace in traces:
         seen.sessions += 1
         calls: set[int] = set()
+        pages = 0
         for event in trace.events():
             if type(event) is Frame and event.sender == CLIENT:
                 _take(event, seen, calls)
+                pages = _pages(event, pages)
+                seen.pages = max(seen.pages, pages)
             elif type(event) is Frame and event.sender == SERVER:
                 for message in singles(event.message):
                     if isinstance(message, Response | ErrorResponse) and not seen.over_ns:
@@ -96,10 +100,16 @@ def _take(frame: Frame, seen: SeenClient, calls: set[int]) -> None:
             seen.capabilities = as_object(params.get("capabilities")) or seen.capabilities
             wanted = params.get("protocolVersion")
             seen.wanted = wanted if isinstance(wanted, str) else seen.wanted
-        elif message.method == "tools/list":
-            seen.cursors += "cursor" in params
         elif message.method == "tools/call":
             seen.open_calls.add(repr(message.id))
             seen.asked_ns = seen.asked_ns or frame.observed_at_ns
             calls.update((frame.exchange,) if frame.exchange else ())
             seen.with_token += "progressToken" in (as_object(params.get("_meta")) or {})
+
+
+def _pages(frame: Frame, pages: int) -> int:
+    """Return how many pages were asked for since the list was last begun, with those of this frame."""
+    for message in singles(frame.message):
+        if isinstance(message, Request) and message.method == "tools/list":
+            pages = pages + 1 if "cursor" in (as_object(message.params) or {}) else 1
+    return pages

@@ -86,6 +86,22 @@ def call(name: object, arguments: object) -> None:
         os.abort()
 
 
+def read_tools(most: int) -> list[Object]:
+    """Return the tools of all pages, or of the first ``most``."""
+    cursor: object = None
+    tools: list[Object] = []
+    pages = 0
+    while True:
+        if FLAW == "own-cursor" and cursor is not None:
+            cursor = "2"
+        result = ask("tools/list", {} if cursor is None else {"cursor": cursor})["result"]
+        tools += result["tools"]  # pyright: ignore
+        cursor = result.get("nextCursor")  # pyright: ignore
+        pages += 1
+        if cursor is None or pages == most or FLAW in ("first-page-only", "nameless"):
+            return tools  # pyright: ignore
+
+
 def main() -> None:
     if FLAW == "never-starts":
         return
@@ -104,16 +120,9 @@ def main() -> None:
         server.stdin.write(b"connected\n")
     if "tools" not in started["result"]["capabilities"] and FLAW != "lists-undeclared":  # pyright: ignore
         return
-    cursor: object = None
-    tools: list[Object] = []
-    while True:
-        if FLAW == "own-cursor" and cursor is not None:
-            cursor = "2"
-        result = ask("tools/list", {} if cursor is None else {"cursor": cursor})["result"]
-        tools += result["tools"]  # pyright: ignore
-        cursor = result.get("nextCursor")  # pyright: ignore
-        if cursor is None or FLAW in ("first-page-only", "nameless"):
-            break
+    if FLAW == "three-pages-twice":
+        read_tools(3)
+    tools = read_tools(3 if FLAW == "three-pages-twice" else 0)
     if tools:
         arguments: object = [] if FLAW == "arguments-as-array" else {}
         call(tools[0]["name"], arguments)  # pyright: ignore

@@ -1,6 +1,7 @@
 """What ``validate client --facts`` writes is a table that ``check --hosts`` can read."""
 
 import datetime
+import json
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ def scenario(name: str) -> Scenario:
 
 def played(name: str, **seen: Any) -> dict[str, Played]:
     """A scenario in which the client did what was asked for, and what ``seen`` says."""
-    asked = SeenClient(sessions=1, **seen)
+    asked = SeenClient(sessions=1, pages=1, **seen)
     asked.requests.update({"initialize": 1, "tools/list": 1, "tools/call": 1})
     return {name: Played(scenario(name), asked, Stay(0, 1.0, ""), ())}
 
@@ -85,6 +86,33 @@ def test_what_a_client_calls_itself_is_not_trusted(client: Any, tmp_path: Path) 
     text = fact_table(client, played("two-pages"), TODAY)
     assert read(tmp_path, text).facts[0].holds_in is None
     assert not set(text) & {"\x1b", "\x7f", "\ud800"}
+
+
+def test_a_client_that_shows_no_fact_gets_no_table(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    facts = tmp_path / "minimal.toml"
+    options = ("--only=two-pages", f"--timeout={LIMIT}", f"--facts={facts}")
+    outcome = Outcome(capsys, tmp_path, "--json", *options, "--", *minimal("none"))
+    assert outcome.code == 0
+    assert not facts.exists()
+    assert "minimal.toml is not written: the client did nothing that is a fact about a host" in outcome.err
+
+
+def test_pages_do_not_add_up_over_walks_through_the_list(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    outcome = Outcome(
+        capsys,
+        tmp_path,
+        "--json",
+        "--only=many-pages",
+        f"--timeout={LIMIT}",
+        "--",
+        *minimal("three-pages-twice"),
+    )
+    told = {check["name"]: check["message"] for check in json.loads(outcome.out)["checks"]}
+    assert told["many-pages (behaviour)"] == "reads 3 of 20 pages"
 
 
 def test_a_client_of_a_known_host_is_said_to_be_one() -> None:

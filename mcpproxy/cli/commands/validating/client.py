@@ -83,7 +83,10 @@ def run(argv: list[str]) -> int:
     if result.untested:
         tell(result.untested)
     elif options.facts:
-        output.write(options.facts, client_run.facts().splitlines())
+        if table := client_run.facts():
+            output.write(options.facts, table.splitlines())
+        else:
+            tell(f"{options.facts} is not written: the client did nothing that is a fact about a host")
     return result.exit_code
 
 
