@@ -18,10 +18,9 @@ from mcpproxy.client_tests.client_process import Stay, end_strays, stay
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.client_tests.seen import NAMELESS, seen_in
 from mcpproxy.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, completed, recorded, served
-from mcpproxy.client_tests.verdict import Played, lacking, verdict
+from mcpproxy.client_tests.verdict import Played, failure, lacking, verdict
 from mcpproxy.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
 from mcpproxy.client_tests.watch import Watch
-from mcpproxy.client_tests.wrong import CANCELLED
 from mcpproxy.judging import judge
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.recorder.secret_arguments import shown
@@ -37,9 +36,14 @@ if TYPE_CHECKING:
     from mcpproxy.client_tests.config_template import ConfigTemplate
 
 TIMEOUT_S: Final = 20.0
+JOBS: Final = 4
+"""How many scenarios are played at once to a client that keeps nothing between them."""
 VISIT_S: Final = 120.0
 """How long to wait for a client that a person leads to a server."""
 QUIET_S: Final = 5.0
+
+_PATIENCE: Final = 8
+"""How many times as long as with the ordinary server a client may take: the machine may be slow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,20 +51,22 @@ class ClientTest:
     """What is tested: the ``command`` of a client; its server is on stdio, or over HTTP at ``listen``.
 
     Without a command, somebody else leads the client to the URL of each server.
-    ``timeout_s`` is how long it may take with one server, and ``quiet_s`` after how long without a message a
-    client that does not exit by itself is ended. Recordings are put in ``folder``. The client is given the
-    path of ``template`` with its server filled in, and talks to ``model`` beside it, if there are such.
+    ``timeout_s`` is how long it may take with one server, by default (0) as long as is usual, and ``quiet_s``
+    after how long without a message a client that does not exit by itself is ended. Recordings are put in
+    ``folder``. The client is given the path of ``template`` with its server filled in, and talks to ``model``
+    beside it, if there are such. ``jobs`` is how many scenarios are played at once, after the ordinary one.
     """
 
     command: tuple[str, ...]
     scenarios: tuple[Scenario, ...]
     folder: str
     listen: str = ""
-    timeout_s: float = TIMEOUT_S
+    timeout_s: float = 0
     quiet_s: float = QUIET_S
     strict: bool = False
     template: "ConfigTemplate | None" = None
     model: "BesideModel | None" = None
+    jobs: int = 1
 
     @property
     def transport(self) -> str:
@@ -71,6 +77,15 @@ class ClientTest:
     def name(self) -> str:
         """The command of the client, without secrets."""
         return shown(self.command) if self.command else "connected by hand"
+
+
+@dataclass(frozen=True, slots=True)
+class _Play:
+    """What came of one scenario: what the client did, and its recordings."""
+
+    played: Played
+    judged: list[JudgedTrace]
+    took_ms: float
 
 
 class ClientTestRun:
@@ -88,6 +103,8 @@ class ClientTestRun:
         self._rules: Final = rules
         self._selection: Final = Selection.of(rules.catalogue)
         self._progress: Final = progress
+        self._tasks: Final[dict[str, asyncio.Task[_Play | str]]] = {}
+        self._plays: Final[dict[str, _Play]] = {}
         self._played: Final[dict[str, Played]] = {}
         self._checks: Final[list[CheckResult]] = []
         self._judged: Final[list[JudgedRecording]] = []
@@ -100,7 +117,7 @@ class ClientTestRun:
         self._started: Final = time.monotonic()
 
     async def test(self) -> None:
-        """Play all scenarios.
+        """Play all scenarios, the ordinary one alone, and tell them in their order.
 
         Raises:
             McpProxyError: the client cannot be started, or the server cannot listen.
@@ -109,17 +126,27 @@ class ClientTestRun:
         paths.make_private(self._test.folder)
         transport = self._test.transport
         scenarios = [one.on(transport) for one in self._test.scenarios if transport in one.transports]
+        total = len(scenarios)
         with nullcontext(self._pressed) if self._test.command else lines_of_stdin() as self._pressed:
-            for number, scenario in enumerate(scenarios, start=1):
-                self._progress.begins(scenario.name, number, len(scenarios))
-                if reason := self._pointless(scenario):
-                    self._tell(scenario.name, scenario, reason, "skipped")
-                    continue
-                await self._play(scenario, number, len(scenarios))
-                if self._interruption is not None:
-                    break
-                if self._untested:
-                    return
+            try:
+                for number, scenario in enumerate(scenarios, start=1):
+                    self._progress.begins(scenario.name, number, total)
+                    if number == 2 and self._test.jobs > 1:
+                        self._begin(scenarios[1:], total)
+                    play = await (self._tasks.get(scenario.name) or self._turn(scenario, number, total))
+                    if isinstance(play, _Play) and self._tasks and failure(play.played, self._ordinary):
+                        # It may only have had too little of the machine.
+                        await asyncio.wait(self._tasks.values())
+                        play = await self._play(scenario, number, total, "-again")
+                    self._conclude(scenario, play)
+                    if self._interruption is not None:
+                        break
+                    if self._untested:
+                        return
+            finally:
+                for task in self._tasks.values():
+                    task.cancel()
+                await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         for name, clause in behaviour(self._played):
             scenario = next((one for one in scenarios if one.name == name), scenarios[0])
             self._tell(f"{name} (behaviour)", scenario, clause)
@@ -153,45 +180,76 @@ class ClientTestRun:
         today = datetime.now(UTC).date()
         return fact_table(self._info, self._played, today) if self._client else ""
 
-    async def _play(self, scenario: Scenario, number: int, total: int) -> None:
-        """Play one scenario, and add its check."""
-        test, mark = self._test, token_hex(16)
-        trace = os.path.join(test.folder, f"{scenario.name}.jsonl")
-        ordinary = self._played.get("ordinary")
+    def _begin(self, scenarios: list[Scenario], total: int) -> None:
+        """Begin to play scenarios, a few at a time, first those that wait longest."""
+        turns = asyncio.Semaphore(self._test.jobs)
+
+        async def play(scenario: Scenario, number: int) -> "_Play | str":
+            if prior := self._tasks.get(scenario.after):
+                await asyncio.wait((prior,))
+            async with turns:
+                return await self._turn(scenario, number, total)
+
+        numbered = list(enumerate(scenarios, start=2))
+        for number, scenario in sorted(numbered, key=lambda pair: not pair[1].is_silent):
+            self._tasks[scenario.name] = asyncio.create_task(play(scenario, number))
+
+    async def _turn(self, scenario: Scenario, number: int, total: int) -> "_Play | str":
+        """Play one scenario; return what came of it, or why it need not be played."""
+        prior = self._plays.get(scenario.after)
+        if prior is not None and not prior.played.seen.has_sent(scenario.needs):
+            return f"the client sent no {scenario.needs} with {scenario.after}"
+        play = await self._play(scenario, number, total)
+        self._plays[scenario.name] = play
+        return play
+
+    async def _play(self, scenario: Scenario, number: int, total: int, mark: str = "") -> "_Play":
+        """Play one scenario, and judge its recordings, whose names end in ``mark``."""
+        test, token = self._test, token_hex(16)
+        trace = os.path.join(test.folder, f"{scenario.name}{mark}.jsonl")
         began = time.monotonic()
         trouble = ""
         try:
-            async with served(scenario, trace, mark, self._listen) as server:
+            async with served(scenario, trace, token, self._listen) as server:
                 if not test.command:
-                    invitation = Invitation(server.url, scenario, number, total, test.timeout_s)
+                    invitation = Invitation(server.url, scenario, number, total, test.timeout_s or VISIT_S)
                     stayed = await self._visit(invitation, Watch(trace))
                 elif test.model is None:
-                    stayed = await self._start(server, scenario, trace, mark, {})
+                    stayed = await self._start(server, scenario, trace, token, {})
                 else:
                     from mcpproxy.client_tests import beside_model
 
                     async with test.model.beside(scenario) as model:
                         told = beside_model.variables(model)
                         server = replace(server, model=model.url)
-                        stayed = await self._start(server, scenario, trace, mark, told)
+                        stayed = await self._start(server, scenario, trace, token, told)
                         trouble = beside_model.first_problem(model, scenario)
             await completed(trace)
             traces = recorded(trace)
         finally:
-            end_strays(mark)
+            end_strays(token)
         judged = [judge(one, self._rules, self._selection) for one in traces]
         findings: list[tuple[str, Finding]] = []
         for one in judged:
             findings += [(one.path, finding) for finding in one.findings if _counts(finding)]
+        played = Played(scenario, seen_in(traces), stayed, findings, trouble)
+        return _Play(played, judged, (time.monotonic() - began) * 1e3)
+
+    def _conclude(self, scenario: Scenario, play: "_Play | str") -> None:
+        """Add the check of a scenario, after those of the scenarios before it."""
+        if isinstance(play, str):
+            self._tell(scenario.name, scenario, play, "skipped")
+            return
+        played, ordinary = play.played, self._ordinary
+        for one in play.judged:
             self._judged.append(_judged_recording(one))
             self._notes.extend(f"{one.path}: {note}" for note in one.notes)
-        played = Played(scenario, seen_in(traces), stayed, findings, trouble)
         if ordinary is None:
-            self._revision = next((one.revision for one in judged if one.revision), "")
+            self._revision = next((one.revision for one in play.judged if one.revision), "")
             if not played.seen.messages and self._interruption is not None:
                 return
             if not played.seen.messages:
-                self._untested = _unreached(played, test)
+                self._untested = _unreached(played, self._test)
                 return
             self._info = played.seen.client
             self._client = {"name": NAMELESS, **self._info}
@@ -200,14 +258,13 @@ class ClientTestRun:
             return
         self._played[scenario.name] = played
         conclusion, path = verdict(played, ordinary, self._told, self._rules.catalogue, self._revision)
-        took_ms = (time.monotonic() - began) * 1e3
         codes = (conclusion.rule,) if conclusion.rule else ()
         self._add(
             CheckResult(
                 scenario.name,
                 scenario.category,
                 conclusion,
-                took_ms,
+                play.took_ms,
                 codes,
                 self._revision,
                 path,
@@ -216,22 +273,25 @@ class ClientTestRun:
         )
 
     async def _start(
-        self, server: Served, scenario: Scenario, trace: str, mark: str, env: Mapping[str, str]
+        self, server: Served, scenario: Scenario, trace: str, token: str, env: Mapping[str, str]
     ) -> Stay:
         """Start the client with ``env`` besides its server, and wait until it has exited or is ended."""
-        test, ordinary = self._test, self._played.get("ordinary")
+        test, ordinary = self._test, self._ordinary
         exits = ordinary is not None and ordinary.stay.code is not None
+        limit_s = test.timeout_s or TIMEOUT_S
+        if not test.timeout_s and ordinary is not None and exits:
+            limit_s = max(limit_s, _PATIENCE * ordinary.stay.seconds)
         with test.template.copied(server) if test.template else nullcontext("") as config:
-            told = {**env, VARIABLE: server.text, "MCPPROXY_CLIENT_TEST": mark}
+            told = {**env, VARIABLE: server.text, "MCPPROXY_CLIENT_TEST": token}
             return await stay(
                 server.placed_in(test.command, config),
                 {**told, CONFIG_VARIABLE: config} if config else told,
-                limit_s=test.timeout_s,
+                limit_s=limit_s,
                 quiet_s=0
                 if scenario.is_silent or (exits and scenario.reaction != "may wait")
                 else test.quiet_s,
                 watch=Watch(trace),
-                token=mark,
+                token=token,
                 settled=_nothing if test.listen else partial(completed, trace),
             )
 
@@ -246,12 +306,9 @@ class ClientTestRun:
             self._interruption = interruption
             return Stay(None, time.monotonic() - began, "", is_visit=True)
 
-    def _pointless(self, scenario: Scenario) -> str:
-        """Return why a scenario need not be played, after those before it; empty if it has to be."""
-        silent = self._played.get("never-answers")
-        if scenario.needs != CANCELLED or silent is None or silent.seen.has_sent(CANCELLED):
-            return ""
-        return f"the client did not cancel the call of {silent.scenario.name}"
+    @property
+    def _ordinary(self) -> Played | None:
+        return self._played.get("ordinary")
 
     def _tell(self, name: str, scenario: Scenario, clause: str, status: Status = "info") -> None:
         conclusion = Conclusion(status, clause)

@@ -21,6 +21,8 @@ class Scenario:
 
     - ``what`` says in one line what the server does.
     - ``needs`` is the request of the client without which the scenario says nothing.
+    - ``after`` names another scenario, in which the client must have sent what this one needs, too, if
+      both are played.
     - ``scripts`` answer requests, by method. Other requests are answered as by an ordinary server.
     - ``capabilities`` are those of the server.
     - ``declared`` are capabilities of the client, one of which it has to declare.
@@ -48,6 +50,7 @@ class Scenario:
     stays_s: float = 0
     tool: str = "echo"
     calls: int = 1
+    after: str = ""
 
     @property
     def is_silent(self) -> bool:

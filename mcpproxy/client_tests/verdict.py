@@ -68,7 +68,7 @@ def verdict(
         return _broken(new)
     if unanswered := _deaf(played.seen, catalogue, revision):
         return unanswered
-    if reason := _failure(played, ordinary):
+    if reason := failure(played, ordinary):
         return Conclusion("failed", reason), ""
     if new:
         return _broken(new)
@@ -106,7 +106,16 @@ def _broken(found: Sequence[tuple[str, Finding]]) -> tuple[Conclusion, str]:
     return Conclusion(status, text, frames, first.rule, first.source, first.requirement), path
 
 
-def _failure(played: Played, ordinary: Played | None) -> str:
+def _hangs(played: Played, ordinary: Played | None) -> bool:
+    """Whether the client had to be ended, though it exits after the ordinary server, and this one, too."""
+    if ordinary is None or ordinary.stay.code != 0 or played.stay.code is not None:
+        return False
+    return played.scenario.reaction != "may wait" and not (
+        played.scenario.needs == CANCELLED and lacking(played)
+    )
+
+
+def failure(played: Played, ordinary: Played | None) -> str:
     """Return how the client crashed or hung; empty if it did not."""
     stay, reaction = played.stay, played.scenario.reaction
     said = f": {stay.last_words}" if stay.last_words else ""
@@ -114,8 +123,7 @@ def _failure(played: Played, ordinary: Played | None) -> str:
         return f"the client {end_text(stay.code)}{said}"
     if ordinary is None or ordinary.stay.code != 0:
         return ""
-    waits = reaction == "may wait" or (played.scenario.needs == CANCELLED and lacking(played))
-    if stay.code is None and not waits:
+    if _hangs(played, ordinary):
         return f"the client hangs: it was ended after {stay.seconds:.0f} s"
     if stay.code and reaction == "goes on":
         return f"the client {end_text(stay.code)}, and with the ordinary server with 0{said}"

@@ -222,6 +222,7 @@ WRONG: Final = (
         CANCELLED,
         {"tools/call": _cancelled},
         "may give up",
+        after="never-answers",
     ),
 )
 """Servers that break the protocol."""

@@ -121,6 +121,22 @@ def test_a_client_that_crashes_or_hangs_fails(
     assert text in outcome.out
 
 
+def test_servers_that_are_played_at_once_are_told_in_order(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NOTE", str(tmp_path / "note"))
+    only = "--only=exit-in-call,two-pages,old-revision"
+    options = ("--jobs=3", only, f"--timeout={LIMIT}", "--json", "--")
+    outcome = Outcome(capsys, tmp_path, *options, *minimal("fails-once"))
+    assert list(statuses(outcome).items()) == [
+        ("ordinary", "passed"),
+        ("old-revision", "passed"),
+        ("two-pages", "passed"),  # it failed beside the others, and did not alone
+        ("exit-in-call", "passed"),
+    ]
+    assert (tmp_path / "recordings" / "two-pages-again.jsonl").exists()
+
+
 def test_nothing_of_the_client_is_left(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -159,6 +175,8 @@ def test_a_client_that_does_not_come(capsys: pytest.CaptureFixture[str], tmp_pat
         (("--", "python", "{sever}"), "'{sever}' does not name the server; write {server}"),
         (("--only=two-page", "--", "python"), "did you mean two-pages?"),
         (("--listen=here", "--", "python"), "--listen here is not HOST:PORT"),
+        (("--jobs=2", "--listen=127.0.0.1:9", "--", "python"), "give it port 0"),
+        (("--jobs=2", "--listen=127.0.0.1:0"), "you lead the client to one server after the other"),
     ],
 )
 def test_mistakes_of_users(

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base import paths
 from mcpproxy.cli import async_main, baseline_options, output, report_options, validation_report
 from mcpproxy.cli.address_arguments import split_listen
-from mcpproxy.cli.arguments import Parser, UsageError, seconds
+from mcpproxy.cli.arguments import Parser, UsageError, positive, seconds
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell, terminal_style
-from mcpproxy.client_tests.run import QUIET_S, TIMEOUT_S, VISIT_S, ClientTest, ClientTestRun
+from mcpproxy.client_tests.run import JOBS, QUIET_S, ClientTest, ClientTestRun
 from mcpproxy.client_tests.scenarios import chosen
 from mcpproxy.client_tests.served import CONFIG_PLACEHOLDER, MODEL_PLACEHOLDER, PLACEHOLDER, misspelt
 from mcpproxy.client_tests.visit import Invitation
@@ -65,11 +65,12 @@ def run(argv: list[str]) -> int:
         scenarios,
         folder,
         options.listen,
-        options.timeout or (TIMEOUT_S if command else VISIT_S),
+        options.timeout,
         options.quiet_time,
         options.strict,
         _template(options, command),
         _model(options, command),
+        _jobs(options, command),
     )
     rules = ruleset.load()
     is_silent = validation_report.is_printed_at_end(options, accepted)
@@ -125,6 +126,19 @@ def _template(options: argparse.Namespace, command: list[str]) -> "ConfigTemplat
 
     transport = "http" if options.listen else "stdio"
     return ConfigTemplate.read(options.config_template, transport, has_model=_has_model(options))
+
+
+def _jobs(options: argparse.Namespace, command: list[str]) -> int:
+    """Return how many servers there are at once: by default one for a host, which may keep a state."""
+    has_one_address = bool(options.listen) and not options.listen.endswith(":0")
+    if options.jobs > 1 and not command:
+        raise UsageError("--jobs", "you lead the client to one server after the other", "leave it out")
+    if options.jobs > 1 and has_one_address:
+        raise UsageError("--jobs", f"at {options.listen} there is one server at a time", "give it port 0")
+    if options.jobs:
+        return options.jobs
+    is_host = bool(options.config_template) or _has_model(options)
+    return 1 if is_host or has_one_address or not command else JOBS
 
 
 def _has_model(options: argparse.Namespace) -> bool:
@@ -190,7 +204,8 @@ mcpproxy validate client [OPTION...] -- COMMAND [ARG...]
         metavar="SECONDS",
         type=seconds,
         default=0.0,
-        help="how long the client may take with one server (default: 20; without a command 120)",
+        help="how long the client may take with one server (default: 20, or 8 times what it takes with the "
+        "first; without a command 120)",
     )
     add(
         "--quiet-time",
@@ -199,6 +214,14 @@ mcpproxy validate client [OPTION...] -- COMMAND [ARG...]
         default=QUIET_S,
         help="end a client that does not exit by itself, or go on without a command, after this time without "
         "a message (default: 5)",
+    )
+    add(
+        "--jobs",
+        metavar="N",
+        type=positive,
+        default=0,
+        help=f"how many servers to play at once (default: {JOBS}; 1 for a host with a file or a model, for "
+        "one port, and without a command)",
     )
     add("--strict", action="store_true", help="let warnings count as failures do")
     add(
