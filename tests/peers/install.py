@@ -79,6 +79,8 @@ HOSTS: Final = {
     "copilot-cli": "@github/copilot@1.0.102",
     "opencode": "opencode-ai@1.18.33",
     "qwen-code": "@qwen-code/qwen-code@0.15.10",
+    "cline": "cline@3.0.65",
+    "continue": "@continuedev/cli@1.5.47",
     "mcphub": "mcp-hub@4.2.1",
     "pydantic-ai": "pydantic-ai-slim[anthropic,google,mcp,openai]==2.62.0 fastmcp==4.2.3",
     "openai-agents": "openai-agents==0.24.0",

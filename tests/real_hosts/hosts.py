@@ -41,13 +41,16 @@ class Stage:
 class RealHost:
     """A host: its ``clientInfo``, name and version, and how it is started.
 
-    ``prepared`` writes its settings and returns its arguments.
+    ``version`` is that of the package, which not every client gives. ``prepared`` writes its settings and
+    returns its arguments. ``before`` is a command of the host itself that must run first.
     """
 
     client: tuple[str, str]
+    version: str
     program: Callable[[], Sequence[str]]
     prepared: Callable[[Stage], Sequence[str]]
     variables: Callable[[str], Mapping[str, str]] = field(default=lambda _url: {})
+    before: Callable[[Stage], Sequence[str]] | None = None
 
     def command(self, stage: Stage) -> list[str]:
         """Return the command, installed if need be, after its settings are written.
@@ -56,6 +59,10 @@ class RealHost:
             PeerUnavailableError: the host cannot be installed.
         """
         return [*self.program(), *self.prepared(stage)]
+
+    def first_command(self, stage: Stage) -> list[str]:
+        """Return what must run before the command; empty if nothing must."""
+        return [*self.program(), *self.before(stage)] if self.before is not None else []
 
     def environment(self, stage: Stage) -> dict[str, str]:
         """Return all variables of the host; none comes from outside but the path of programs."""
@@ -78,13 +85,17 @@ def _node_host(
     client: str,
     prepared: Callable[[Stage], Sequence[str]],
     variables: Callable[[str], Mapping[str, str]] = lambda _url: {},
+    *,
+    client_version: str = "",
+    before: Callable[[Stage], Sequence[str]] | None = None,
 ) -> RealHost:
     package = install.HOSTS[pin]
+    version = package.rpartition("@")[2]
 
     def started() -> list[str]:
         return [str(install.node_packages(f"host-{program}", (package,)) / ".bin" / program)]
 
-    return RealHost((client, package.rpartition("@")[2]), started, prepared, variables)
+    return RealHost((client, client_version or version), version, started, prepared, variables, before)
 
 
 def _claude_code(version: str, **variables: str) -> RealHost:
@@ -109,7 +120,7 @@ def _framework(name: str, client: tuple[str, str], dialect: str) -> RealHost:
     def prepared(stage: Stage) -> list[str]:
         return [install.HOSTS[name].split()[0], dialect, stage.url, *stage.server]
 
-    return RealHost(client, started, prepared)
+    return RealHost(client, install.HOSTS[name].split()[0].rpartition("==")[2], started, prepared)
 
 
 def _claude(stage: Stage) -> list[str]:
@@ -144,6 +155,70 @@ def _copilot(stage: Stage) -> list[str]:
     return ["-p", "go", "--allow-all-tools", *options]
 
 
+def _opencode(stage: Stage) -> list[str]:
+    model = {
+        "name": _MODEL,
+        "attachment": True,
+        "tool_call": True,
+        "modalities": {"input": ["text", "image"], "output": ["text"]},
+        "limit": {"context": 200_000, "output": 8000},
+    }
+    provider = {
+        "npm": "@ai-sdk/openai-compatible",
+        "name": "scripted",
+        "options": {"baseURL": f"{stage.url}/v1", "apiKey": "scripted"},
+        "models": {_MODEL: model},
+    }
+    settings = {
+        "autoupdate": False,
+        "share": "disabled",
+        "model": f"scripted/{_MODEL}",
+        "small_model": f"scripted/{_MODEL}",
+        "permission": "allow",
+        "provider": {"scripted": provider},
+        "mcp": {stage.name: {"type": "local", "enabled": True, "command": [*stage.server]}},
+    }
+    stage.write(".config/opencode/opencode.json", json.dumps(settings))
+    return ["run", "--print-logs", "go"]
+
+
+def _cline_key(stage: Stage) -> list[str]:
+    key = ("-p", "openai", "-k", "scripted", "-m", _MODEL, "-b", f"{stage.url}/v1")
+    return ["auth", *key]
+
+
+def _cline(stage: Stage) -> list[str]:
+    servers = {"mcpServers": {stage.name: stage.entry | {"disabled": False}}}
+    stage.write(".cline/data/settings/cline_mcp_settings.json", json.dumps(servers))
+    # One word would be taken for a command.
+    return ["-P", "openai-compatible", "-m", _MODEL, "-k", "scripted", "please go now"]
+
+
+def _continue(stage: Stage) -> list[str]:
+    model = {
+        "name": "scripted",
+        "provider": "openai",
+        "model": _MODEL,
+        "apiBase": f"{stage.url}/v1",
+        "apiKey": "scripted",
+        "roles": ["chat"],
+        "capabilities": ["tool_use", "image_input"],
+    }
+    settings = {
+        "name": "tested",
+        "version": "1.0.0",
+        "schema": "v1",
+        "models": [model],
+        "mcpServers": [{"name": stage.name, **stage.entry}],
+    }
+    # JSON is YAML.
+    path = stage.write(".continue/config.yaml", json.dumps(settings))
+    return ["--config", str(path), "--auto", "-p", "go"]
+
+
+_MODEL: Final = "gpt-4.1"
+"""A model that takes pictures, as hosts know."""
+
 HOSTS: Final[Mapping[str, RealHost]] = {
     "codex": _node_host("codex", "codex", "codex-mcp-client", _codex),
     "claude-code-2.1.197": _claude_code("2.1.197"),
@@ -156,6 +231,29 @@ HOSTS: Final[Mapping[str, RealHost]] = {
         COPILOT_PROVIDER_TYPE="anthropic",
         COPILOT_PROVIDER_BASE_URL="{url}",
         COPILOT_MODEL="claude-sonnet-4.5",
+    ),
+    "opencode": _node_host(
+        "opencode",
+        "opencode",
+        "opencode",
+        _opencode,
+        lambda _url: {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
+    ),
+    "cline": _node_host(
+        "cline",
+        "cline",
+        "@cline/core",
+        _cline,
+        lambda _url: {"CLINE_NO_AUTO_UPDATE": "1", "CLINE_TELEMETRY_DISABLED": "1"},
+        client_version="0.0.0",
+        before=_cline_key,
+    ),
+    "continue": _node_host(
+        "continue",
+        "cn",
+        "continue-cli-client",
+        _continue,
+        lambda _url: {"CONTINUE_TELEMETRY_ENABLED": "0", "CONTINUE_METRICS_ENABLED": "0"},
     ),
     "pydantic-ai-chat": _framework("pydantic-ai", ("fastmcp", "4.2.3"), "chat"),
     "pydantic-ai-responses": _framework("pydantic-ai", ("fastmcp", "4.2.3"), "responses"),

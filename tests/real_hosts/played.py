@@ -40,14 +40,24 @@ class Played:
     troubles: tuple[str, ...]
 
 
-def started(host: RealHost, stage: Stage) -> subprocess.CompletedProcess[str]:
+def started(host: RealHost, stage: Stage, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
     """Run a host until it has ended; what it leaves running is ended, too.
 
     Raises:
         PeerUnavailableError: it cannot be installed.
         TimeoutExpired: it did not end.
     """
-    command = host.command(stage)
+    try:
+        if first := host.first_command(stage):
+            _run(first, host, stage, timeout_s)
+        return _run(host.command(stage), host, stage, timeout_s)
+    finally:
+        _end_daemons(stage.home)
+
+
+def _run(
+    command: list[str], host: RealHost, stage: Stage, timeout_s: float
+) -> subprocess.CompletedProcess[str]:
     with subprocess.Popen(
         command,
         cwd=stage.home,
@@ -60,15 +70,38 @@ def started(host: RealHost, stage: Stage) -> subprocess.CompletedProcess[str]:
         start_new_session=True,
     ) as process:
         try:
-            out, _ = process.communicate(timeout=TIMEOUT_S)
+            out, _ = process.communicate(timeout=timeout_s)
         finally:
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
     return subprocess.CompletedProcess(command, process.returncode, out)
 
 
-def played(host: RealHost, folder: Path, script: Sequence[Any]) -> Played:
-    """Play a script inside a host, with both sides recorded below ``folder``.
+def _end_daemons(home: Path) -> None:
+    """End what a host has left running in a session of its own: processes with its home folder (Linux).
+
+    What still runs for mcpproxy completes a recording, and ends by itself.
+    """
+    mark = f"HOME={home}".encode()
+    for folder in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            environment = (folder / "environ").read_bytes().split(b"\0")
+            if mark in environment and b"mcpproxy" not in (folder / "cmdline").read_bytes():
+                os.kill(int(folder.name), signal.SIGKILL)
+
+
+def played(
+    host: RealHost,
+    folder: Path,
+    script: Sequence[Any],
+    server: Sequence[str] = (sys.executable, SERVER),
+    *,
+    name: str = "awkward",
+    timeout_s: float = TIMEOUT_S,
+) -> Played:
+    """Play a script inside a host; ``model.jsonl`` and ``servers`` below ``folder`` are its recordings.
+
+    ``server`` is the command of the server, and ``name`` what it is called in the host's settings.
 
     Raises:
         PeerUnavailableError: the host cannot be installed.
@@ -83,10 +116,10 @@ def played(host: RealHost, folder: Path, script: Sequence[Any]) -> Played:
     )
     try:
         url = proxy.expect(GREETING).rstrip("/")
-        recorded = ("run", "--quiet", "--label", "awkward", "--trace-dir", str(servers))
-        stage = Stage(home, "awkward", [*MCPPROXY, *recorded, "--", sys.executable, SERVER], url)
+        recorded = ("run", "--quiet", "--label", name, "--trace-dir", str(servers))
+        stage = Stage(home, name, [*MCPPROXY, *recorded, "--", *server], url)
         began = time.monotonic()
-        ran = started(host, stage)
+        ran = started(host, stage, timeout_s)
         seconds = time.monotonic() - began
     finally:
         proxy.stop()

@@ -1,0 +1,1 @@
+"""Facts about hosts, measured: real hosts before servers that meet each kind of fact."""
