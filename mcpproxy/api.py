@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mcpproxy import judging, opening
 from mcpproxy.base.style import count, duration
@@ -44,6 +44,11 @@ from mcpproxy.session.outcomes import (
 )
 from mcpproxy.trace import reader
 from mcpproxy.trace.records import Header
+
+if TYPE_CHECKING:  # most reports are not about hosts
+    from mcpproxy.checks.engine.rows import RuleFamily
+    from mcpproxy.checks.hosts.facts import HostChoice
+    from mcpproxy.reports.host_matrix import HostRow
 
 __all__ = [
     "Call",
@@ -237,6 +242,9 @@ class Report:
     _text: str = field(repr=False)
     more: tuple[Repeated, ...] = ()
     """``findings`` has at most the first hundred findings of a cause; these are the counts of the others."""
+    hosts: "tuple[HostRow, ...]" = ()
+    """The hosts that were named: ``id``, ``name``, ``state`` (``works``, ``degraded``, ``blocked``, or
+    ``unknown`` without facts), and ``reasons``, each with its ``rule``, ``effect`` and ``text``."""
 
     @property
     def ok(self) -> bool:
@@ -283,6 +291,7 @@ def check(
     rules: StrPath | Iterable[StrPath] | None = None,
     select: str | Iterable[str] | None = None,
     ignore: str | Iterable[str] | None = None,
+    hosts: str | Iterable[str] | None = None,
 ) -> Report:
     """Judge a recording again, as ``mcpproxy check`` does. The findings recorded in it are ignored.
 
@@ -291,17 +300,35 @@ def check(
         rules: one or more folders with your own rules, applied in addition to the built-in ones.
         select: apply only these rules: codes, names or families; a string may list several with commas.
         ignore: leave out these rules, given like those of ``select``.
+        hosts: also report what these hosts do with legal messages: ids, each with a version
+            (``codex@0.171.0``) or without, ``seen`` for the client that is there, ``all``; given like
+            ``select``.
 
     Raises:
         TraceError: the file does not exist, or is not a readable trace.
-        UsageError: ``select`` or ``ignore`` has a name that no rule and no family has.
+        UsageError: ``select`` or ``ignore`` has a name that no rule and no family has, or there is no host
+            of a name in ``hosts``.
         CustomRuleError: a rule folder cannot be used, or one of its checks failed.
     """
     folders = [rules] if isinstance(rules, str | os.PathLike) else (rules or ())
     all_rules = ruleset.load(Path(folder) for folder in folders)
-    selection = Selection.of(all_rules.catalogue, _texts(select), _texts(ignore), option="")
+    choice = None
+    if (named := _texts(hosts)) is not None:
+        from mcpproxy.ruleset import host_choice
+
+        choice = host_choice.chosen(named, option="hosts")
+    extend = () if choice is None else ("HOST",)
+    selection = Selection.of(all_rules.catalogue, _texts(select), _texts(ignore), extend, option="")
     # ``extended`` adds the opt-in families that have a rule in ``wanted``.
-    judged = judging.judge(opening.open_trace(path), all_rules.extended(selection.wanted or ()), selection)
+    all_rules = all_rules.extended(selection.wanted or (), () if choice is None else _families(choice))
+    judged = judging.judge(opening.open_trace(path), all_rules, selection)
+    verdict = JudgedTraces((judged,))
+    rows: tuple[HostRow, ...] = ()
+    if choice is not None:
+        from mcpproxy.reports.host_matrix import named_hosts, rows_of_run
+
+        verdict = JudgedTraces((judged,), hosts=named_hosts(choice))
+        rows = rows_of_run(verdict)
     return Report(
         path=judged.path,
         findings=judged.findings,
@@ -309,9 +336,16 @@ def check(
         frames=judged.frames,
         complete=judged.complete,
         notes=judged.notes,
-        _text="\n".join(text.lines(JudgedTraces((judged,)))),
+        _text="\n".join(text.lines(verdict)),
         more=judged.more,
+        hosts=rows,
     )
+
+
+def _families(choice: "HostChoice") -> "tuple[RuleFamily, ...]":
+    from mcpproxy.checks.hosts.family import host_checks
+
+    return (host_checks(choice),)
 
 
 def _texts(values: str | Iterable[str] | None) -> list[str] | None:

@@ -63,7 +63,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for line in (
         "mcp_recording(name=None, *, command=None, url=None): the recording of this test, and the server to "
         "record: its command, or its URL",
-        "mcp_findings(level=None, *, select=None, ignore=None, rules=None): which findings fail this test",
+        "mcp_findings(level=None, *, select=None, ignore=None, rules=None, hosts=None): which findings fail "
+        "this test, and in which hosts its server has to work",
         "mcp_faults(*faults, seed=0): fault rules for the session: files, ready-made sets, or lines",
     ):
         config.addinivalue_line("markers", line)
@@ -159,7 +160,7 @@ def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") 
     from mcpproxy.testing import McpFindings
 
     node = cast("pytest.Item", request.node)
-    arguments = _mark_arguments(node, "mcp_findings", ("level",), ("select", "ignore", "rules"))
+    arguments = _mark_arguments(node, "mcp_findings", ("level",), ("select", "ignore", "rules", "hosts"))
     arguments["level"] = arguments.get("level") or request.config.getini("mcp_findings_level")
     try:
         findings = node.stash[_FINDINGS] = McpFindings(mcp_recording, **arguments)

@@ -412,6 +412,48 @@ def test_stations(mcp_recording, mcp_findings):
     project.run(tests).assert_outcomes(passed=1)
 
 
+# Hosts
+
+BARE: Final = """
+from pathlib import Path
+
+SCHEMA = '{"type": "object", "properties": {"of": {"type": "array"}}}'
+Path("bare.py").write_text(Path("server.py").read_text().replace('{"type": "object"}', SCHEMA))
+
+
+@pytest.mark.mcp_recording("bare", command=[sys.executable, "bare.py"])
+@pytest.mark.mcp_findings(hosts="HOSTS")
+def test_tools(mcp_recording, mcp_findings):
+    with Client(mcp_recording.command) as client:
+        assert len(client.ask("tools/list")["tools"]) == 1
+    [report] = mcp_findings.reports()
+    print({host.id: host.state for host in report.hosts})
+"""
+
+
+def test_a_server_has_to_work_in_the_hosts_that_a_test_names(project: Project) -> None:
+    result = project.run(BARE.replace("HOSTS", "vscode,codex"), "-rA")
+    assert has_failed(result)
+    result.stdout.fnmatch_lines(
+        [
+            "mcp_findings: 1 finding in what this test's client and server said",
+            "  warning HOST-010 server: Legal MCP. VS Code refuses the tools if an array in a schema has no "
+            'items: tool "forecast" (/properties/of)*',
+            "what a rule means: mcpproxy explain HOST-010",
+        ]
+    )
+    result.stdout.fnmatch_lines(["{'vscode': 'blocked', 'codex': 'works'}"])
+    project.run(BARE.replace("HOSTS", "codex,gemini-cli")).assert_outcomes(passed=1)
+    project.run(BARE.replace('(hosts="HOSTS")', "")).assert_outcomes(passed=1)
+
+
+def test_a_host_that_is_not_known_is_told_at_once(project: Project) -> None:
+    result = project.run(BARE.replace("HOSTS", "vscod"))
+    result.assert_outcomes(errors=1)
+    told = "nothing is known of a host 'vscod'; did you mean vscode?"
+    result.stdout.fnmatch_lines([f"*mcp_findings: hosts: {told}*"])
+
+
 # Over HTTP
 
 OVER_HTTP: Final = """

@@ -6,10 +6,10 @@ from typing import Final
 COMPARISON_FORMATS: Final = ("text", "json", "junit")
 """The formats of ``diff`` and ``replay client``, which compare two sessions."""
 
-FINDING_FORMATS: Final = ("text", "json", "sarif", "junit", "github")
+FINDING_FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown")
 """The formats of ``check`` and ``validate``, which report findings."""
 
-LOCATED_FORMATS: Final = ("json", "sarif", "github")
+LOCATED_FORMATS: Final = ("json", "sarif", "github", "markdown")
 """The formats in ``FINDING_FORMATS`` that name the line of the trace file in which a frame is."""
 
 

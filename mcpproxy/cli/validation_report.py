@@ -5,9 +5,9 @@ The checks on stdout are printed while the validation runs; everything else is w
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.style import PLAIN, Style
 from mcpproxy.base.visible import without_commands
@@ -16,10 +16,14 @@ from mcpproxy.cli.terminal import StatusLine, emit, tell, terminal_style
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports.baseline import Baseline, Entry
+from mcpproxy.reports.junit import Suite
 from mcpproxy.validate.check_list import ProgressCallbacks
 from mcpproxy.validate.outcome import CheckResult, Validation
 from mcpproxy.validate.report import validated, validation
 from mcpproxy.validate.report.validation import Detail
+
+if TYPE_CHECKING:  # most runs are not about hosts
+    from mcpproxy.reports.host_matrix import HostMatrix
 
 _BAR_COLUMNS: Final = 20
 
@@ -145,10 +149,12 @@ def conclude(
     accepted: Baseline | None,
     catalogue: Catalogue,
     base: str | None,
+    hosts: "HostMatrix | None" = None,
 ) -> Validation:
     """Compare a validation with the baseline, report it as the options say, and return it.
 
-    Paths of recordings are relative to ``base``; it is ``None`` if nobody asked for the recordings.
+    Paths of recordings are relative to ``base``; it is ``None`` if nobody asked for the recordings. ``hosts``
+    are the hosts that were named.
 
     Raises:
         UsageError: a file cannot be written.
@@ -167,8 +173,20 @@ def conclude(
             fixed=fixed,
             detail=options.detail,
             base=base,
+            hosts=hosts,
         )
+    elif hosts is not None:
+        emit(_host_lines(hosts, terminal_style()))
     return result
+
+
+def exit_code(result: Validation, hosts: "HostMatrix | None") -> int:
+    """Return that of a validation; with ``strict``, hosts in which a valid server does not work make it 1."""
+    if hosts is None or result.exit_code or not result.strict:
+        return result.exit_code
+    from mcpproxy.reports.host_matrix import failing
+
+    return 1 if failing(hosts.rows) else 0
 
 
 def report(
@@ -181,29 +199,62 @@ def report(
     fixed: tuple[Entry, ...] | None,
     detail: Detail = "marks",
     base: str | None = None,
+    hosts: "HostMatrix | None" = None,
 ) -> None:
     """Print the whole report, or write it to ``path``.
 
     Paths of recordings are relative to ``base``; it is ``None`` if nobody asked for the recordings.
     ``fixed`` are the entries of the baseline whose findings did not occur, ``None`` without a baseline.
+    ``hosts`` are the hosts that were named.
 
     Raises:
         UsageError: the file cannot be written.
     """
     if path:
-        output.write_with_summary(
-            path, _lines(result, catalogue, format, PLAIN, fixed, detail, base), validation.summary(result)
-        )
+        lines = _lines(result, catalogue, format, PLAIN, fixed, detail, base, hosts)
+        output.write_with_summary(path, lines, validation.summary(result))
     else:
-        emit(_lines(result, catalogue, format, style, fixed, detail, base), has_commands=format == "github")
+        lines = _lines(result, catalogue, format, style, fixed, detail, base, hosts)
+        emit(lines, has_commands=format == "github")
     if format == "github":
-        from mcpproxy.reports import markdown
+        output.add_to_step_summary(_markdown(result, catalogue, hosts))
 
-        heading = f"mcpproxy validate: {validation.summary_line(result)}"
-        located_findings = validated.located(result.checks)
-        output.add_to_step_summary(
-            markdown.lines(heading, located_findings, validated.remarks(result), catalogue)
-        )
+
+def _markdown(result: Validation, catalogue: Catalogue, hosts: "HostMatrix | None") -> Iterable[str]:
+    from mcpproxy.reports import markdown
+
+    matrix: Iterable[str] = ()
+    if hosts is not None:
+        from mcpproxy.reports import host_matrix
+
+        matrix = host_matrix.markdown_lines(hosts.rows)
+    heading = f"mcpproxy validate: {validation.summary_line(result)}"
+    return markdown.lines(
+        heading, validated.located(result.checks), validated.remarks(result), catalogue, matrix
+    )
+
+
+def _host_lines(hosts: "HostMatrix", style: Style) -> Iterator[str]:
+    from mcpproxy.reports import host_matrix
+
+    yield ""
+    yield from host_matrix.lines(hosts.rows, style)
+
+
+def _objects(hosts: "HostMatrix | None") -> list[dict[str, object]]:
+    if hosts is None:
+        return []
+    from mcpproxy.reports.host_matrix import as_objects
+
+    return as_objects(hosts.rows)
+
+
+def _suites(result: Validation, hosts: "HostMatrix | None") -> Iterator[Suite]:
+    yield from validated.suites(result)
+    if hosts is not None:
+        from mcpproxy.reports import host_matrix
+
+        yield host_matrix.suite(hosts.rows, host_matrix.failing(hosts.rows) if result.strict else ())
 
 
 def _lines(
@@ -214,34 +265,41 @@ def _lines(
     fixed: tuple[Entry, ...] | None,
     detail: Detail,
     base: str | None,
+    hosts: "HostMatrix | None",
 ) -> Iterable[str]:
+    of_hosts = hosts.located if hosts is not None else ()
     match format:
         case "json":
             from mcpproxy.validate.report import validation_json
 
-            return validation_json.lines(result)
+            return validation_json.lines(result, _objects(hosts))
         case "junit":
             from mcpproxy.reports import junit
 
-            return junit.lines(validated.suites(result))
+            return junit.lines(_suites(result, hosts))
+        case "markdown":
+            return _markdown(result, catalogue, hosts)
         case "sarif":
             from mcpproxy.reports import sarif
 
             return sarif.lines(
-                validated.located(result.checks),
+                (*validated.located(result.checks), *of_hosts),
                 validated.remarks(result),
                 catalogue,
                 base=base,
-                exit_code=result.exit_code,
+                exit_code=exit_code(result, hosts),
                 fixed=fixed,
+                hosts=_objects(hosts),
             )
         case "github":
             from mcpproxy.reports import github
 
-            located_findings = validated.located(result.checks)
-            summary = map(without_commands, validation.summary(result, is_read_elsewhere=True))
+            located_findings = (*validated.located(result.checks), *of_hosts)
+            matrix = _host_lines(hosts, PLAIN) if hosts is not None else ()
+            summary = map(without_commands, chain(validation.summary(result, is_read_elsewhere=True), matrix))
             # No file: the recordings of this run are in no commit, and gone with the machine.
             commands = github.lines(located_findings, validated.remarks(result), catalogue, base=None)
             return chain(commands, summary)
         case _:
-            return validation.lines(result, catalogue, style, detail)
+            matrix = _host_lines(hosts, style) if hosts is not None else ()
+            return chain(validation.lines(result, catalogue, style, detail), matrix)

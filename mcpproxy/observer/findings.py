@@ -21,6 +21,9 @@ IN_FULL: Final = 100
 PER_FRAME: Final = 100
 """How many findings of one frame are given in full, whatever their causes."""
 
+MOST_SAID_OF_HOSTS: Final = 1000
+"""How many different things that hosts do are remembered. There are some hundred facts about hosts."""
+
 MESSAGE_CHARACTERS: Final = 1000
 POINTER_CHARACTERS: Final = 1000
 MOST_RELATED: Final = 100
@@ -85,6 +88,7 @@ class FindingBuilder:
         self._full_counts: dict[Cause, int] = {}  # of the findings that were given in full
         self._frame = (0, "")  # the frame of the latest finding, by its number and sender
         self._full_in_frame = 0  # how many findings of that frame were given in full
+        self._said_of_hosts: set[tuple[str, str, str]] = set()
         self.envelope: Envelope | None = None
         """The message around the one that is being judged, if there is one."""
         self.total = 0
@@ -115,7 +119,8 @@ class FindingBuilder:
             if violation.at_most is not None and RANK[violation.at_most] < RANK[severity]:
                 severity = violation.at_most
             blame = violation.blame or sender
-            if not self._count((violation.rule, severity, blame, requirement.id), seq, sender):
+            is_needed = self._is_first_of_host(violation)
+            if not self._count((violation.rule, severity, blame, requirement.id), seq, sender, is_needed):
                 continue
             yield Finding(
                 violation.rule,
@@ -157,8 +162,23 @@ class FindingBuilder:
         counts = ((cause, count - self._full_counts.get(cause, 0)) for cause, count in self._counts.items())
         return tuple(Repeated(*cause, count) for cause, count in counts if count)
 
-    def _count(self, cause: Cause, seq: int, sender: Sender) -> bool:
-        """Count a finding, and return whether to give it in full."""
+    def _is_first_of_host(self, violation: Violation) -> bool:
+        """Whether a violation is the first that says this of a host.
+
+        It is given in full, however many there are of its cause: a host of which nothing is said is one in
+        which the server works.
+        """
+        data = violation.data
+        if data is None or "host" not in data:
+            return False
+        said = violation.rule, str(data["host"]), str(data["says"])
+        if said in self._said_of_hosts or len(self._said_of_hosts) >= MOST_SAID_OF_HOSTS:
+            return False
+        self._said_of_hosts.add(said)
+        return True
+
+    def _count(self, cause: Cause, seq: int, sender: Sender, is_needed: bool) -> bool:
+        """Count a finding, and return whether to give it in full, as one that ``is_needed`` always is."""
         self.total += 1
         if self._lists_all:
             return True
@@ -166,7 +186,7 @@ class FindingBuilder:
         if self._frame != (seq, sender):
             self._frame, self._full_in_frame = (seq, sender), 0
         full_count = self._full_counts.get(cause, 0)
-        if full_count >= IN_FULL or (seq and self._full_in_frame >= PER_FRAME):
+        if not is_needed and (full_count >= IN_FULL or (seq and self._full_in_frame >= PER_FRAME)):
             return False
         self._full_counts[cause] = full_count + 1
         self._full_in_frame += 1

@@ -5,13 +5,17 @@ otherwise the server *works* in it, though the host may change something.
 """
 
 import textwrap
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.base.style import PLAIN, Colour, Style
 from mcpproxy.base.visible import visible
-from mcpproxy.reports.judged_traces import JudgedTraces, NamedHost, host_of
+from mcpproxy.checks.hosts.facts import HostChoice
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, NamedHost, host_of
+from mcpproxy.reports.junit import Case, Suite
+from mcpproxy.reports.located import Located
+from mcpproxy.reports.markdown import escaped
 from mcpproxy.reports.text_table import table
 from mcpproxy.session.frame import Finding
 
@@ -57,6 +61,20 @@ class HostRow:
         return "blocked" if "blocked" in states else "degraded" if "degraded" in states else "works"
 
 
+@slotted(frozen=True)
+class HostMatrix:
+    """The hosts that were named, and the findings that say what they do, with their places."""
+
+    rows: tuple[HostRow, ...]
+    located: tuple[Located, ...]
+
+
+def named_hosts(choice: HostChoice) -> tuple[NamedHost, ...]:
+    """Return the hosts that were named, without the client that is there."""
+    judged = choice.hosts(None)[: len(choice.named)]
+    return tuple((each.host.id, each.label, bool(each.facts)) for each in judged)
+
+
 def host_rows(hosts: Iterable[NamedHost], findings: Iterable[Finding]) -> tuple[HostRow, ...]:
     """Return a row for each host, by the findings of the family HOST; the worst first.
 
@@ -74,8 +92,72 @@ def host_rows(hosts: Iterable[NamedHost], findings: Iterable[Finding]) -> tuple[
 
 
 def rows_of_run(verdict: JudgedTraces) -> tuple[HostRow, ...]:
-    """Return the hosts that were named, by the findings of all traces."""
-    return host_rows(verdict.hosts, (finding for trace in verdict.traces for finding in trace.findings))
+    """Return the hosts that were named, by the findings of all traces, also those of a baseline."""
+    return host_rows(verdict.hosts, (finding for trace in verdict.traces for finding in _all_of(trace)))
+
+
+def _all_of(trace: JudgedTrace) -> Iterator[Finding]:
+    """Yield the findings of a trace, also those that a baseline accepts: the host still does it."""
+    yield from trace.findings
+    yield from (located.finding for located in trace.known)
+
+
+def markdown_lines(rows: tuple[HostRow, ...]) -> Iterator[str]:
+    """Yield the matrix as a table of Markdown, and below it the reasons as a list."""
+    yield f"| host | {' | '.join(STATES)} |"
+    yield f"| --- |{' :---: |' * len(STATES)}"
+    for row in rows:
+        if row.has_facts:
+            cells = ("x" if row.state == state else "" for state in STATES)
+            yield f"| {escaped(row.name)} | {' | '.join(cells)} |"
+    yield ""
+    for row in rows:
+        for reason in row.reasons:
+            said = f"{reason.rule} {reason.effect}: {reason.text}"
+            yield f"- **{escaped(row.name)}** {row.state}: {escaped(said)}"
+    if any(row.reasons for row in rows):
+        yield ""
+    if unknown := _unknown_line(rows):
+        yield escaped(unknown)
+        yield ""
+
+
+def suite(rows: tuple[HostRow, ...], failing: Container[str]) -> Suite:
+    """Return the matrix as tests: a case for each host, which fails if its id is one of ``failing``.
+
+    What the others do is in the notes, and a host of which nothing is known is skipped.
+    """
+    cases = tuple(_case(row, has_failed=row.id in failing) for row in rows)
+    told = (row for row, case in zip(rows, cases, strict=True) if case.status == "passed")
+    notes = tuple(f"{visible(row.name)} {row.state}: {line}" for row in told for line in _reason_lines(row))
+    return Suite("hosts", cases, notes)
+
+
+def failing(rows: Iterable[HostRow]) -> frozenset[str]:
+    """Return the ids of the hosts in which the server is degraded or blocked."""
+    return frozenset(row.id for row in rows if row.state in ("degraded", "blocked"))
+
+
+def failing_in(verdict: JudgedTraces) -> frozenset[str]:
+    """Return the ids of the hosts that make a run fail, which only warnings that count do."""
+    if not verdict.strict:
+        return frozenset()
+    return failing(host_rows(verdict.hosts, (found for trace in verdict.traces for found in trace.findings)))
+
+
+def _case(row: HostRow, *, has_failed: bool) -> Case:
+    if not row.has_facts:
+        return Case("hosts", row.name, status="skipped", message="nothing of this grade is known of it")
+    if not has_failed:
+        return Case("hosts", row.name)
+    first, *others = lines_of = tuple(_reason_lines(row))
+    more = f" ({len(others)} more)" if others else ""
+    message = f"{row.state}: {first}{more}"
+    return Case("hosts", row.name, 0.0, "failed", message, "\n".join(lines_of), row.state)
+
+
+def _reason_lines(row: HostRow) -> Iterator[str]:
+    return (f"{reason.rule} {reason.effect}: {visible(reason.text)}" for reason in row.reasons)
 
 
 def lines(rows: tuple[HostRow, ...], style: Style = PLAIN) -> Iterator[str]:
@@ -98,15 +180,21 @@ def lines(rows: tuple[HostRow, ...], style: Style = PLAIN) -> Iterator[str]:
         if row.reasons:
             yield ""
             yield f"{style.paint(row.name, 'bold')} {style.paint(row.state, _COLOURS[row.state])}"
-        for reason in row.reasons:
-            text = f"{reason.rule} {reason.effect}: {visible(reason.text)}"
+        for text in _reason_lines(row):
             yield from textwrap.wrap(
                 text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
             )
-    if unknown := [row.name for row in rows if not row.has_facts]:
+    if unknown := _unknown_line(rows):
         yield ""
-        text = f"Nothing of this grade is known of {', '.join(unknown)}. For all facts: --hosts-grade thread"
-        yield from textwrap.wrap(text, width, break_on_hyphens=False)
+        yield from textwrap.wrap(unknown, width, break_on_hyphens=False)
+
+
+def _unknown_line(rows: Iterable[HostRow]) -> str:
+    """Return a sentence that names the hosts without facts; empty if there are none."""
+    unknown = ", ".join(row.name for row in rows if not row.has_facts)
+    return (
+        f"Nothing of this grade is known of {unknown}. For all facts: --hosts-grade thread" if unknown else ""
+    )
 
 
 def as_objects(rows: tuple[HostRow, ...]) -> list[dict[str, object]]:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 
 from mcpproxy.reports.baseline import as_object
-from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces
+from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, host_members
 from mcpproxy.reports.located import Located
 from mcpproxy.trace.encode import finding_object, more_object
 
@@ -78,7 +78,7 @@ def trace_object(trace: JudgedTrace) -> dict[str, object]:
 def _findings(trace: JudgedTrace) -> list[dict[str, object]]:
     if trace.located:
         return [_located(located) for located in trace.located if not located.is_known]
-    return [finding_object(finding) for finding in trace.findings]
+    return [finding_object(finding) | host_members(finding) for finding in trace.findings]
 
 
 def _located(located: Located) -> dict[str, object]:
@@ -88,4 +88,5 @@ def _located(located: Located) -> dict[str, object]:
         "line": located.line or None,
         "fingerprint": located.fingerprint,
     }
-    return finding_object(located.finding) | place | ({"why": located.why} if located.is_known else {})
+    finding = finding_object(located.finding) | host_members(located.finding)
+    return finding | place | ({"why": located.why} if located.is_known else {})

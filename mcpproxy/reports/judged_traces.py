@@ -24,6 +24,12 @@ def host_of(finding: Finding) -> str | None:
     return None if data is None else str(data["host"])
 
 
+def host_members(finding: Finding) -> dict[str, object]:
+    """Return the members that a finding of a host has in JSON: which host, and the effect; else none."""
+    data = finding.data if finding.rule.startswith("HOST-") else None
+    return {} if data is None else {"host": data["host"], "effect": data["effect"]}
+
+
 @slotted(frozen=True)
 class JudgedTrace:
     """One trace and its findings, in the order in which they occurred.

@@ -21,9 +21,16 @@ _WORST_FIRST: Final = ("error", "warning", "info")
 
 
 def lines(
-    heading: str, findings: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue
+    heading: str,
+    findings: Iterable[Located],
+    remarks: Iterable[Remark],
+    catalogue: Catalogue,
+    hosts: Iterable[str] = (),
 ) -> Iterator[str]:
-    """Yield a section: a heading, a row per rule and peer at fault, remarks, the count of known findings."""
+    """Yield a section: a heading, a row per rule and peer at fault, remarks, the count of known findings.
+
+    ``hosts`` are the lines of the matrix of hosts, which come last.
+    """
     findings, remarks = tuple(findings), tuple(remarks)
     yield f"## {escaped(heading)}"
     yield ""
@@ -40,6 +47,7 @@ def lines(
         verb = "is" if known_count == 1 else "are"
         yield f"{count(known_count, 'finding')} of the baseline {verb} not listed."
         yield ""
+    yield from hosts
 
 
 def escaped(text: str) -> str:

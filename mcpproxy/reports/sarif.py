@@ -10,7 +10,7 @@ Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 
 import json
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -20,6 +20,7 @@ from mcpproxy.protocol.revisions import ACP, REVISIONS
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Rule
 from mcpproxy.reports import fingerprint
 from mcpproxy.reports.baseline import Entry
+from mcpproxy.reports.judged_traces import host_members
 from mcpproxy.reports.located import Located, Place, Remark, RemarkKind, recording_name, relative
 
 SCHEMA: Final = "https://docs.oasis-open.org/sarif/sarif/v2.1.0/errata01/os/schemas/sarif-schema-2.1.0.json"
@@ -64,12 +65,14 @@ def lines(
     base: str | None,
     exit_code: int,
     fixed: Sequence[Entry] | None = None,
+    hosts: Sequence[Mapping[str, object]] = (),
 ) -> Iterator[str]:
     """Yield the log as one indented JSON object.
 
     Paths inside the folder ``base`` are relative to it. If ``base`` is ``None``, the recordings are nothing
     that a reader of the log could open, and each is given by its name alone. ``fixed`` are the entries of the
-    baseline whose findings did not occur, ``None`` without a baseline.
+    baseline whose findings did not occur, ``None`` without a baseline. ``hosts`` is the matrix of hosts, as
+    JSON values.
     """
     findings, remarks = tuple(findings), tuple(remarks)
     # Reversed, so that of several findings of a rule the first one gives the source.
@@ -89,7 +92,7 @@ def lines(
     }
     if told:
         driver["notifications"] = [{"id": id, "shortDescription": {"text": text}} for id, _, text in told]
-    run = {
+    run: dict[str, object] = {
         "tool": {"driver": driver},
         "invocations": [
             {
@@ -106,6 +109,8 @@ def lines(
         ],
         "columnKind": "unicodeCodePoints",
     }
+    if hosts:
+        run["properties"] = {"hosts": list(hosts)}
     yield json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
 
 
@@ -157,6 +162,7 @@ class _RunObjects:
             "revision": finding.revision,
             "requirement": finding.requirement,
             "source": finding.source,
+            **host_members(finding),
         }
         if self._is_compared:
             # The standard demands these members in all results of a run or in none.

@@ -17,7 +17,7 @@ from mcpproxy.session.frame import Finding
 
 
 def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
-    """Yield a suite for each recording, then a suite with an error for each recording that was not judged."""
+    """Yield a suite for each recording, one with an error for each that was not judged, and one of hosts."""
     for trace in verdict.traces:
         yield Suite(trace.path, tuple(_cases(trace, verdict, catalogue)), tuple(_notes(trace, verdict)))
     for unjudged in verdict.unjudged:
@@ -29,6 +29,10 @@ def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
             kind="unreadable",
         )
         yield Suite(unjudged.path, (case,))
+    if verdict.hosts:
+        from mcpproxy.reports import host_matrix
+
+        yield host_matrix.suite(host_matrix.rows_of_run(verdict), host_matrix.failing_in(verdict))
 
 
 def _cases(trace: JudgedTrace, verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Case]:

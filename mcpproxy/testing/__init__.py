@@ -23,7 +23,7 @@ from mcpproxy.recorder.recovery import is_session_over
 from mcpproxy.replay.join import join, lacks
 from mcpproxy.reports import text
 from mcpproxy.reports.judged_traces import more_text
-from mcpproxy.session.frame import Severity, Stderr
+from mcpproxy.session.frame import Finding, Severity, Stderr
 from mcpproxy.testing.background import Background
 from mcpproxy.trace import reader
 
@@ -311,8 +311,8 @@ class McpRecording:
 class McpFindings:
     """The findings that fail a test: the value of the fixture ``mcp_findings``.
 
-    ``level`` is the lowest severity that counts; ``select``, ``ignore`` and ``rules`` are as for
-    ``mcpproxy.check``.
+    ``level`` is the lowest severity that counts; ``select``, ``ignore``, ``rules`` and ``hosts`` are as for
+    ``mcpproxy.check``. What one of ``hosts`` refuses or loses counts at any level.
     """
 
     def __init__(
@@ -322,13 +322,19 @@ class McpFindings:
         select: str | Sequence[str] | None = None,
         ignore: str | Sequence[str] | None = None,
         rules: str | Sequence[str] | None = None,
+        hosts: str | Sequence[str] | None = None,
     ) -> None:
         levels: tuple[Severity, ...] = get_args(Severity)
         if level not in levels:
             raise UsageError("mcp_findings", f"{level!r} is not a level", f"use {', '.join(levels)}")
         self._recording: Final = recording
         self._counted: Final = frozenset(levels[: levels.index(level) + 1])
-        self._select, self._ignore, self._rules = select, ignore, rules
+        self._select, self._ignore, self._rules, self._hosts = select, ignore, rules, hosts
+        if hosts is not None:
+            from mcpproxy.ruleset import host_choice
+
+            names = [hosts] if isinstance(hosts, str) else hosts
+            host_choice.chosen(names, option="mcp_findings: hosts")  # a wrong name is told at once
 
     def reports(self) -> "list[Report]":
         """Return the findings of each session so far, at any level.
@@ -338,7 +344,16 @@ class McpFindings:
         """
         from mcpproxy.api import check  # imports all rules, which a replay does not need
 
-        return [check(trace, self._rules, self._select, self._ignore) for trace in self._recording.sessions]
+        return [
+            check(trace, self._rules, self._select, self._ignore, self._hosts)
+            for trace in self._recording.sessions
+        ]
+
+    def _does_count(self, finding: Finding) -> bool:
+        """Whether a finding fails the test. That of a host is never an error, and asked for."""
+        return finding.severity in self._counted or (
+            self._hosts is not None and finding.rule.startswith("HOST-") and finding.severity == "warning"
+        )
 
     def trouble(self) -> str:
         """Return text that lists the findings that count; empty if there are none."""
@@ -346,7 +361,7 @@ class McpFindings:
         first_rule = ""
         total = 0
         for report in self.reports():
-            counted = [finding for finding in report.findings if finding.severity in self._counted]
+            counted = [finding for finding in report.findings if self._does_count(finding)]
             for finding in counted:
                 pointer = f", at {visible(finding.pointer)}" if finding.pointer else ""
                 place = f" (frame {finding.frame}{pointer})" if finding.frame else ""

@@ -5,9 +5,8 @@ from typing import cast
 from mcpproxy import judging
 from mcpproxy.checks.hosts.family import host_checks
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.reports import host_choice
-from mcpproxy.reports.host_matrix import STATES, as_objects, host_rows
-from mcpproxy.ruleset import ruleset
+from mcpproxy.reports.host_matrix import STATES, as_objects, host_rows, named_hosts
+from mcpproxy.ruleset import host_choice, ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.view.growing_trace import GrowingTrace
 
@@ -26,5 +25,5 @@ def works_in(path: str) -> JSONObject:
     selection = Selection.of(rules.catalogue, (_FAMILY,), (), (_FAMILY,))
     rules = rules.extended(selection.wanted or (), [host_checks(choice)])
     judged = judging.judge(GrowingTrace(path).open(), rules, selection)
-    rows = host_rows(host_choice.named(choice), judged.findings)
+    rows = host_rows(named_hosts(choice), judged.findings)
     return cast("JSONObject", {"states": [*STATES], "hosts": as_objects(rows)})

@@ -11,7 +11,7 @@ from mcpproxy.cli import output
 from mcpproxy.cli.terminal import emit
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.reports import text
-from mcpproxy.reports.judged_traces import JudgedTraces
+from mcpproxy.reports.judged_traces import JudgedTraces, host_of
 
 
 def report(
@@ -36,10 +36,30 @@ def report(
         lines = text.summary_lines(verdict, style) if streamed else _lines(verdict, catalogue, format, style)
         emit(lines, has_commands=format == "github")
     if format == "github":
-        from mcpproxy.reports import markdown
+        output.add_to_step_summary(_markdown(verdict, catalogue))
 
-        heading = f"mcpproxy: {next(iter(text.summary_lines(verdict)), 'nothing was judged')}"
-        output.add_to_step_summary(markdown.lines(heading, verdict.located, verdict.remarks, catalogue))
+
+def _markdown(verdict: JudgedTraces, catalogue: Catalogue) -> Iterable[str]:
+    from mcpproxy.reports import markdown
+
+    heading = f"mcpproxy: {next(iter(text.summary_lines(verdict)), 'nothing was judged')}"
+    hosts: Iterable[str] = ()
+    in_matrix = {id for id, _, _ in verdict.hosts}
+    if in_matrix:
+        from mcpproxy.reports import host_matrix
+
+        hosts = host_matrix.markdown_lines(host_matrix.rows_of_run(verdict))
+    found = (located for located in verdict.located if host_of(located.finding) not in in_matrix)
+    return markdown.lines(heading, found, verdict.remarks, catalogue, hosts)
+
+
+def _hosts(verdict: JudgedTraces) -> list[dict[str, object]]:
+    """Return the matrix of hosts as JSON values, if some were named."""
+    if not verdict.hosts:
+        return []
+    from mcpproxy.reports.host_matrix import as_objects, rows_of_run
+
+    return as_objects(rows_of_run(verdict))
 
 
 def _lines(verdict: JudgedTraces, catalogue: Catalogue, format: str, style: Style) -> Iterable[str]:
@@ -62,7 +82,10 @@ def _lines(verdict: JudgedTraces, catalogue: Catalogue, format: str, style: Styl
                 base=os.getcwd(),
                 exit_code=verdict.exit_code,
                 fixed=verdict.fixed,
+                hosts=_hosts(verdict),
             )
+        case "markdown":
+            return _markdown(verdict, catalogue)
         case "github":
             from mcpproxy.reports import github
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from mcpproxy import judging
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet.judge.rules import JudgeRules
+from mcpproxy.reports.judged_traces import host_of
 from mcpproxy.view.growing_trace import GrowingTrace
 
 if TYPE_CHECKING:  # most runs are not about hosts
-    from mcpproxy.reports.host_matrix import HostRow
+    from mcpproxy.reports.host_matrix import HostMatrix
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -54,18 +55,27 @@ def named_rules(options: argparse.Namespace) -> JudgeRules | None:
     return rules
 
 
-def rows_of(recordings: Iterable[str], judge_rules: JudgeRules) -> "tuple[HostRow, ...]":
-    """Return what the hosts do with the server in these recordings.
+def matrix_of(recordings: Iterable[str], judge_rules: JudgeRules) -> "HostMatrix":
+    """Return what the hosts do with the server in these recordings: each finding once, with its place.
 
     Raises:
         TraceError: a recording cannot be read.
     """
-    from mcpproxy.reports.host_matrix import host_rows
+    from mcpproxy.reports.host_matrix import HostMatrix, host_rows
+    from mcpproxy.reports.located import Located, locate
 
     rules, selection = judge_rules.load()
-    findings = (
-        finding
-        for path in recordings
-        for finding in judging.judge(GrowingTrace(path).open(), rules, selection).findings
-    )
-    return host_rows(judge_rules.named_hosts(), findings)
+    hosts = judge_rules.named_hosts()
+    ids = {id for id, _, _ in hosts}
+    said = set[str]()
+    found: list[Located] = []
+    for path in recordings:
+        trace = GrowingTrace(path).open()
+        findings = {
+            each.message: each
+            for each in reversed(judging.judge(trace, rules, selection).findings)
+            if host_of(each) in ids and each.message not in said
+        }
+        found += locate(trace, reversed(findings.values()))
+        said |= findings.keys()
+    return HostMatrix(host_rows(hosts, (located.finding for located in found)), tuple(found))

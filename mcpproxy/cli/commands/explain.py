@@ -113,7 +113,7 @@ def _asked_by_hosts(rule: Rule) -> bool:
 
 def _host_lines(rule: Rule, style: Style) -> Iterator[str]:
     """Yield what each host does, in which versions, and where that is seen."""
-    from mcpproxy.reports import host_choice  # for a few rules only
+    from mcpproxy.ruleset import host_choice  # for a few rules only
 
     columns = min(style.width or PROSE_COLUMNS, PROSE_COLUMNS)
     facts = list(host_choice.facts_of(rule.code))

@@ -24,7 +24,7 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.reports import host_matrix, pin_file
+from mcpproxy.reports import pin_file
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.validate.connection import START_S, TIMEOUT_S
@@ -75,9 +75,6 @@ def validate_server(argv: list[str]) -> int:
     if options.output:
         output.check_writable(options.output)
     rules, host_rules = _rules(options), host_options.named_rules(options)
-    if host_rules and (options.format != "text" or options.output):
-        next_step = "add --trace FILE, and use check --hosts with its recordings"
-        raise UsageError("--hosts", "validate says it on stdout as text only", next_step)
     is_silent = validation_report.is_printed_at_end(options, accepted)
     printer = validation_report.ProgressPrinter(
         target.name, target.transport, terminal_style(), options.detail, is_silent=is_silent
@@ -92,15 +89,15 @@ def validate_server(argv: list[str]) -> int:
             emit([github.command("error", str(fault), title="mcpproxy validate")], has_commands=True)
         raise
     base = os.getcwd() if options.trace else None
-    result = validation_report.conclude(result, printer, options, accepted, rules.catalogue, base)
+    matrix = None
     if host_rules and result.checks:
-        rows = host_options.rows_of((trace.path for trace in result.traces), host_rules)
-        emit(["", *host_matrix.lines(rows, terminal_style())])
+        matrix = host_options.matrix_of((trace.path for trace in result.traces), host_rules)
+    result = validation_report.conclude(result, printer, options, accepted, rules.catalogue, base, matrix)
     for fault in result.faults:
         tell(f"{fault}; please report it")
     if result.untested:
         tell(result.untested)
-    return result.exit_code
+    return validation_report.exit_code(result, matrix)
 
 
 def _rules(options: argparse.Namespace) -> ruleset.Ruleset:

@@ -58,7 +58,7 @@ class JudgeRules:
             families.append(pin_checks(pin_file.read(self.pins)))
         if self.hosts:
             from mcpproxy.checks.hosts.family import host_checks
-            from mcpproxy.reports import host_choice
+            from mcpproxy.ruleset import host_choice
 
             extend.append("HOST")
             families.append(host_checks(host_choice.chosen(self.hosts, self.hosts_grade)))
@@ -73,9 +73,10 @@ class JudgeRules:
         """
         if not self.hosts:
             return ()
-        from mcpproxy.reports import host_choice
+        from mcpproxy.reports.host_matrix import named_hosts
+        from mcpproxy.ruleset import host_choice
 
-        return host_choice.named(host_choice.chosen(self.hosts, self.hosts_grade))
+        return named_hosts(host_choice.chosen(self.hosts, self.hosts_grade))
 
     def key(self) -> str:
         """Return a name for the rules: the version of mcpproxy, and a digest of everything that they read.

@@ -1,14 +1,14 @@
 """A validation as one JSON object. Member names are stable: members may be added, never renamed."""
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from mcpproxy.trace.encode import finding_object
 from mcpproxy.validate.outcome import CheckResult, Validation
 
 
-def lines(validation: Validation) -> Iterator[str]:
-    """Yield the run as one indented JSON object."""
+def lines(validation: Validation, hosts: Sequence[Mapping[str, object]] = ()) -> Iterator[str]:
+    """Yield the run as one indented JSON object. ``hosts`` is the matrix of the hosts that were named."""
     counts = validation.counts
     yield json.dumps(
         {
@@ -39,6 +39,7 @@ def lines(validation: Validation) -> Iterator[str]:
             "notes": validation.notes,
             "faults": validation.faults,
             "untested": validation.untested or None,
+            **({"hosts": list(hosts)} if hosts else {}),
         },
         indent=1,
     )

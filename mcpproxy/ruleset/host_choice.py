@@ -5,16 +5,15 @@ from collections.abc import Iterable, Iterator
 
 from mcpproxy.checks.hosts.facts import GRADES, SEEN, Grade, HostChoice, HostFact, KnownHost
 from mcpproxy.errors import UsageError, nearest
-from mcpproxy.reports.judged_traces import NamedHost
 from mcpproxy.ruleset import host_facts
 
 ALL = "all"
 
 
-def chosen(values: Iterable[str], grade: str = "") -> HostChoice:
+def chosen(values: Iterable[str], grade: str = "", option: str = "--hosts") -> HostChoice:
     """Return the hosts in ``values``: lists of ids, each with a version (``codex@0.171.0``) or without.
 
-    ``grade`` is the worst grade of the facts; empty for ``source``.
+    ``grade`` is the worst grade of the facts; empty for ``source``. ``option`` is what errors name.
 
     Raises:
         UsageError: there is no such host or grade.
@@ -23,12 +22,12 @@ def chosen(values: Iterable[str], grade: str = "") -> HostChoice:
     known = {host.id: host for host in host_facts.load(today())}
     names = [name for value in values for name in map(str.strip, value.split(",")) if name]
     if not names:
-        raise UsageError("--hosts", "no host is named", f"name some of {', '.join(known)}, {SEEN} or {ALL}")
+        raise UsageError(option, "no host is named", f"name some of {', '.join(known)}, {SEEN} or {ALL}")
     grades: dict[str, Grade] = {each: each for each in GRADES}
     least = grades.get(grade or "source")
     if least is None:
-        raise UsageError("--hosts-grade", f"{grade!r} is not a grade", f"use one of {', '.join(GRADES)}")
-    named = dict(each for name in names for each in _named(name, known))
+        raise UsageError(f"{option}-grade", f"{grade!r} is not a grade", f"use one of {', '.join(GRADES)}")
+    named = dict(each for name in names for each in _named(name, known, option))
     return HostChoice(
         tuple((known[id], version) for id, version in named.items()),
         tuple(known.values()) if SEEN in names else (),
@@ -49,7 +48,7 @@ def today() -> datetime.date:
     return datetime.datetime.now(datetime.UTC).date()
 
 
-def _named(name: str, known: dict[str, KnownHost]) -> Iterator[tuple[str, str]]:
+def _named(name: str, known: dict[str, KnownHost], option: str) -> Iterator[tuple[str, str]]:
     """Yield the id and the version of each host that ``name`` stands for."""
     id, _, version = name.partition("@")
     if name == ALL:
@@ -59,10 +58,4 @@ def _named(name: str, known: dict[str, KnownHost]) -> Iterator[tuple[str, str]]:
     elif name != SEEN:
         guess = nearest(id, [*known, SEEN, ALL])
         next_step = f"did you mean {guess}?" if guess else f"use one of {', '.join(known)}, {SEEN} or {ALL}"
-        raise UsageError("--hosts", f"nothing is known of a host {id!r}", next_step)
-
-
-def named(choice: HostChoice) -> tuple[NamedHost, ...]:
-    """Return the hosts that were named, without the client that is there."""
-    judged = choice.hosts(None)[: len(choice.named)]
-    return tuple((each.host.id, each.label, bool(each.facts)) for each in judged)
+        raise UsageError(option, f"nothing is known of a host {id!r}", next_step)
