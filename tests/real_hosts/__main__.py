@@ -23,6 +23,8 @@ from tests.real_hosts.played import Played, played
 from tests.real_hosts.script import SCRIPT
 
 LONGEST: Final = 30
+WHILE_STARTING: Final = ("WaitForMcpServers",)
+"""Tools that a host offers only until its servers have started, which its first request may find done."""
 
 
 def main() -> int:
@@ -32,10 +34,12 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the recordings in this new folder")
     options = parser.parse_args()
+    # Hosts are started in a folder of their own, where a relative path leads elsewhere.
+    keep = options.keep.resolve() if options.keep is not None else None
     failed = False
     for name in options.host or HOSTS:
         try:
-            text, is_good = told(name, options.runs, options.keep)
+            text, is_good = told(name, options.runs, keep)
         except PeerUnavailableError as unavailable:
             text, is_good = f"## {name}\n\nnot to be had: {unavailable}\n", False
         failed = failed or not is_good
@@ -68,11 +72,13 @@ def table(report: PromptReport) -> Iterator[str]:
     yield "| on the wire | in the prompt |"
     yield "| --- | --- |"
     dialect = DIALECTS[report.dialect].title if report.dialect else ""
-    yield f"| {report.requests} requests with tools | {dialect}, {report.model} |"
+    requests = report.requests - report.first + 1  # before it, a host waits for its servers or does not
+    yield f"| {requests} requests from the first with a tool of a server | {dialect}, {report.model} |"
     for server in report.servers:
         for wire, prompt in _rows(server):
             yield f"| {wire} | {prompt} |"
-    yield f"| | other tools: {', '.join(written(tool) for tool in report.others)} |"
+    others = [written(tool) for tool in report.others if tool.name not in WHILE_STARTING]
+    yield f"| | other tools: {', '.join(sorted(others))} |"
 
 
 def _rows(server: ServerWay) -> Iterator[tuple[str, str]]:
