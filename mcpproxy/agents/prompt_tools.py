@@ -73,8 +73,12 @@ class PromptTools:
         """
         if named:
             listed = self._library.find(named)
-            if not has_turns(self._library.trace(listed)):
-                raise AgentError(f"{listed.handle}: has no request to a model's interface; {_RECORD}")
+            trace = self._library.trace(listed)
+            if not has_turns(trace):
+                fact, step = "has no request to a model's interface", _RECORD
+                if trace.header.model:
+                    fact, step = "no request to the model came through it", "the user points the host at it"
+                raise AgentError(f"{listed.handle}: {fact}; {step}")
             return listed
         for listed in self._library.recordings()[:_LOOKED_AT]:
             try:

@@ -26,6 +26,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
+from mcpproxy.opening import read_untouched
 from mcpproxy.trace.empty_trace import HEAD_BYTES, has_no_message
 from mcpproxy.trace.recorded_folders import (
     JOURNAL_SUFFIX,
@@ -336,8 +337,12 @@ def _with_handle(handle: str | None) -> str:
 
 def no_message(path: str) -> TraceError:
     """Return the error that a recording holds no message, and how its server failed, if it did."""
-    from mcpproxy.view.folder import recording  # only a recording that cannot be used is looked at
+    from mcpproxy.prompt.run import is_of_a_model  # only a recording that cannot be used is looked at
+    from mcpproxy.replay.recording import of_a_model
+    from mcpproxy.view.folder import recording
 
+    if is_of_a_model(read_untouched(path)):
+        return of_a_model(path)
     entry = recording(path)
     how = f": {entry.ended}" if entry.has_not_begun else ""
     step = "name another recording: mcpproxy list" if how else "record a session first"

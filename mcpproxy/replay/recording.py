@@ -5,11 +5,13 @@ exchanges in which the messages were sent.
 """
 
 import os
+import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 from urllib.parse import parse_qsl
 
+from mcpproxy.errors import TraceError
 from mcpproxy.opening import open_trace
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import (
@@ -161,6 +163,12 @@ class LoadedTrace:
     def transport(self) -> str:
         """``stdio`` or ``http``."""
         return self.header.transport
+
+
+def of_a_model(path: str) -> TraceError:
+    """Return the error that a recording is of a model's interface, and so has no message of MCP."""
+    fact = "is of a model's interface, and has no message of MCP"
+    return TraceError(path, None, fact, f"see what the model saw: mcpproxy prompt {shlex.quote(path)}")
 
 
 def load(path: str | os.PathLike[str], peer: Sender | None = None) -> LoadedTrace:

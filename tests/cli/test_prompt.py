@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
+from mcpproxy.errors import TraceError
 from mcpproxy.session.masked_values import mask
+from mcpproxy.ui.comparison import compared
 from tests.cli.conftest import Mcpproxy
 from tests.prompt.sides import BASE, model, offered, server, tool
 from tests.view.logins import Recorded
@@ -167,11 +169,8 @@ def test_the_model_beside_a_server_is_found(mcpproxy: Mcpproxy, tmp_path: Path) 
 
 
 def test_a_recording_without_prompts_says_what_is_not_known(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
-    path = model(tmp_path)
-    header, *records = path.read_text(encoding="utf-8").splitlines()
-    header = json.dumps({**json.loads(header), "model": "any", "kept": "tools"})
-    text = "\n".join([header, *records, ""]).replace('"go"', f'"{mask("go")}"')
-    path.write_text(text, encoding="utf-8")
+    path = of_a_model(model(tmp_path))
+    path.write_text(path.read_text(encoding="utf-8").replace('"go"', f'"{mask("go")}"'), encoding="utf-8")
     ran = mcpproxy("prompt", str(path), str(server(tmp_path)))
     assert "  instructions not known: texts of the prompt are masked in the recording\n" in ran.out
     assert "    text lost (5 characters)\n" in ran.out
@@ -241,3 +240,43 @@ def test_a_tool_that_another_model_beside_may_have_had(mcpproxy: Mcpproxy, tmp_p
     host, wire = str(model(tmp_path)), str(server(tmp_path))
     found = json.loads(mcpproxy("prompt", host, wire, "--json").out)["findings"]
     assert [one["rule"] for one in found] == ["PROMPT-004", "PROMPT-003"]
+
+
+def of_a_model(path: Path) -> Path:
+    """Give a recording the header that ``mcpproxy model`` writes."""
+    header, *records = path.read_text(encoding="utf-8").splitlines()
+    about = json.dumps({**json.loads(header), "model": "any", "kept": "tools"})
+    path.write_text("\n".join([about, *records, ""]), encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("has_header", [True, False], ids=["model", "http"])
+def test_what_compares_and_replays_messages_says_that_a_model_has_none(
+    mcpproxy: Mcpproxy, tmp_path: Path, has_header: bool
+) -> None:
+    its_model, its_server = model(tmp_path), str(server(tmp_path))
+    path = str(of_a_model(its_model) if has_header else its_model)
+    fact = "is of a model's interface, and has no message of MCP"
+    told = f"{path}: {fact}; see what the model saw: mcpproxy prompt {path}"
+    for command in (("diff", path, path), ("diff", its_server, path), ("replay", "server", path)):
+        ran = mcpproxy(*command)
+        assert (ran.code, ran.out, ran.err) == (2, "", f"mcpproxy: {told}\n")
+
+
+def test_a_comparison_for_the_page_says_it_too(tmp_path: Path) -> None:
+    path = str(of_a_model(model(tmp_path)))
+    with pytest.raises(TraceError, match="is of a model's interface"):
+        compared(path, path)
+
+
+def test_a_recording_through_which_no_request_came_is_not_taken_for_a_server(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    model(tmp_path).rename(tmp_path / "beside.jsonl")
+    said = Recorded(tmp_path / "o.jsonl", upstream=BASE, model="any", kept="tools")
+    said.ask("GET", f"{BASE}/v1/models", (200, {}, {"data": []}))
+    said.login()
+    ran = mcpproxy("prompt", str(said.path))
+    fact = "no request to the model came through it"
+    step = "point the host at http://127.0.0.1:9000, see mcpproxy model --help"
+    assert (ran.code, ran.out, ran.err) == (2, "", f"mcpproxy: {said.path}: {fact}; {step}\n")

@@ -6,12 +6,19 @@ from itertools import zip_longest
 from mcpproxy.replay.diff.comparison import Comparison
 from mcpproxy.replay.diff.session_diff import compare_sessions, pair_requests
 from mcpproxy.replay.diff.values import DiffRules
-from mcpproxy.replay.recording import LoadedTrace, RecordedSession
+from mcpproxy.replay.recording import LoadedTrace, RecordedSession, of_a_model
 from mcpproxy.replay.server.replay_source import replay_source, sessions_of
 
 
 def compare_recordings(before: LoadedTrace, after: LoadedTrace) -> Comparison:
-    """Compare every session of ``before`` with the one that began in its place in ``after``."""
+    """Compare every session of ``before`` with the one that began in its place in ``after``.
+
+    Raises:
+        TraceError: one of them is of a model's interface.
+    """
+    for each in (before, after):
+        if each.header.model:
+            raise of_a_model(each.path)
     rules = DiffRules()
     comparison = Comparison(before.path, after.path)
     sources = replay_source(before), replay_source(after)

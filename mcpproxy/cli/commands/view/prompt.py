@@ -86,6 +86,9 @@ def show_prompt(
     """
     trace = open_trace(model)
     if not has_turns(trace):
+        if trace.header.model:
+            step = f"point the host at {visible(trace.header.listen)}, see mcpproxy model --help"
+            raise UsageError(model, "no request to the model came through it", step)
         server, model = model, model_beside(model)
         if not model:
             raise UsageError(
