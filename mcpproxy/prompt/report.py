@@ -88,7 +88,8 @@ class PromptReport:
     """What a model saw. ``others`` are the tools in the prompt that belong to none of the servers.
 
     ``first`` is the number of the first request that offers a tool of the servers, 1 for none. ``unread`` is
-    how many requests are missing, because their bodies cannot be read.
+    how many requests are missing, because their bodies cannot be read. ``user_agent`` is what the host calls
+    itself before its model, empty if it does not.
     """
 
     dialect: str
@@ -101,6 +102,7 @@ class PromptReport:
     last_usage: Usage | None
     first: int
     unread: int = 0
+    user_agent: str = ""
 
 
 def read_prompt(
@@ -184,11 +186,13 @@ class _Seen:
         """The id of a call, or a space and the name of its tool -> its results in their order."""
         self._refused: Final[dict[tuple[int, str], _Refused]] = {}
         self._usages: Final[list[Usage]] = []
+        self._user_agent = ""
 
     def take(self, turn: ModelTurn) -> None:
         request, answer = turn.request, turn.answer
         asked = AskedModel(turn.seq, self._started_ns + turn.at_ns)
         self._requests += 1
+        self._user_agent = self._user_agent or turn.user_agent
         self._dialects[request.dialect, request.model or (answer.model if answer else "")] += 1
         for tool in request.tools:
             offer = self._offers.setdefault(written(tool), _Offer(tool, self._requests, 0, asked))
@@ -267,6 +271,7 @@ class _Seen:
             self._usages[0] if self._usages else None,
             self._usages[-1] if self._usages else None,
             first,
+            user_agent=self._user_agent,
         )
 
     def _refusals(self, matches: Iterable[Match]) -> Iterator[RefusedRequest]:

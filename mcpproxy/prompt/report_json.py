@@ -18,6 +18,7 @@ def as_json(report: PromptReport, found: Iterable[PromptFinding] = ()) -> str:
     value: JSONObject = {
         "dialect": report.dialect,
         "model": report.model,
+        "user_agent": report.user_agent or None,
         "requests": report.requests,
         "unread": report.unread,
         "usage": {"first": _usage(report.first_usage), "last": _usage(report.last_usage)},
@@ -34,9 +35,11 @@ def _usage(usage: Usage | None) -> JSON:
 
 
 def _server(server: ServerWay) -> JSONObject:
+    client, version = server.server.client
     return {
         "label": server.server.label,
         "name": server.server.name,
+        "client": {"name": client, "version": version} if client else None,
         "recording": server.server.path,
         "prefix": server.prefix,
         "instructions": _text(server.instructions),

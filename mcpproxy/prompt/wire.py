@@ -76,6 +76,8 @@ class ListRest:
 class WireServer:
     """A server of a run. ``number`` counts the servers from 0, ``label`` is that of its recording.
 
+    ``client`` are name and version of the host as it introduced itself, empty if it did not.
+
     ``open_ns`` is when its recording began and ended, in nanoseconds since 1970. ``lists`` says in how many
     sessions of the recording tools were listed.
     """
@@ -90,6 +92,7 @@ class WireServer:
     open_ns: tuple[int, int] = (0, 0)
     lists: int = 1
     unread: ListRest | None = None
+    client: tuple[str, str] = ("", "")
 
 
 @slotted(frozen=True)
@@ -115,6 +118,7 @@ def read_server(view: View, number: int, label: str, path: str, started_ns: int)
     """
     sessions = view.sessions
     name = sessions[0].server if sessions else ""
+    clients = ((session.client, session.client_version) for session in sessions if session.client)
     calls = [call for call in view.calls() if call.kind is Kind.REQUEST]
     listed = [tool for tool in view.tools.all() if tool.listed]
     return WireServer(
@@ -128,6 +132,7 @@ def read_server(view: View, number: int, label: str, path: str, started_ns: int)
         (started_ns, started_ns + view.duration_ns),
         len({tool.session for tool in listed}),
         _unread(view, calls, started_ns),
+        next(clients, ("", "")),
     )
 
 

@@ -67,6 +67,7 @@ def test_the_same_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     assert wind["named"] == {"name": "mcp__weather__wind_speed", "namespace": None}
     assert (tides["in_prompt"], tides["since_request"], moon["in_prompt"]) == (True, 1, False)
     assert not weather["list_goes_on"]
+    assert (weather["client"], told["user_agent"]) == ({"name": "host", "version": "1"}, None)
     assert [(call["call"], call["model_call"], call["certainty"]) for call in weather["calls"]] == [
         (4, "a", "likely"),
         (5, "b", "guess"),
@@ -77,6 +78,17 @@ def test_the_same_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
         "missing",
         "as text",
     ]
+
+
+def test_the_host_says_who_it_is_before_its_model(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    said = Recorded(tmp_path / "m.jsonl", upstream=BASE)
+    body = {"model": "claude", "tools": [offered("Bash", "A shell.")], "messages": []}
+    answer: dict[str, Any] = {"model": "claude", "content": []}
+    fields = {"user-agent": "host-cli/1.2 (external)"}
+    said.ask("POST", f"{BASE}/v1/messages", (200, {}, answer), body=body, fields=fields)
+    said.login()
+    told = json.loads(mcpproxy("prompt", str(said.path), "--json").out)
+    assert (told["user_agent"], told["servers"]) == ("host-cli/1.2 (external)", [])
 
 
 def test_the_findings_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from mcpproxy.model.refusals import read_refusal
 from mcpproxy.model.turns import ModelAnswer, ModelRequest, ServiceRefusal
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, read
 from mcpproxy.protocol.message_parts import as_object
-from mcpproxy.session.frame import CLIENT, ExchangeEnd, Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import CLIENT, ExchangeEnd, Frame, Headers, RequestHead, ResponseHead
 
 if TYPE_CHECKING:
     from mcpproxy.trace.reader import Trace
@@ -30,7 +30,7 @@ class ModelTurn:
 
     ``seq`` is the number of the frame with the body, ``at_ns`` its time since the recording began. ``status``
     is 0 if there was no answer. ``answer`` is ``None`` if the service refused the request (``refusal``), or
-    if nothing that can be read came back.
+    if nothing that can be read came back. ``user_agent`` is what the host calls itself in that header field.
     """
 
     seq: int
@@ -39,11 +39,13 @@ class ModelTurn:
     status: int
     answer: ModelAnswer | None
     refusal: ServiceRefusal | None
+    user_agent: str = ""
 
 
 @slotted()
 class _Exchange:
     target: str
+    user_agent: str = ""
     size: int = 0
     seq: int = 0
     at_ns: int = 0
@@ -73,7 +75,7 @@ class TurnReader:
         opened = self._opened
         match event:
             case RequestHead(method="POST"):
-                opened[event.exchange] = _Exchange(event.target)
+                opened[event.exchange] = _Exchange(event.target, _user_agent(event.headers))
                 if len(opened) > MOST_OPEN:
                     yield from self._ended(next(iter(opened)))
             case Frame() if exchange := opened.get(event.exchange):
@@ -112,8 +114,9 @@ class TurnReader:
         refusal = refusals[0] if refusals else None
         if refusal:
             answer = None
+        request = dialect.read_request(asked)
         yield ModelTurn(
-            exchange.seq, exchange.at_ns, dialect.read_request(asked), exchange.status, answer, refusal
+            exchange.seq, exchange.at_ns, request, exchange.status, answer, refusal, exchange.user_agent
         )
 
 
@@ -129,6 +132,10 @@ def model_turns(trace: "Trace", reader: TurnReader | None = None) -> Iterator[Mo
     for record in trace.records():
         yield from reader.take(record)
     yield from reader.end()
+
+
+def _user_agent(headers: Headers) -> str:
+    return next((value for name, value in headers if name.lower() == "user-agent"), "")
 
 
 def _take(exchange: _Exchange, frame: Frame) -> int:
