@@ -5,10 +5,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, singles
-from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, ExchangeEnd, Frame, Note, RequestHead, Signal
+from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.session.frame import (
+    CLIENT,
+    SERVER,
+    Close,
+    Eof,
+    ExchangeEnd,
+    Frame,
+    Note,
+    RequestHead,
+    ResponseHead,
+    Signal,
+)
 from mcpproxy.trace.reader import Trace
+
+_OPENING: Final = ("initialize", "server/discover")
+"""What is sent before there is a session, or to begin another one."""
 
 NAMELESS: Final = "a client without name"
 """What a client is called whose ``clientInfo`` has no name."""
@@ -26,6 +42,8 @@ class SeenClient:
     since the recording started, 0 if there is none. ``sessions_ended`` is how many sessions it has ended over
     HTTP. ``open_calls`` are the ids of calls that had no answer when the session was over. ``pings`` counts
     those of the server; ``open_pings`` are those without an answer: recording and frame by id.
+    ``without_session`` are messages over HTTP that lack the id of the session that they belong to: recording
+    and frame.
     """
 
     sessions: int = 0
@@ -45,6 +63,7 @@ class SeenClient:
     over_ns: int = 0
     sessions_ended: int = 0
     open_calls: set[str] = field(default_factory=set[str])
+    without_session: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
 
     def has_sent(self, method: str) -> bool:
         """Whether the client sent a request or a notification of this method."""
@@ -57,12 +76,14 @@ def seen_in(traces: Iterable[Trace]) -> SeenClient:
     for trace in traces:
         seen.sessions += 1
         calls: set[int] = set()
-        pages = 0
+        pages, issued, bare = 0, False, set[int]()
         for event in trace.events():
             if type(event) is Frame and event.sender == CLIENT:
                 _take(event, seen, calls)
                 pages = _pages(event, pages)
                 seen.pages = max(seen.pages, pages)
+                if event.exchange in bare and not _opens(event):
+                    seen.without_session.append((trace.path, event.seq))
             elif type(event) is Frame and event.sender == SERVER:
                 for message in singles(event.message):
                     if isinstance(message, Response | ErrorResponse) and not seen.over_ns:
@@ -72,12 +93,31 @@ def seen_in(traces: Iterable[Trace]) -> SeenClient:
                         seen.open_pings[str(message.id)] = trace.path, event.seq
             elif isinstance(event, RequestHead):
                 seen.sessions_ended += event.method == "DELETE"
+                fields = {name.lower(): value for name, value in event.headers}
+                if event.method == "DELETE":
+                    issued = False
+                elif issued and SESSION_ID not in fields and fields.get(PROTOCOL_VERSION) not in STATELESS:
+                    bare.add(event.exchange)
+            elif isinstance(event, ResponseHead):
+                # After 404 the session is over, and what its client does then is another matter.
+                issued = event.status != 404 and (issued or _issues(event))
             elif isinstance(event, ExchangeEnd):
                 if event.cut and event.by == CLIENT and event.exchange in calls:
                     seen.gave_up_ns = seen.gave_up_ns or event.left_ns or event.observed_at_ns
             elif isinstance(event, Eof | Signal | Close) or (isinstance(event, Note) and not event.exchange):
                 seen.over_ns = seen.over_ns or event.observed_at_ns
     return seen
+
+
+def _issues(head: ResponseHead) -> bool:
+    return any(name.lower() == SESSION_ID for name, _ in head.headers)
+
+
+def _opens(frame: Frame) -> bool:
+    """Whether all messages in a frame may be sent without a session."""
+    return all(
+        isinstance(message, Request) and message.method in _OPENING for message in singles(frame.message)
+    )
 
 
 def _take(frame: Frame, seen: SeenClient, calls: set[int]) -> None:

@@ -22,6 +22,9 @@ from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 _PING: Final = "LIFE-004/R-040"
 """The requirement that a ping is answered: its rule and its id."""
 
+_SESSION_ID: Final = "PROTO-010/R-091"
+"""The requirement that a client sends the id of its session."""
+
 _FIRST: Final = {"error": 0, "warning": 1}
 
 
@@ -68,6 +71,8 @@ def verdict(
         return _broken(new)
     if unanswered := _deaf(played.seen, catalogue, revision):
         return unanswered
+    if bare := _forgetful(played.seen, told, catalogue, revision):
+        return bare
     if reason := failure(played, ordinary):
         return Conclusion("failed", reason), ""
     if new:
@@ -86,12 +91,38 @@ def _deaf(seen: SeenClient, catalogue: Catalogue, revision: str) -> tuple[Conclu
     """
     if seen.pings < 2 or len(seen.open_pings) < seen.pings:
         return None
-    requirement = catalogue.requirements.get(_PING)
+    text = f"client answered none of {seen.pings} pings, each of which waited {ANSWER_S:.0f} s"
+    return _failed(_PING, text, list(seen.open_pings.values()), catalogue, revision)
+
+
+def _forgetful(
+    seen: SeenClient, told: set[str], catalogue: Catalogue, revision: str
+) -> tuple[Conclusion, str] | None:
+    """Return the verdict on a client that leaves out the id of its session.
+
+    The judge says nothing of a request on another connection than that of ``initialize``: elsewhere it may
+    come from another client.
+    """
+    requirement = _SESSION_ID.partition("/")[2]
+    if not seen.without_session or requirement in told:
+        return None
+    told.add(requirement)
+    text = "client sent messages without the session id that it was given"
+    return _failed(_SESSION_ID, text, seen.without_session, catalogue, revision)
+
+
+def _failed(
+    name: str, text: str, evidence: Sequence[tuple[str, int]], catalogue: Catalogue, revision: str
+) -> tuple[Conclusion, str] | None:
+    """Return that a requirement is broken; ``None`` if it is none of this revision.
+
+    ``evidence`` has the recordings and frames; those of the first recording are told.
+    """
+    requirement = catalogue.requirements.get(name)
     if requirement is None or requirement.severity([revision]) != "error":
         return None
-    path = next(iter(seen.open_pings.values()))[0]
-    frames = tuple(frame for where, frame in seen.open_pings.values() if where == path)
-    text = f"client answered none of {seen.pings} pings, each of which waited {ANSWER_S:.0f} s"
+    path = evidence[0][0]
+    frames = tuple(frame for where, frame in evidence if where == path)
     source = requirement.source([revision])
     return Conclusion("failed", text, frames, requirement.rule, source, requirement.id), path
 

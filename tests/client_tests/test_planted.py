@@ -1,0 +1,69 @@
+"""Faults planted in a client that was written from the specification: each is found, with its sentence."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.client_tests.test_validate_client import LIMIT, Outcome, statuses
+
+HTTP = ("--listen=127.0.0.1:0",)
+
+
+def from_the_text(flaw: str) -> tuple[str, ...]:
+    return (sys.executable, str(Path(__file__).parent / "spec_client.py"), flaw)
+
+
+PLANTED = [
+    ("no-jsonrpc", "ordinary", "PROTO-002"),
+    ("no-client-info", "ordinary", "PROTO-001"),
+    ("latin-1", "ordinary", "RPC-021"),
+    ("line-breaks", "ordinary", "STDIO-001"),
+    ("cancels-initialize", "ordinary", "CANC-003"),
+    ("initialized-as-request", "ordinary", "RPC-013"),
+    ("token-twice", "ordinary", "PROG-002"),
+    ("null-result", "ping-in-call", "RPC-010"),
+    ("answers-notifications", "list-changed", "PROTO-007"),
+    ("code-as-text", "unknown-request", "RPC-011"),
+    ("root-at-url", "asks-in-call", "ROOT-001"),
+    ("elicits-maybe", "asks-in-call", "ELIC-005"),
+]
+
+PLANTED_OVER_HTTP = [
+    ("accepts-json-only", "HTTP-005"),
+    ("batch", "RPC-017"),
+    ("no-revision-header", "PROTO-008"),
+    ("forgets-session", "PROTO-010"),
+]
+
+
+def found(outcome: Outcome) -> list[tuple[str, str]]:
+    """What failed: names of scenarios with the rule, each of which has its sentence and frames."""
+    failed = [check for check in json.loads(outcome.out)["checks"] if check["status"] == "failed"]
+    assert all(check["source"].startswith("https://") and check["frames"] for check in failed)
+    return [(check["name"], check["broken"]) for check in failed]
+
+
+@pytest.mark.parametrize(("flaw", "scenario", "rule"), PLANTED)
+def test_a_fault_on_stdio(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, flaw: str, scenario: str, rule: str
+) -> None:
+    options = ("--json", f"--only={scenario}", f"--timeout={LIMIT}", "--")
+    outcome = Outcome(capsys, tmp_path, *options, *from_the_text(flaw))
+    assert found(outcome) == [(scenario, rule)]
+
+
+@pytest.mark.parametrize(("flaw", "rule"), PLANTED_OVER_HTTP)
+def test_a_fault_over_http(capsys: pytest.CaptureFixture[str], tmp_path: Path, flaw: str, rule: str) -> None:
+    options = ("--json", *HTTP, "--only=ordinary", f"--timeout={LIMIT}", "--")
+    outcome = Outcome(capsys, tmp_path, *options, *from_the_text(flaw))
+    assert found(outcome) == [("ordinary", rule)]
+
+
+def test_a_client_that_begins_another_session_may_leave_out_the_id_of_the_last(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    options = ("--json", *HTTP, "--only=lost-session", f"--timeout={LIMIT}", "--")
+    outcome = Outcome(capsys, tmp_path, *options, *from_the_text("begins-anew"))
+    assert statuses(outcome) == {"ordinary": "passed", "lost-session": "passed"}
