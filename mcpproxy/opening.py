@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, TypeVar
 
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.relay import journal
 from mcpproxy.session.frame import Event, Finding, Frame, Gap
@@ -279,6 +280,4 @@ def _is_under_way(first_file: str) -> bool:
     except ForeignJournalError:
         return is_recording(first_file)
     except OSError as fault:
-        raise TraceError(
-            first_file, None, (fault.strerror or str(fault)).lower(), "correct that first"
-        ) from None
+        raise TraceError(first_file, None, os_reason(fault), "correct that first") from None

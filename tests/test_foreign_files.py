@@ -25,7 +25,7 @@ TABLES: Final = f"{OUTPUT}; below it folders are held open"
 WHOSE: Final[Mapping[str, tuple[str, str]]] = {
     "agents/recording_library.py": ("os.walk", NAMES),
     "base/paths.py": ("os.mkdir", "new folders of the state and the cache of this user"),
-    "base/process_words.py": ("os.listdir", NAMES),
+    "base/system_words.py": ("os.listdir", NAMES),
     "cli/commands/faults/breakpoints.py": ("open", "the message in a temporary folder, for the editor"),
     "cli/commands/view/ui.py": ("os.open", SYSTEM),
     "cli/commands/prune.py": ("os.rmdir", "the folder of a run of validate or fuzz, if it is empty"),

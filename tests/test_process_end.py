@@ -4,7 +4,7 @@ import signal
 
 import pytest
 
-from mcpproxy.base.process_words import end_text
+from mcpproxy.base.system_words import end_text
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from mcpproxy.base.process_words import end_text
+from mcpproxy.base.system_words import end_text
 from mcpproxy.bridge.leg import Say
 from mcpproxy.bridge.message_bytes import own_error
 from mcpproxy.bridge.server_process import ServerProcess

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mcpproxy.base import files
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.base.visible import visible_lines
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.terminal import tell
@@ -148,7 +149,7 @@ def write_new(path: str, pieces: Iterable[bytes]) -> None:
     except FileExistsError:
         raise _existing(path) from None
     except OSError as fault:
-        raise UsageError(path, (fault.strerror or str(fault)).lower(), "write to another place") from None
+        raise UsageError(path, os_reason(fault), "write to another place") from None
 
 
 def _existing(path: str) -> UsageError:

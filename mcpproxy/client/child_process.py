@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Final
 
-from mcpproxy.base.process_words import start_failure
+from mcpproxy.base.system_words import start_failure
 from mcpproxy.errors import McpProxyError
 
 GRACE_S: Final = 2.0

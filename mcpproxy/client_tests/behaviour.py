@@ -3,8 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from mcpproxy.base.process_words import end_text
 from mcpproxy.base.style import count
+from mcpproxy.base.system_words import end_text
 from mcpproxy.client_tests.lawful import PAGES
 from mcpproxy.client_tests.verdict import Played, lacking
 from mcpproxy.client_tests.wrong import OTHERS_FIRST

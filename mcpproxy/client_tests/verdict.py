@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mcpproxy.base.process_words import end_text
 from mcpproxy.base.style import count
+from mcpproxy.base.system_words import end_text
 from mcpproxy.client_tests.client_process import Stay
 from mcpproxy.client_tests.peer import ANSWER_S
 from mcpproxy.client_tests.scenario import Scenario

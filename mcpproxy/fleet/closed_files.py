@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final
 
 from mcpproxy.base.files import open_regular
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet.running import read_journals
 from mcpproxy.recorder.checkpoint import read_checkpoint
@@ -216,5 +217,5 @@ def record_of(line: bytes) -> object:
 
 def _reason(fault: OSError | McpProxyError) -> str:
     if isinstance(fault, OSError):
-        return (fault.strerror or str(fault)).lower()
+        return os_reason(fault)
     return str(fault)

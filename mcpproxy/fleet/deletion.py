@@ -12,6 +12,7 @@ from hashlib import sha256
 from typing import Final
 
 from mcpproxy.base import own_sockets
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.fleet.closed_files import SUFFIX, ClosedFile, last_record
 from mcpproxy.fleet.file_lock import lock_file
 from mcpproxy.fleet.manifest import Manifest
@@ -67,7 +68,7 @@ class Deletion:
         except FileNotFoundError:
             return KEPT
         except OSError as fault:
-            return Deleted(fault=f"cannot be deleted: {(fault.strerror or str(fault)).lower()}")
+            return Deleted(fault=f"cannot be deleted: {os_reason(fault)}")
 
     def _is_last(self, file: ClosedFile) -> bool:
         """Whether an ended recording may lose this file: the first file stays while there are others."""

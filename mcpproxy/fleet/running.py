@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mcpproxy.base.files import Folder
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import McpProxyError
 from mcpproxy.opening import open_trace, read_untouched
 from mcpproxy.recorder.liveness import is_relay_alive
@@ -53,7 +54,7 @@ def read_journals(folder: str, names: Sequence[str]) -> JournaledRecordings:
         except FileNotFoundError:
             continue  # it has just ended
         except OSError as fault:
-            found.stuck[first] = (fault.strerror or str(fault)).lower()
+            found.stuck[first] = os_reason(fault)
     return found
 
 

@@ -20,6 +20,7 @@ from typing import Final, Literal, TypeAlias
 from mcpproxy import __version__
 from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.base.files import Folder, is_mine
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
 from mcpproxy.fleet.closed_files import ClosedFile, Signature, closed_files
@@ -129,7 +130,7 @@ class Shipper:
                         done.faults[file.name] = str(fault)
                         continue
                     except OSError as fault:
-                        done.faults[file.name] = (fault.strerror or str(fault)).lower()
+                        done.faults[file.name] = os_reason(fault)
                         continue
                     stored.append((file, manifest))
                     if how != "known":
@@ -315,7 +316,7 @@ def _mask_key(folder: str) -> bytes:
                 return key
             opened.unlink(_KEY_NAME)  # a kill or a full disk has cut it: nothing was masked with it
     except OSError as fault:
-        reason = (fault.strerror or str(fault)).lower()
+        reason = os_reason(fault)
         raise NotShippedError(
             f"{path}: the key of the masks cannot be kept ({reason}); see to it, or make room there"
         ) from None

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
-from mcpproxy.base.process_words import end_text
+from mcpproxy.base.system_words import end_text
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.session.frame import CLIENT, SERVER, Finding
 

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from typing import Final
 
 from mcpproxy.base import files
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.server_entries import LARGEST_BYTES, ConfigFile
 
@@ -31,7 +32,7 @@ def check_writable(file: ConfigFile) -> None:
     try:
         status = os.stat(file.real_path)
     except OSError as fault:
-        reason = (fault.strerror or str(fault)).lower()
+        reason = os_reason(fault)
         raise HostFileError(file.path, f"cannot be written ({reason})", "nothing was written") from None
     if file.is_outside:
         fact = f"a link that leads out of its folder, to {file.real_path}"
@@ -63,7 +64,7 @@ def replace_content(file: ConfigFile, content: bytes, lock: str = "") -> None:
         _unlink(draft)
         if not isinstance(fault, OSError):
             raise
-        reason = (fault.strerror or str(fault)).lower()
+        reason = os_reason(fault)
         raise HostFileError(file.path, f"cannot be written ({reason})", "nothing was written") from None
 
 

@@ -14,6 +14,7 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
 from mcpproxy.base import files, paths
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.text_nodes import Path
 from mcpproxy.hosts.wrapping import At, EntryChange
@@ -89,8 +90,7 @@ class Ledger:
         try:
             files.replace(self.path, [text.encode()], 0o600)
         except OSError as fault:
-            reason = (fault.strerror or str(fault)).lower()
-            raise HostFileError(self.path, f"cannot be written ({reason})", otherwise) from None
+            raise HostFileError(self.path, f"cannot be written ({os_reason(fault)})", otherwise) from None
         self.records = records
 
 
@@ -111,8 +111,7 @@ def locked_ledger() -> Generator[Ledger]:
         paths.make_private(place)
         lock = Lock.take(place, is_waiting=True)
     except OSError as fault:
-        reason = (fault.strerror or str(fault)).lower()
-        raise HostFileError(place, f"cannot be used ({reason})", "nothing was written") from None
+        raise HostFileError(place, f"cannot be used ({os_reason(fault)})", "nothing was written") from None
     if lock is None:
         raise HostFileError(place, "another mcpproxy uses it", "try again")
     try:
@@ -136,8 +135,7 @@ def read_ledger() -> Ledger:
     except FileNotFoundError:
         records = []
     except OSError as fault:
-        reason = (fault.strerror or str(fault)).lower()
-        raise HostFileError(path, f"cannot be read ({reason})", "nothing was written") from None
+        raise HostFileError(path, f"cannot be read ({os_reason(fault)})", "nothing was written") from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         fact = "damaged"
         step = "move it away; unwrap then goes by the commands in the files"

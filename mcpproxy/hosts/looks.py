@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
 from mcpproxy.base import files
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.ledger import LARGEST_BYTES, Ledger, folder, now
 from mcpproxy.hosts.recorded import is_wrapped
@@ -91,7 +92,7 @@ def save_look(before: Look, search: Search, hashes: Mapping[tuple[str, str], str
     try:
         files.replace(_path(), [text.encode()], 0o600)
     except OSError as fault:
-        reason = (fault.strerror or str(fault)).lower()
+        reason = os_reason(fault)
         raise HostFileError(
             _path(), f"cannot be written ({reason})", "the next look compares with an older one"
         ) from None

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final, cast
 
 from mcpproxy.base import files, paths
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.hosts.commands import wrapping_words
 from mcpproxy.hosts.document import Document, language_of
 from mcpproxy.hosts.errors import HostFileError
@@ -191,8 +192,7 @@ def read_file(path: str, root: str) -> ConfigFile:
     try:
         data = files.read(real, LARGEST_BYTES)
     except OSError as fault:
-        reason = (fault.strerror or str(fault)).lower()
-        raise HostFileError(path, f"cannot be read ({reason})", "check its permissions") from None
+        raise HostFileError(path, f"cannot be read ({os_reason(fault)})", "check its permissions") from None
     folders = (root, os.path.expanduser("~"))
     starts_inside = any(is_below(os.path.abspath(path), folder) for folder in folders)
     ends_inside = any(is_below(real, os.path.realpath(folder)) for folder in folders)

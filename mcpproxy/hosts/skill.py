@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Final, cast
 
 from mcpproxy.base import files
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.hosts.config_writer import sha256
 from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.host_table import Host, skills_folder
@@ -160,5 +161,4 @@ def _records_path() -> str:
 
 
 def _failure(path: str, what: str, fault: OSError) -> HostFileError:
-    reason = (fault.strerror or str(fault)).lower()
-    return HostFileError(path, f"cannot be {what} ({reason})", "see its permissions")
+    return HostFileError(path, f"cannot be {what} ({os_reason(fault)})", "see its permissions")

@@ -13,6 +13,7 @@ import orjson
 
 from mcpproxy.base import files
 from mcpproxy.base.files import open_regular
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member
@@ -169,7 +170,7 @@ def opened(path: str) -> Generator[BufferedReader]:
         with open(open_regular(path, follows=True), "rb") as file:
             yield file
     except OSError as fault:
-        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+        raise TraceError(path, None, os_reason(fault), "check the path") from None
 
 
 def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
@@ -208,7 +209,7 @@ def whole_json(path: str, kind: str) -> JSON:
     except OSError as fault:
         if fault.errno == errno.EFBIG:
             refuse(path, None, f"is over {MAX_BYTES >> 20} MiB, too long to be read as a {kind}")
-        raise TraceError(path, None, (fault.strerror or str(fault)).lower(), "check the path") from None
+        raise TraceError(path, None, os_reason(fault), "check the path") from None
     except orjson.JSONDecodeError as fault:
         refuse(path, fault.lineno, f"not a whole {kind}: the JSON stops or is damaged there")
 

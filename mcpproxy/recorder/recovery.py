@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final
 
 from mcpproxy.base.files import Folder, open_regular
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.recorder import foreign_journals, journal_reader
 from mcpproxy.recorder.checkpoint import Checkpoint, damaged, read_checkpoint
@@ -119,7 +120,7 @@ def recover_copy(trace: str) -> str:
         is_done = recover(copied)
         return copied if is_done else ""
     except OSError as fault:
-        raise McpProxyError((fault.strerror or str(fault)).lower()) from None
+        raise McpProxyError(os_reason(fault)) from None
     finally:
         if not is_done:
             from shutil import rmtree  # the import takes 3 ms, and few recordings need it

@@ -9,6 +9,7 @@ from typing import Any, Final, TypeAlias
 
 from mcpproxy.base import files
 from mcpproxy.base.slotted import slotted
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import McpProxyError, UsageError, nearest
 from mcpproxy.protocol.jsonrpc import JSON, Flaw, JSONObject, read
 from mcpproxy.protocol.message_parts import as_object
@@ -84,8 +85,7 @@ def read_script_file(path: str) -> ModelScript:
     try:
         content = files.read(path, _LARGEST_BYTES, follows=True)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(path, f"cannot be read ({reason})", "name a script of a model") from None
+        raise UsageError(path, f"cannot be read ({os_reason(error)})", "name a script of a model") from None
     lines = enumerate(content.removeprefix(b"\xef\xbb\xbf").splitlines(), 1)
     return _script(path, ((number, _value(path, number, line)) for number, line in lines if line.strip()))
 

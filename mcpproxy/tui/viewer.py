@@ -12,6 +12,7 @@ from textual.timer import Timer
 from textual.worker import Worker
 
 from mcpproxy.base.style import count, size
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import McpProxyError
 from mcpproxy.session.filter import Filter, parse_filter
 from mcpproxy.tui import layout
@@ -187,7 +188,7 @@ class Viewer(App[None]):
         try:
             self._entries = await asyncio.to_thread(self._list_entries)
         except OSError as error:
-            self._show_message(f"{self._path}: {(error.strerror or str(error)).lower()}", "bad")
+            self._show_message(f"{self._path}: {os_reason(error)}", "bad")
             return
         self._show_sessions()
         items = self.sessions.items

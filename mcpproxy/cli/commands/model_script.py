@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.json_values import dumps
 from mcpproxy.base.style import count
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.option_table import split_command
@@ -120,8 +121,7 @@ def serve(options: argparse.Namespace, host: Sequence[str]) -> int:
     try:
         server = ModelServer(script, *address)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(options.listen, reason, "choose another address with --listen") from None
+        raise UsageError(options.listen, os_reason(error), "choose another address with --listen") from None
     code = asyncio.run(_until_the_end(server, host))
     player = server.player
     emit([dumps(run_report.as_json(player))] if options.json else run_report.lines(player, terminal_style()))
@@ -150,7 +150,7 @@ async def _until_the_end(server: "ModelServer", host: Sequence[str]) -> int:
     except OSError as error:
         server.stop()
         await serving
-        reason = (error.strerror or str(error)).lower()
+        reason = os_reason(error)
         raise UsageError(host[0], f"cannot be started ({reason})", "name the command of a host") from None
     ended = asyncio.create_task(process.wait())
     await asyncio.wait([ended, serving], return_when=asyncio.FIRST_COMPLETED)

@@ -16,6 +16,7 @@ from typing import IO, TYPE_CHECKING, Final, TypeAlias, TypeGuard, cast
 import orjson
 
 from mcpproxy.base.files import Folder
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet import urls
 from mcpproxy.fleet.columns.schema import TABLES
@@ -107,7 +108,7 @@ class FolderPlace:
                 try:
                     content = lists.read(name, _LIST_BYTES)
                 except OSError as fault:
-                    fact = f"{(fault.strerror or str(fault)).lower()}"
+                    fact = f"{os_reason(fault)}"
                     raise UsageError(where, fact, "name a new folder") from None
                 yield name.removesuffix(".json"), _decode_list(where, content)
 

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Final
 from urllib.parse import quote
 
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet.columns.arrow import Table, pa, pq
 from mcpproxy.fleet.columns.frame_batch import FrameBatch
@@ -164,5 +165,5 @@ def _folder_name(server: str) -> str:
 
 
 def _write_error(folder: str, error: OSError) -> UsageError:
-    fact = f"the tables cannot be written: {(error.strerror or str(error)).lower()}"
+    fact = f"the tables cannot be written: {os_reason(error)}"
     return UsageError(folder, fact, "see to it and run it again")

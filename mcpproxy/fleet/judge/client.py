@@ -12,7 +12,7 @@ from typing import Any, Final
 import orjson
 
 from mcpproxy.base.own_process import own_command
-from mcpproxy.base.process_words import signal_name
+from mcpproxy.base.system_words import signal_name
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fleet import urls
 from mcpproxy.fleet.judge.corpus import FleetRecording

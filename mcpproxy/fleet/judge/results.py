@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcpproxy.base.files import Folder
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import UsageError
 from mcpproxy.fleet import urls
 
@@ -62,7 +63,7 @@ class FolderResults:
         except FileExistsError:
             return False
         except OSError as error:
-            reason = (error.strerror or str(error)).lower()
+            reason = os_reason(error)
             raise UsageError(self.where, f"no result can be written: {reason}", "correct that") from None
         return True
 

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 
 from mcpproxy import __version__
 from mcpproxy.base.files import RULES_BYTES, read
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.errors import UsageError
 from mcpproxy.reports.judged_traces import NamedHost
@@ -94,7 +95,7 @@ class JudgeRules:
             try:
                 content = read(path, RULES_BYTES, follows=True)
             except OSError as error:
-                reason = (error.strerror or str(error)).lower()
+                reason = os_reason(error)
                 raise UsageError(path, reason, "the rules are named by the content of all files") from None
             # The name of a folder may differ between machines.
             digest.update(b"%s %d\n%s" % (os.path.basename(path).encode(), len(content), content))

@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final
 
 from mcpproxy.base import files
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.ledger import LARGEST_BYTES, folder
 from mcpproxy.hosts.text_nodes import Path
@@ -86,5 +87,4 @@ def _path() -> str:
 
 
 def _failure(what: str, fault: OSError) -> HostFileError:
-    reason = (fault.strerror or str(fault)).lower()
-    return HostFileError(_path(), f"cannot be {what} ({reason})", "see its permissions")
+    return HostFileError(_path(), f"cannot be {what} ({os_reason(fault)})", "see its permissions")

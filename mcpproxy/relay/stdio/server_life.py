@@ -70,7 +70,7 @@ class ServerLife:
         except OSError as fault:
             self.say(no_recorder(fault))
         if error is not None:
-            from mcpproxy.base.process_words import start_failure, start_failure_reason
+            from mcpproxy.base.system_words import start_failure, start_failure_reason
             from mcpproxy.relay.stderr_line import StderrEvent
 
             reason, code = start_failure_reason(command[0], error)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from typing import Final
 
-from mcpproxy.base.process_words import end_text
+from mcpproxy.base.system_words import end_text
 from mcpproxy.client.child_process import GRACE_S, ChildProcess
 from mcpproxy.replay.client.driver import LinkEvent, ServerFrame, ServerGone
 from mcpproxy.replay.client.player import Send

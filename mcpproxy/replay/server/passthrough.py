@@ -14,7 +14,7 @@ from contextlib import suppress
 from itertools import count
 from typing import Final
 
-from mcpproxy.base.process_words import start_failure
+from mcpproxy.base.system_words import start_failure
 from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.error_message import IN_PLACE_OF_PEER

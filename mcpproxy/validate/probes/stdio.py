@@ -11,7 +11,7 @@ import time
 from contextlib import suppress
 from typing import Final
 
-from mcpproxy.base.process_words import end_text
+from mcpproxy.base.system_words import end_text
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps

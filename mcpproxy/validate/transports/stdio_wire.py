@@ -9,7 +9,7 @@ import signal
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from mcpproxy.base.process_words import end_text
+from mcpproxy.base.system_words import end_text
 from mcpproxy.client.child_process import GRACE_S, ChildProcess
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.lines import LineFramer

@@ -125,7 +125,7 @@ def _run_before_stdio(options: BridgeOptions) -> int:
     from mcpproxy.bridge.leg import Leg, StderrLines
 
     if shutil.which(options.command[0]) is None:
-        from mcpproxy.base.process_words import start_failure
+        from mcpproxy.base.system_words import start_failure
         from mcpproxy.errors import McpProxyError
 
         raise McpProxyError(start_failure(options.command[0], FileNotFoundError()))

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.style import count
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import SPAN_FORMS, Parser, UsageError, age, seconds
@@ -93,7 +94,7 @@ def _ship_once(shipper: "Shipper") -> int:
     try:
         done = shipper.ship()
     except OSError as fault:
-        raise UsageError(shipper.folder, (fault.strerror or str(fault)).lower(), "check the folder") from None
+        raise UsageError(shipper.folder, os_reason(fault), "check the folder") from None
     for name, fault in done.faults.items():
         tell(visible(f"{name}: {fault}"))
     tell(summary(done, shipper))

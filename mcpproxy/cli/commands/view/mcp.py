@@ -9,6 +9,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import extras, paths
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.cli.address_arguments import address
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell, tell_on_a_terminal
@@ -97,8 +98,7 @@ def _serve_http(server: "RecordingServer", given: str, host: str, port: int, tok
     try:
         page = PageServer(host, port)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(given, reason, "choose another address with --http") from None
+        raise UsageError(given, os_reason(error), "choose another address with --http") from None
     if not page.is_local:
         tell("other machines can reach this server; who has its token can read every recording in the folder")
     sys.stdout.write(f"{page.address_of(http.PATH)}\n")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
 from mcpproxy.base.json_string import quoted
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.cli import find_traces, upstream_options
 from mcpproxy.cli.address_arguments import address
 from mcpproxy.cli.arguments import Parser, UsageError
@@ -95,8 +96,7 @@ def run(argv: list[str]) -> int:
     try:
         server = PageServer(host, port)
     except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise UsageError(options.listen, reason, "choose another address with --listen") from None
+        raise UsageError(options.listen, os_reason(error), "choose another address with --listen") from None
     if options.path and os.path.isdir(path) and not find_traces.recent(path):
         find_traces.tell_of_folders_below(path, lambda below: ["mcpproxy", "ui", below])
     page = PageApp(Library(path), CallSender(folder, upstream) if options.allow_send else None, pins)

@@ -1,4 +1,4 @@
-"""Why a command did not start, and how a process ended: said alike wherever mcpproxy starts one."""
+"""What the system says, in the same words everywhere: why it refused something, and how a process ended."""
 
 import os
 import signal
@@ -6,6 +6,11 @@ import signal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+
+def os_reason(fault: OSError) -> str:
+    """Return why the system refused something, in lower case: ``permission denied``."""
+    return (fault.strerror or str(fault)).lower()
 
 
 def start_failure(program: str, error: OSError | ValueError) -> str:
