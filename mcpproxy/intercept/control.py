@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias, cast
 from mcpproxy.base import own_sockets
 from mcpproxy.intercept.fault_actions import FaultAction
 from mcpproxy.intercept.held_messages import HeldMessage, NotDoneError, NothingHeldError, Release
+from mcpproxy.protocol.error_message import INTERNAL_ERROR
 from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import target_of
 
@@ -297,7 +298,7 @@ def _new_message(command: Command) -> bytes:
 
 
 def _error(command: Command) -> FaultAction:
-    code, text = command.get("code", -32603), command.get("message", "Internal error")
+    code, text = command.get("code", INTERNAL_ERROR), command.get("message", "Internal error")
     if type(code) is not int or not isinstance(text, str):
         raise NotDoneError("an error has a whole number as its code, and a text")
     try:

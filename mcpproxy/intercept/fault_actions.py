@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, TypeAlias, cast, get_args
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import McpProxyError, nearest
+from mcpproxy.protocol.error_message import INTERNAL_ERROR
 
 Verb: TypeAlias = Literal[
     "delay", "drop", "duplicate", "reorder", "error", "set", "remove", "merge", "replace", "raw", "truncate",
@@ -56,7 +57,6 @@ _MOST_BYTES: Final = 1 << 30
 _ENDINGS: Final = ("eof", "half-close", "reset")
 _SIGNALS: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 _AFTER_PAUSE: Final = ("pass", "drop", "error")
-_INTERNAL_ERROR: Final = -32603
 
 
 class FaultRuleError(McpProxyError):
@@ -89,7 +89,7 @@ class FaultAction:
     edits: tuple[tuple[tuple[str, ...], bytes | None], ...] = ()
     replacements: tuple[tuple[str, str], ...] = ()
     text: str = ""
-    code: int = _INTERNAL_ERROR
+    code: int = INTERNAL_ERROR
     data: bytes = b""
     headers: tuple[tuple[str, str | None], ...] = ()
     """Header fields and their values, ``None`` for a field that is dropped."""
@@ -186,7 +186,7 @@ def _error(verb: Verb, value: object) -> _Found:
         value = {"message": value}
     members = {} if value is True else _table(verb, value, "write a code, a text, or a table")
     _refuse_unknown("error", members, ("code", "message", "data"))
-    code, message = members.get("code", _INTERNAL_ERROR), members.get("message", "Internal error")
+    code, message = members.get("code", INTERNAL_ERROR), members.get("message", "Internal error")
     if type(code) is not int or not isinstance(message, str):
         raise FaultRuleError("error takes a number as code and a text as message", "correct it")
     return {"code": code, "text": message, "data": _json(members["data"]) if "data" in members else b""}

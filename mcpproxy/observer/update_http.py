@@ -12,6 +12,7 @@ from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.transports.cors import hides_session_id, is_allowed_preflight, refused_to_page
 from mcpproxy.observer.memory_limit import MemoryUse
+from mcpproxy.protocol.error_message import HEADER_MISMATCH, METHOD_NOT_FOUND
 from mcpproxy.protocol.header_names import PARAM_PREFIX, PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, RequestId, Response
 from mcpproxy.protocol.message_parts import WellFormed, member, target_of
@@ -183,7 +184,7 @@ def _remember_server(
     answer = message_history.modern_answer
     if shows_modern(exchange, frame):
         history.modern_servers.add(exchange.server)
-        if answer is None and exchange.status == 404 and -32601 in exchange.error_codes:
+        if answer is None and exchange.status == 404 and METHOD_NOT_FOUND in exchange.error_codes:
             answer = ModernAnswer(frame.seq, (), request_candidates=message_history.candidates)
     if answer is not None:
         keep_latest(history.modern_answers, connection, answer, MAX_REMEMBERED)
@@ -203,7 +204,7 @@ def _remember_server(
             history.mirrors.setdefault(key, {}).update(listed)
             for call in [call for call in history.header_mismatches if call[0] == connection]:
                 del history.header_mismatches[call]
-        elif request.method == "tools/call" and -32020 in exchange.error_codes:  # wrong headers
+        elif request.method == "tools/call" and HEADER_MISMATCH in exchange.error_codes:  # wrong headers
             _remember_mismatch(exchange, target_of(request.method, request.params) or "", frame, history)
 
 
@@ -279,7 +280,7 @@ def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHea
     a GET or DELETE may mean no more than that the server does not support this HTTP method.
     """
     names_session = session.id is not None and exchange.fields.get(SESSION_ID) == session.id
-    if names_session and session.ended_seq is None and -32601 not in exchange.error_codes:
+    if names_session and session.ended_seq is None and METHOD_NOT_FOUND not in exchange.error_codes:
         ended_ns = exchange.ended_ns or head.observed_at_ns
         session.ended_seq, session.ended_by, session.ended_ns = head.seq, "404", ended_ns
 

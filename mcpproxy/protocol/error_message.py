@@ -17,6 +17,7 @@ INVALID_REQUEST: Final = -32600
 METHOD_NOT_FOUND: Final = -32601
 INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
+JSON_RPC_CODES: Final = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR)
 
 IN_PLACE_OF_PEER: Final = -32000
 """mcpproxy answers in the place of a peer: the first code that JSON-RPC leaves to implementations."""
@@ -24,6 +25,10 @@ NO_SESSION: Final = -32001
 """There is no session with the id of the request. The SDKs have this code; the specification has none."""
 RESOURCE_NOT_FOUND: Final = -32002
 """Until revision 2026-07-28."""
+URL_REQUIRED: Final = -32042
+"""An elicitation by URL comes first. In revision 2025-11-25 alone."""
+REQUEST_CANCELLED: Final = -32800
+"""The request was cancelled: in ACP, and by servers of MCP that follow the Language Server Protocol."""
 
 # Revision 2026-07-28
 HEADER_MISMATCH: Final = -32020

@@ -5,6 +5,7 @@ from enum import StrEnum
 from typing import Final
 
 from mcpproxy.base.slotted import slotted
+from mcpproxy.protocol.error_message import INTERNAL_ERROR
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, Response
 from mcpproxy.protocol.mcp_in_acp import WRAPPERS, Innermost, outcome_in
 from mcpproxy.protocol.message_parts import member
@@ -69,7 +70,6 @@ PROBE: Final = "server/discover"
 """The request with which a client asks a server for its revisions. An older server has no such request."""
 
 _PROBED: Final = Innermost(PROBE)
-_INTERNAL_ERROR: Final = -32603
 _FAILURES: Final = frozenset({401, 403, 407, 408, 429})
 """Statuses below 500 that say nothing about what the server has."""
 
@@ -229,7 +229,7 @@ def error_outcome(error: "JSON | Absent", asked: Innermost) -> Outcome:
     No single code tells a client that the server has no ``PROBE`` (2026-07-28, basic/transports/stdio
     § Backward Compatibility), but an internal error is a failure of what the server has.
     """
-    if asked.method != PROBE or member(error, "code") == _INTERNAL_ERROR or not asked.owns(error):
+    if asked.method != PROBE or member(error, "code") == INTERNAL_ERROR or not asked.owns(error):
         return Outcome.RPC_ERROR
     return Outcome.DECLINED
 

@@ -26,7 +26,7 @@ from mcpproxy.protocol.jsonrpc import (
     parse,
 )
 from mcpproxy.protocol.message_parts import singles
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATELESS, VERSION_KEY
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, CLIENT_INFO_KEY, REVISIONS, STATELESS, VERSION_KEY
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.session.unanswered_requests import UnansweredRequests
@@ -45,8 +45,6 @@ TIMEOUT_S: Final = 10.0
 """How long a server may take to answer, or to read a message."""
 START_S: Final = 60.0
 """How long a process may take to start and to answer its first request."""
-
-_CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 
 
 class RpcConnection:
@@ -133,7 +131,7 @@ class RpcConnection:
         """Return the ``_meta`` that a stateless revision requires in every request."""
         return {
             VERSION_KEY: self.revision,
-            _CLIENT_INFO_KEY: self.info,
+            CLIENT_INFO_KEY: self.info,
             CAPABILITIES_KEY: self.capabilities,
         }
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member
-from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.revisions import SERVER_INFO_KEY, STATELESS
 from mcpproxy.session.frame import CLIENT, SERVER, Finding
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.client import Client
@@ -201,7 +201,7 @@ class ProbeContext:
         meta = self.server.get("_meta")
         info = self.server.get("serverInfo")
         if not isinstance(info, dict) and isinstance(meta, dict):
-            info = meta.get("io.modelcontextprotocol/serverInfo")
+            info = meta.get(SERVER_INFO_KEY)
         return info if isinstance(info, dict) else {}
 
     def declares(self, path: str) -> bool:

@@ -17,6 +17,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import ACP_ONLY, ANSWERS, Check, RuleFamily, StateUpdate
 from mcpproxy.checks.utilities.after_cancellation import READ_NS
 from mcpproxy.protocol import acp
+from mcpproxy.protocol.error_message import REQUEST_CANCELLED
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import shown
@@ -31,8 +32,6 @@ BUSY_NS: Final = 5_000_000_000
 
 An answer within this time is at most a warning.
 """
-
-REQUEST_CANCELLED: Final = -32800
 
 
 def remember_prompt(context: MessageContext, history: History) -> None:

@@ -15,15 +15,12 @@ from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSONObject, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
-from mcpproxy.protocol.revisions import since
+from mcpproxy.protocol.revisions import CLIENT_INFO_KEY, SERVER_INFO_KEY, since
 from mcpproxy.protocol.wording import shown, token
 from mcpproxy.session.history import History
 
 ICONS: Final = since("2025-11-25")
 """The revisions that have icons."""
-
-CLIENT_INFO: Final = "io.modelcontextprotocol/clientInfo"
-SERVER_INFO: Final = "io.modelcontextprotocol/serverInfo"
 
 _USABLE_URI: Final = pattern(r"(https?|data):", re.IGNORECASE)
 
@@ -33,8 +30,8 @@ def icons_in_results(context: MessageContext, history: History) -> Iterable[Viol
     if b'"icons"' not in context.frame.raw:
         return ()  # Most lists have no icons, and may be long.
     result = member(context.message.value, "result")
-    server_info = as_object(member(result, "_meta", SERVER_INFO)) if context.stateless else None
-    servers = [(f"{context.at}/result/_meta{token(SERVER_INFO)}", server_info)] if server_info else []
+    server_info = as_object(member(result, "_meta", SERVER_INFO_KEY)) if context.stateless else None
+    servers = [(f"{context.at}/result/_meta{token(SERVER_INFO_KEY)}", server_info)] if server_info else []
     return [
         violation
         for pointer, owner in (*servers, *listed_objects(context))
@@ -61,8 +58,8 @@ def icons_in_requests(context: MessageContext, history: History) -> Iterable[Vio
     """Report an unusable icon in the client info of a stateless request (ICON-001)."""
     if not context.stateless or b'"icons"' not in context.frame.raw:
         return ()
-    implementation = as_object(member(context.message.value, "params", "_meta", CLIENT_INFO))
-    pointer = f"{context.at}/params/_meta{token(CLIENT_INFO)}"
+    implementation = as_object(member(context.message.value, "params", "_meta", CLIENT_INFO_KEY))
+    pointer = f"{context.at}/params/_meta{token(CLIENT_INFO_KEY)}"
     return _unusable_icons(context, implementation, pointer) if implementation else ()
 
 

@@ -16,7 +16,13 @@ from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ASKS, UNFAMILIAR, Check, RuleFamily
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY, is_stateless
+from mcpproxy.protocol.revisions import (
+    CAPABILITIES_KEY,
+    CLIENT_INFO_KEY,
+    SERVER_INFO_KEY,
+    VERSION_KEY,
+    is_stateless,
+)
 from mcpproxy.protocol.wording import shown, token, with_article
 from mcpproxy.session.history import History
 
@@ -25,8 +31,8 @@ KNOWN_KEYS: Final = frozenset(
         "progressToken",
         VERSION_KEY,
         CAPABILITIES_KEY,
-        "io.modelcontextprotocol/clientInfo",
-        "io.modelcontextprotocol/serverInfo",
+        CLIENT_INFO_KEY,
+        SERVER_INFO_KEY,
         "io.modelcontextprotocol/logLevel",
         "io.modelcontextprotocol/subscriptionId",
         "io.modelcontextprotocol/related-task",

@@ -23,6 +23,7 @@ from mcpproxy.checks.engine.rows import (
     is_the_senders,
 )
 from mcpproxy.protocol import methods
+from mcpproxy.protocol.error_message import JSON_RPC_CODES, METHOD_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
@@ -264,7 +265,7 @@ def unknown_method_code(context: MessageContext[ErrorResponse], history: History
     """Report the refusal of an unknown method with a code other than -32601 (RPC-020)."""
     request, code = context.answers, error_code(context.message)
     # An early request was sent before the handshake was complete, and may be refused for that reason.
-    if request is None or code is None or code == -32601 or request.early:
+    if request is None or code is None or code == METHOD_NOT_FOUND or request.early:
         return
     if request.method == "initialize" or methods.sends_in_any(
         request.sender, request.method, "request", request.candidates
@@ -282,7 +283,7 @@ def reserved_error_code(context: MessageContext[ErrorResponse], history: History
     code = error_code(context.message)
     if code is None or not -32768 <= code <= -32000:
         return
-    if code in (-32700, -32600, -32601, -32602, -32603) or -32099 <= code <= -32000:
+    if code in JSON_RPC_CODES or -32099 <= code <= -32000:
         return
     problem = f"{context.sender} used error code {code}, which JSON-RPC reserves and does not define"
     yield Violation("ERR-001", "R-024", problem, pointer=context.at + "/error/code")

@@ -18,6 +18,7 @@ from mcpproxy.checks.basic.embedded import Ask, Reply, check_asks, check_replies
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.opt_in.credentials import names_sensitive
+from mcpproxy.protocol.error_message import URL_REQUIRED
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Notification, Request
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.schema.forms import misfits
@@ -32,11 +33,8 @@ if TYPE_CHECKING:
 CREATE: Final = ("elicitation/create",)
 COMPLETE: Final = ("notifications/elicitation/complete",)
 
-URL_REQUIRED: Final = -32042
-"""The code of the error that lists elicitations in URL mode which the client must do first."""
-
 URL_REQUIRED_TEXT: Final = (b"-32042",)
-"""The code as bytes: a message without them is not checked for the error."""
+"""``URL_REQUIRED`` as bytes: a message without them is not checked for the error."""
 
 COMPOSED: Final = ("$ref", "allOf", "anyOf", "not", "if", "$dynamicRef", "properties", "patternProperties")
 """Keywords that are not allowed in the schema of a form field of any type."""

@@ -9,8 +9,8 @@ from typing import Any, Final, Literal, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, shortened
-from mcpproxy.checks.opt_in.implementations import CLIENT_KEY
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.revisions import CLIENT_INFO_KEY
 from mcpproxy.session.history import History
 
 Effect: TypeAlias = Literal["refused", "lost", "changed"]
@@ -153,7 +153,7 @@ def client_of(context: MessageContext, history: History) -> Client | None:
     """Return the client of the session, as it names itself; ``None`` if it was not seen."""
     request = context.answers
     if context.stateless:
-        return _named(member(request.params, "_meta", CLIENT_KEY)) if request is not None else None
+        return _named(member(request.params, "_meta", CLIENT_INFO_KEY)) if request is not None else None
     return client_of_session(history)
 
 

@@ -15,11 +15,9 @@ from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.protocol.jsonrpc import JSON, Response
 from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.revisions import CLIENT_INFO_KEY, SERVER_INFO_KEY
 from mcpproxy.session.frame import CLIENT, SERVER, Sender
 from mcpproxy.session.history import History
-
-CLIENT_KEY: Final = "io.modelcontextprotocol/clientInfo"
-SERVER_KEY: Final = "io.modelcontextprotocol/serverInfo"
 
 ANY: Final = "any"
 """Used in place of a revision: applies to every revision."""
@@ -68,8 +66,8 @@ def implementations(context: MessageContext) -> Iterator[SpokenRevision]:
         server_pointer = "/result/serverInfo"
     elif request.stateless:
         client, server = (
-            member(request.params, "_meta", CLIENT_KEY),
-            member(message.result, "_meta", SERVER_KEY),
+            member(request.params, "_meta", CLIENT_INFO_KEY),
+            member(message.result, "_meta", SERVER_INFO_KEY),
         )
         server_pointer = "/result/_meta"
     else:

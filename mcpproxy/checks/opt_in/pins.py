@@ -19,9 +19,10 @@ from mcpproxy.checks.engine.once import Keyed, remember, unreported
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.definitions import changes, definition, describe_difference, digest
 from mcpproxy.checks.server.listings import MAX_ITEMS, Page, listed, page
-from mcpproxy.checks.stateless.servers import MAX_CALLERS, SERVER_INFO_KEY
+from mcpproxy.checks.stateless.servers import MAX_CALLERS
 from mcpproxy.protocol.jsonrpc import ABSENT, Absent, JSONObject, Response
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.revisions import SERVER_INFO_KEY
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER
 from mcpproxy.session.history import History, keep_latest

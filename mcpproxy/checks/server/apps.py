@@ -15,6 +15,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import UNFAMILIAR, Check, RuleFamily
 from mcpproxy.checks.server.listings import ListedItem, listed
 from mcpproxy.checks.server.resources import NO_RESOURCE
+from mcpproxy.protocol.error_message import METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATELESS
@@ -31,9 +32,6 @@ FLAT_KEY: Final = "ui/resourceUri"
 PAGE_TYPE: Final = "text/html;profile=mcp-app"
 _PAGE_TYPE: Final = pattern(r'text/html\s*;\s*profile\s*=\s*"?mcp-app"?', re.IGNORECASE)
 """All spellings of ``PAGE_TYPE`` (RFC 9110, section 8.3.1)."""
-
-_METHOD_NOT_FOUND: Final = -32601
-_RESOURCE_NOT_FOUND: Final = -32002
 
 
 def bound_tool(request: SentRequest, history: History) -> ListedItem | None:
@@ -152,7 +150,7 @@ def missing_page(context: MessageContext[ErrorResponse], history: History) -> It
     code, text = member(error, "code"), member(error, "message")
     if request is None or request.cancelled:
         return ()
-    is_missing = code == _METHOD_NOT_FOUND or (code == _RESOURCE_NOT_FOUND and not context.stateless)
+    is_missing = code == METHOD_NOT_FOUND or (code == RESOURCE_NOT_FOUND and not context.stateless)
     if not is_missing and not (isinstance(text, str) and NO_RESOURCE.search(text[:1_000])):
         return ()
     if (tool := _tool_of_page(context, history)) is None:

@@ -21,7 +21,7 @@ from mcpproxy.checks.stateless.servers import server
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.methods import declares
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY, is_stateless, since
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, CLIENT_INFO_KEY, VERSION_KEY, is_stateless, since
 from mcpproxy.protocol.schema.contracts import Contract, Mismatch, contract, obstacle
 from mcpproxy.protocol.schema.soundness import FlawKind, flaws
 from mcpproxy.session.history import History, get_or_make, keep_latest
@@ -265,7 +265,7 @@ def _list_params(params: "JSON | Absent") -> str:
     if not isinstance(params, dict):
         return ""
     relevant = {name: value for name, value in params.items() if name not in ("cursor", "_meta")}
-    for name in (VERSION_KEY, CAPABILITIES_KEY, "io.modelcontextprotocol/clientInfo"):
+    for name in (VERSION_KEY, CAPABILITIES_KEY, CLIENT_INFO_KEY):
         relevant[name] = member(params, "_meta", name)
     return repr(relevant)
 

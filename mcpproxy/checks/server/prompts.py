@@ -11,13 +11,14 @@ from typing import Final
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ANSWERS, Check, RuleFamily
 from mcpproxy.checks.server.listings import ListedItem, listed
+from mcpproxy.protocol.error_message import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse
 from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import History, SentRequest
 
-UNRELATED_CODES: Final = (-32601, -32603)
+UNRELATED_CODES: Final = (METHOD_NOT_FOUND, INTERNAL_ERROR)
 """Errors that do not concern the prompt: an unknown method, an internal error of the server."""
 
 
@@ -50,7 +51,7 @@ def _judge_answer(
     at_most: Severity = "info"
     if isinstance(message, ErrorResponse):
         code = member(as_object(message.error), "code")
-        if code == -32602 or code in UNRELATED_CODES or not isinstance(code, int):
+        if code == INVALID_PARAMS or code in UNRELATED_CODES or not isinstance(code, int):
             return ()
         problem = f"server refused prompt {prompt}, with code {code} instead of -32602"
         pointer = "/error/code"

@@ -18,6 +18,12 @@ from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server.listings import LISTS, listed
 from mcpproxy.checks.stateless.servers import is_modern
 from mcpproxy.checks.stateless.subscriptions import normalized_uri, subscription_of
+from mcpproxy.protocol.error_message import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    RESOURCE_NOT_FOUND,
+)
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of, updated_resource
 from mcpproxy.protocol.methods import declares
@@ -149,12 +155,16 @@ def not_found_code(context: MessageContext[ErrorResponse], history: History) -> 
         return ()  # The handshake named a revision without one, or an unknown one. It may have other codes.
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
-    expected = -32602 if context.stateless else -32002
+    expected = INVALID_PARAMS if context.stateless else RESOURCE_NOT_FOUND
     # -32601 is about the method and not the resource. ERR-004 reports -32002 in revisions that retired it.
-    if not isinstance(code, int) or code in (expected, -32601, -32002) or not isinstance(text, str):
+    if (
+        not isinstance(code, int)
+        or code in (expected, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND)
+        or not isinstance(text, str)
+    ):
         return ()
     # An internal error (-32603) may have many causes, so its text has to name this one without doubt.
-    if not (NO_RESOURCE if code == -32603 else NOT_FOUND).search(text[:1_000]):
+    if not (NO_RESOURCE if code == INTERNAL_ERROR else NOT_FOUND).search(text[:1_000]):
         return ()
     problem = (
         f"server reported a missing resource with code {shown(code)} instead of {expected}: {shown(text)}"

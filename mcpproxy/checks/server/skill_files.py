@@ -20,6 +20,7 @@ from mcpproxy.checks.server.listings import SOON_NS
 from mcpproxy.checks.server.skill_entries import GET, SkillEntry, digest_bytes, entries_of
 from mcpproxy.checks.stateless.servers import declared_settings, is_certainly_stateless
 from mcpproxy.checks.stateless.subscriptions import normalized_uri
+from mcpproxy.protocol.error_message import INVALID_PARAMS
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of, text_member
 from mcpproxy.protocol.methods import SKILLS
@@ -28,8 +29,6 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Severity
 from mcpproxy.session.history import History, keep_latest
 from mcpproxy.session.masked_values import MARK
-
-INVALID_PARAMS: Final = -32602
 
 MAX_FILES: Final = 8_192
 """The number of files that are remembered."""

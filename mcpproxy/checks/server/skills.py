@@ -35,7 +35,7 @@ from mcpproxy.checks.server.skill_files import (
 )
 from mcpproxy.checks.stateless.discovery import unlike_discovered
 from mcpproxy.checks.stateless.servers import declared_settings, server, settings_of, strings_in
-from mcpproxy.protocol.error_message import METHOD_NOT_FOUND
+from mcpproxy.protocol.error_message import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, text_member
 from mcpproxy.protocol.methods import EXTENSIONS, SKILLS, declares
@@ -45,8 +45,6 @@ from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import History
 
 METHODS: Final = EXTENSIONS[SKILLS]
-
-INVALID_PARAMS: Final = -32602
 
 DIRECTORY_TYPE: Final = "inode/directory"
 """The mimeType of a directory."""
@@ -166,7 +164,11 @@ def wrong_refusal(context: MessageContext[ErrorResponse], history: History) -> I
     if request is None or request.cancelled or declared_settings(SKILLS, context, history) is None:
         return ()
     # ERR-004 reports -32002, which these revisions retired.
-    if not isinstance(code, int) or code in (INVALID_PARAMS, METHOD_NOT_FOUND, -32002) or text is None:
+    if (
+        not isinstance(code, int)
+        or code in (INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND)
+        or text is None
+    ):
         return ()
     if not UNKNOWN[request.method].search(text[:1_000].lower()):
         return ()

@@ -15,6 +15,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ANSWERS, NOTED, Check, RuleFamily, StateUpdate
 from mcpproxy.checks.server import apps
 from mcpproxy.checks.server.listings import MAX_ITEMS, ListedItem, ListState, listed
+from mcpproxy.protocol.error_message import INVALID_PARAMS
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     ErrorResponse,
@@ -342,7 +343,7 @@ def refused_arguments(context: MessageContext[ErrorResponse], history: History) 
     if call is None or call.tool is None or not is_shape_known(context.candidates):
         return ()
     params = as_object(call.request.params)
-    if params is None or member(as_object(message.error), "code") != -32602:
+    if params is None or member(as_object(message.error), "code") != INVALID_PARAMS:
         return ()
     mismatches = _mismatches(call.tool, params, context.candidates[0])
     if not mismatches:

@@ -33,6 +33,7 @@ from mcpproxy.checks.stateless.servers import (
     server,
     strings_in,
 )
+from mcpproxy.protocol.error_message import METHOD_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.methods import declares
@@ -46,7 +47,9 @@ from mcpproxy.session.history import History
 def undiscoverable(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report the first answer of a modern server that server/discover is an unknown method (DISC-001)."""
     known_server, message, request = server(history), context.message, context.answers
-    is_unknown = isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == -32601
+    is_unknown = (
+        isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == METHOD_NOT_FOUND
+    )
     if request is None or not is_certainly_stateless(request.params):
         return ()  # A server that also has a handshake may have expected one before this request.
     if context.stateless and is_unknown and known_server.served_seq and not known_server.no_discovery_seq:
@@ -188,7 +191,7 @@ def unserved_list(context: MessageContext[ErrorResponse], history: History) -> I
     if request is None or not context.stateless or (discovered := server(history).discovered) is None:
         return ()
     capability = request.method.partition("/")[0]
-    if member(as_object(message.error), "code") != -32601:
+    if member(as_object(message.error), "code") != METHOD_NOT_FOUND:
         return ()
     if not declares(discovered.capabilities, capability):
         return ()

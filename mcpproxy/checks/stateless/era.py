@@ -12,6 +12,12 @@ from typing import Final
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.checks.stateless.servers import strings_in
+from mcpproxy.protocol.error_message import (
+    HEADER_MISMATCH,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_VERSION,
+)
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, well_formed
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
@@ -19,7 +25,7 @@ from mcpproxy.session.exchanges import HttpExchange
 from mcpproxy.session.frame import Frame
 from mcpproxy.session.history import History, ModernAnswer
 
-MODERN_CODES: Final = (-32020, -32021, -32022)
+MODERN_CODES: Final = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 """Error codes that only the stateless revisions define."""
 
 
@@ -67,7 +73,7 @@ def shows_modern(exchange: HttpExchange, frame: Frame) -> bool:
             return any(version in STATELESS for version in versions)
         if isinstance(message, ErrorResponse):
             code = member(message.value, "error", "code")
-            if code == -32601 and exchange.status == 404:
+            if code == METHOD_NOT_FOUND and exchange.status == 404:
                 # Every modern server has server/discover, so a server that refuses it is not modern.
                 return not any(asked.method == "server/discover" for asked in exchange.requests)
             return code in MODERN_CODES

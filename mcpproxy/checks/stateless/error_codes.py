@@ -14,18 +14,25 @@ from mcpproxy.checks.engine.rows import Check, RuleFamily
 from mcpproxy.checks.stateless.era import MODERN_CODES
 from mcpproxy.checks.stateless.self_contained import REMOVED
 from mcpproxy.checks.stateless.servers import missing_meta, server
+from mcpproxy.protocol.error_message import (
+    HEADER_MISMATCH,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    JSON_RPC_CODES,
+    RESOURCE_NOT_FOUND,
+    URL_REQUIRED,
+)
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, stateless_of
 from mcpproxy.session.frame import SERVER, Severity
 from mcpproxy.session.history import History, SentRequest
 
-JSON_RPC: Final = (-32700, -32600, -32601, -32602, -32603)
-
-RETIRED: Final = {-32002: "a resource that is not found", -32042: "an elicitation by URL"}
+RETIRED: Final = {RESOURCE_NOT_FOUND: "a resource that is not found", URL_REQUIRED: "an elicitation by URL"}
 """Codes of older revisions, and their meanings."""
 
-WRONG_REFUSALS: Final = (-32600, -32602, -32603)
+WRONG_REFUSALS: Final = (INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR)
 """Codes that some servers use for an unknown method or version, although they mean something else."""
 
 
@@ -101,14 +108,14 @@ def reserved_code(context: MessageContext, history: History) -> Iterable[Violati
     ERR-004, ERR-005).
     """
     code = _code(context, history)
-    if code is None or not -32768 <= code <= -32000 or code in JSON_RPC:
+    if code is None or not -32768 <= code <= -32000 or code in JSON_RPC_CODES:
         return ()
     pointer = context.at + "/error/code"
     if code in RETIRED:
         problem = f"server used error code {code}, which stood for {RETIRED[code]} in older revisions"
         return (Violation("ERR-004", "R-226", problem, pointer=pointer),)
     if code in MODERN_CODES:
-        if code != -32020 or history.over_http:
+        if code != HEADER_MISMATCH or history.over_http:
             return ()  # `transports.headers` checks these errors.
         problem = "server used error code -32020, which is about HTTP headers, on stdio"
         # A warning only: the stdio server may be a gateway that passes on the error of an HTTP server.

@@ -28,23 +28,32 @@ from mcpproxy.checks.stateless import directions, independence
 from mcpproxy.checks.stateless.discovery import unlisted_version
 from mcpproxy.checks.stateless.servers import (
     RESULT_TYPES,
-    SERVER_INFO_KEY,
     has_meta_key,
     is_modern,
     missing_meta,
     remember_name,
     server,
 )
+from mcpproxy.protocol.error_message import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MISSING_CAPABILITY,
+)
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
 from mcpproxy.protocol.jsontext import compact_json
 from mcpproxy.protocol.message_parts import as_object, member, well_formed
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
+from mcpproxy.protocol.revisions import (
+    CAPABILITIES_KEY,
+    CLIENT_INFO_KEY,
+    SERVER_INFO_KEY,
+    STATELESS,
+    VERSION_KEY,
+)
 from mcpproxy.protocol.wording import kind
 from mcpproxy.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.session.frame import CLIENT, SERVER, Frame, Severity
 from mcpproxy.session.history import History, SentRequest
-
-CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
 
 REMOVED: Final = (
     "initialize",
@@ -165,7 +174,7 @@ def answer_to_incomplete(context: MessageContext, history: History) -> Iterable[
     return _incomplete_accepted(context, request, history)
 
 
-OTHER_REFUSALS: Final = (-32600, -32603, -32021)
+OTHER_REFUSALS: Final = (INVALID_REQUEST, INTERNAL_ERROR, MISSING_CAPABILITY)
 """Error codes with other meanings, with which some servers refuse a request that is incomplete."""
 
 
@@ -194,7 +203,7 @@ def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame
     if not (missing_member := missing_meta(exchange.requests[0].params)):
         return
     for message in well_formed(frame.message):
-        if isinstance(message, ErrorResponse) and _code(message) == -32602:
+        if isinstance(message, ErrorResponse) and _code(message) == INVALID_PARAMS:
             status = exchange.status
             problem = (
                 f"server refused a request that lacks {missing_member} with status {status} instead of 400"

@@ -16,13 +16,18 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext
 from mcpproxy.checks.engine.rows import DISCOVERED, INTRODUCED, UNPROVEN
-from mcpproxy.protocol import methods
+from mcpproxy.protocol import error_message, methods
+from mcpproxy.protocol.error_message import METHOD_NOT_FOUND, UNSUPPORTED_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.message_parts import as_object, member
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY, stateless_of
+from mcpproxy.protocol.revisions import (
+    CAPABILITIES_KEY,
+    SERVER_INFO_KEY,
+    STATELESS,
+    VERSION_KEY,
+    stateless_of,
+)
 from mcpproxy.session.history import History, get_or_make
-
-SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
 
 RESULT_TYPES: Final = ("complete", "input_required")
 """The result types that the specification defines; extensions define others."""
@@ -110,9 +115,9 @@ def is_modern_answer(context: MessageContext) -> bool:
         error = as_object(message.error)
         data = member(error, "data")
         match member(error, "code"):
-            case -32021:
+            case error_message.MISSING_CAPABILITY:
                 return isinstance(member(data, "requiredCapabilities"), dict)
-            case -32022:
+            case error_message.UNSUPPORTED_VERSION:
                 return any(version in STATELESS for version in strings_in(member(data, "supported")))
             case _:
                 return False
@@ -208,10 +213,14 @@ def remember_refusal(context: MessageContext, history: History) -> None:
         return
     error = as_object(message.error)
     code, supported = member(error, "code"), strings_in(member(error, "data", "supported"))
-    if code == -32022 and supported:
+    if code == UNSUPPORTED_VERSION and supported:
         server(history).version_refusal = (context.seq, supported)
         history.familiar_meta = None  # The _meta found correct may name a version that is not listed now.
-    elif code == -32601 and request.method == "server/discover" and is_certainly_stateless(request.params):
+    elif (
+        code == METHOD_NOT_FOUND
+        and request.method == "server/discover"
+        and is_certainly_stateless(request.params)
+    ):
         server(history).no_discovery_seq = server(history).no_discovery_seq or context.seq
 
 

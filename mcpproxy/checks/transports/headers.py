@@ -15,6 +15,14 @@ from mcpproxy.checks.engine.http_facts import VERSIONS_DIFFER, WITH_FAULT
 from mcpproxy.checks.engine.rows import CONTENT, STATELESS, Check, HttpCheck, RuleFamily
 from mcpproxy.checks.stateless.era import shows_modern
 from mcpproxy.checks.stateless.servers import missing_meta
+from mcpproxy.protocol import error_message
+from mcpproxy.protocol.error_message import (
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_VERSION,
+)
 from mcpproxy.protocol.header_names import METHOD, NAME, PARAM_PREFIX, PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of, well_formed
@@ -200,7 +208,7 @@ def refusal_with_other_code(exchange: HttpExchange, history: HttpHistory, frame:
         return  # The body is incomplete too, which the server may report with another code.
     for message in well_formed(frame.message):
         code = member(as_object(message.error), "code") if isinstance(message, ErrorResponse) else None
-        if code in (-32600, -32602, -32603):
+        if code in (INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR):
             problem = (
                 f"server refused a request whose headers contradict its body with {code} instead of -32020"
             )
@@ -233,13 +241,15 @@ def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> 
         error, status = as_object(message.error), exchange.status
         problem = f"server sent error {member(error, 'code')} with status {status} instead of "
         match member(error, "code"):
-            case -32601 if status != 404 and exchange.server in history.modern_servers:
+            case error_message.METHOD_NOT_FOUND if (
+                status != 404 and exchange.server in history.modern_servers
+            ):
                 yield Violation("ERR-002", "R-218", problem + "404", pointer="/error/code")
-            case -32020 if status != 400:
+            case error_message.HEADER_MISMATCH if status != 400:
                 yield Violation("HDR-007", "R-236", problem + "400", pointer="/error/code")
-            case -32021 if status != 400:
+            case error_message.MISSING_CAPABILITY if status != 400:
                 yield Violation("PROTO-009", "R-224", problem + "400", pointer="/error/code")
-            case -32022 if status != 400:
+            case error_message.UNSUPPORTED_VERSION if status != 400:
                 yield Violation("PROTO-008", "R-219", problem + "400", pointer="/error/code")
             case _:
                 pass
@@ -249,7 +259,7 @@ def unsupported_version(context: MessageContext[ErrorResponse], history: History
     """Report a refusal of a version whose ``data`` is missing or wrong (PROTO-008)."""
     message, request = context.message, context.answers
     error = as_object(message.error)
-    if request is None or not request.stateless or member(error, "code") != -32022:
+    if request is None or not request.stateless or member(error, "code") != UNSUPPORTED_VERSION:
         return
     version, data = member(request.params, "_meta", VERSION_KEY), member(error, "data")
     supported_versions, requested_version = member(data, "supported"), member(data, "requested")
@@ -271,7 +281,7 @@ def missing_capability(context: MessageContext[ErrorResponse], history: History)
     """Report a refusal for a missing capability whose ``data`` is missing or wrong (PROTO-009)."""
     message, request = context.message, context.answers
     error = as_object(message.error)
-    if request is None or not request.stateless or member(error, "code") != -32021:
+    if request is None or not request.stateless or member(error, "code") != MISSING_CAPABILITY:
         return
     required_capabilities = member(error, "data", "requiredCapabilities")
     capabilities = as_object(member(request.params, "_meta", CAPABILITIES_KEY))

@@ -13,6 +13,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.utilities.cancelled_requests import GRACE_NS, LISTEN, Cancellations, is_task, named
 from mcpproxy.checks.utilities.progress import ProgressTokens
+from mcpproxy.protocol.error_message import REQUEST_CANCELLED
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Single, request_id
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import is_stateless
@@ -22,9 +23,6 @@ from mcpproxy.session.history import History, SentRequest
 
 GIVEN_UP_NS: Final = 30_000_000_000
 """If a request is cancelled after this long, its sender had waited for the answer in vain."""
-
-REQUEST_CANCELLED: Final = -32800
-"""The code for a cancelled request in the Language Server Protocol, which servers of MCP use, too."""
 
 _REQUEST_CANCELLED: Final = pattern(r"(?i)(?:the )?request (?:was |has been )?cancell?ed\b")
 

@@ -15,6 +15,13 @@ from mcpproxy.checks.engine.rows import Check, EventCheck, RuleFamily, StateUpda
 from mcpproxy.checks.server.listings import CHANGES
 from mcpproxy.checks.stateless.servers import declared_settings
 from mcpproxy.checks.stateless.subscriptions import normalized_uri
+from mcpproxy.protocol.error_message import (
+    HEADER_MISMATCH,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    MISSING_CAPABILITY,
+    UNSUPPORTED_VERSION,
+)
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.methods import SKILLS
@@ -28,9 +35,7 @@ LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "pro
 EXTENSION_LISTS: Final = ("skills/list", "resources/directory/read")
 """Lists of the Skills extension, whose pages are those of the other lists."""
 
-INVALID_PARAMS: Final = -32602
-
-UNRELATED_CODES: Final = (-32601, -32020, -32021, -32022)
+UNRELATED_CODES: Final = (METHOD_NOT_FOUND, HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 """Codes of errors that are about the method, the headers or the revision and not about the cursor."""
 
 MAX_CURSORS: Final = 16_384

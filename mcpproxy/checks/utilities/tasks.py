@@ -39,6 +39,7 @@ from mcpproxy.checks.utilities.task_reports import (
     task_created,
     task_reported,
 )
+from mcpproxy.protocol.error_message import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.methods import declares
@@ -224,7 +225,7 @@ def refusal_code(context: MessageContext[ErrorResponse], history: History) -> It
     code, text = member(error, "code"), member(error, "message")
     if (
         request is None
-        or code in (-32602, -32601)
+        or code in (INVALID_PARAMS, METHOD_NOT_FOUND)
         or not isinstance(code, int)
         or not has_task_revision(context)
     ):
@@ -239,7 +240,7 @@ def refusal_code(context: MessageContext[ErrorResponse], history: History) -> It
     elif (
         request.method == "tasks/cancel" and task is not None and task.state.final and task.seq < request.seq
     ):
-        if code != -32603:  # An internal error may have another cause.
+        if code != INTERNAL_ERROR:  # An internal error may have another cause.
             problem = f"{context.sender} refused to cancel a finished task with {code} instead of -32602"
             yield Violation("TASK-011", "R-200", problem, pointer=pointer, related=(task.seq, request.seq))
     elif UNKNOWN_TASK.search(text) and (task is None or request.method != "tasks/result"):

@@ -15,6 +15,7 @@ from mcpproxy.checks.stateless.subscriptions import ID_KEY, subscription_of
 from mcpproxy.checks.utilities.extension_task_shape import MEMBERS, number_of, task_of, task_shape
 from mcpproxy.checks.utilities.task_polls import hasty_poll
 from mcpproxy.checks.utilities.task_reports import named
+from mcpproxy.protocol.error_message import INVALID_PARAMS
 from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.methods import kind_of, method_names
@@ -86,7 +87,7 @@ def task_served(context: MessageContext, history: History) -> Iterable[Violation
 def lost_at_once(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
     """Report a server that does not know a task which it has just created (TASKX-003)."""
     request, message = context.answers, context.message
-    if not context.stateless or request is None or member(as_object(message.error), "code") != -32602:
+    if not context.stateless or request is None or member(as_object(message.error), "code") != INVALID_PARAMS:
         return
     task = history.across_requests(ExtensionTasks).get(history.caller, member(request.params, "taskId"))
     if task is None or task.fetched or task.dropped or not 0 < task.created_seq < request.seq:
