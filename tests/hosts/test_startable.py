@@ -108,6 +108,40 @@ def test_where_a_command_is_found(
     assert told == ([fact] if fact else [])
 
 
+def test_a_command_that_only_a_shell_function_adds(mcpproxy: Mcpproxy, home: Path) -> None:
+    """The program is started in a terminal in which nvm has not run."""
+    for version in ("v9.1.0", "v22.3.0", "v8.0.0"):
+        installed(home / f".nvm/versions/node/{version}/bin/npx-of-nvm")
+    path = write(home / CURSOR, before := with_server("npx-of-nvm", "-y"))
+    folder = home / ".nvm/versions/node/v22.3.0/bin"
+    fault = (
+        f"~/{CURSOR}: its command npx-of-nvm is not on the PATH here, but in {folder}; "
+        "mcpproxy wrap files --host cursor --keep-path gives the server this folder"
+    )
+    assert said(mcpproxy, "hosts") == [fault]
+    assert said(mcpproxy, "wrap", "files") == [fault]
+    assert mcpproxy("unwrap", "files").code == 0
+    assert said(mcpproxy, "wrap", "files", "--keep-path") == []
+    [wrapped] = json.loads(path.read_text())["mcpServers"].values()
+    assert wrapped["args"][2:] == ["--path", str(folder), "--", "npx-of-nvm", "-y"]
+    assert said(mcpproxy, "hosts") == []
+    assert mcpproxy("unwrap", "files").code == 0
+    assert path.read_text() == before
+
+
+def test_a_folder_that_is_there_for_one_shell_only(
+    mcpproxy: Mcpproxy, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = installed(tmp_path / "fnm/v22/bin/npx-of-fnm").parent
+    (tmp_path / "fnm_multishells").mkdir()
+    (tmp_path / "fnm_multishells/7_8").symlink_to(folder.parent)
+    monkeypatch.setenv("PATH", str(tmp_path / "fnm_multishells/7_8/bin"), prepend=os.pathsep)
+    path = write(home / DESKTOP, with_server("npx-of-fnm"))
+    assert said(mcpproxy, "wrap", "files", "--keep-path") == []
+    [wrapped] = json.loads(path.read_text())["mcpServers"].values()
+    assert wrapped["args"][2:] == ["--path", str(folder), "--", "npx-of-fnm"]
+
+
 @pytest.mark.parametrize(
     ("words", "has_stdin"),
     [

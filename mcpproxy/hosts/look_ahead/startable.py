@@ -1,16 +1,19 @@
 """Say what will keep a host from starting a server, or from using it, before the user finds out.
 
 A program that was started from the desktop often lacks the ``PATH`` of a terminal, so that it does not find
-``npx`` (``spawn npx ENOENT``). ``docker run`` without ``-i`` gives the server no stdin. A host may have
-reserved a name.
+``npx`` (``spawn npx ENOENT``). One that was started from a terminal has the ``PATH`` of that terminal, and
+that lacks what only a shell function such as nvm adds, if it has not run. ``docker run`` without ``-i`` gives
+the server no stdin. A host may have reserved a name.
 """
 
 import os
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from glob import iglob
+from itertools import islice, pairwise
 from typing import Final
 
 from mcpproxy.hosts.server_entries import ServerEntry
@@ -21,6 +24,23 @@ _THIN: Final = {
     "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
 """The ``PATH`` of what launchd starts for a user, and of what systemd does. Windows has one for all."""
+_ADDED: Final = (
+    "{NVM_DIR|~/.nvm}/versions/node/*/bin",
+    "~/.local/share/fnm/node-versions/*/installation/bin",
+    "~/.volta/bin",
+    "~/.asdf/shims",
+    "~/.local/share/mise/shims",
+    "~/.bun/bin",
+    "~/.deno/bin",
+    "~/.local/bin",
+    "~/.cargo/bin",
+    "/opt/homebrew/bin",
+    "/home/linuxbrew/.linuxbrew/bin",
+)
+"""Folders that version managers and installers add to a ``PATH`` in the start files of a shell."""
+_OF_ONE_SHELL: Final = "fnm_multishells"
+"""A part of the folders that fnm makes for each shell, and links to those of a version."""
+_MOST_VERSIONS: Final = 64
 _VALUED: Final = frozenset("acehlmpuvw")
 """Short options of ``docker run`` whose value is the next word, alone or after others: ``-te KEY``."""
 _WITHOUT_VALUE: Final = frozenset(
@@ -76,14 +96,33 @@ def start_faults(entries: Sequence[ServerEntry]) -> Iterator[StartFault]:
 
 
 def folder_of_command(entry: ServerEntry) -> str:
-    """Return the folder in which the command of a server is found by the ``PATH`` of this process.
+    """Return the folder in which the command of a server is found by the ``PATH`` of this process, or else
+    where shells are told to look, of several versions the newest.
 
-    It is empty if the command is no bare name, or is not found.
+    It is empty if the command is no bare name, or is not found. A folder that is there for one shell only is
+    replaced by the one that it leads to.
     """
     command = entry.inner_argv[0] if entry.inner_argv else ""
     if not command or os.path.basename(command) != command or "$" in command or "%" in command:
         return ""
-    return os.path.dirname(shutil.which(command) or "")
+    folder = os.path.dirname(shutil.which(command) or "")
+    if _OF_ONE_SHELL in folder:
+        return os.path.realpath(folder)
+    return folder or next(_folders_with(command), "")
+
+
+def _folders_with(command: str) -> Iterator[str]:
+    """Yield the folders of ``_ADDED`` that have a command."""
+    for added in _ADDED:
+        place = os.path.expanduser(added.replace("{NVM_DIR|~/.nvm}", os.environ.get("NVM_DIR") or "~/.nvm"))
+        found = list(islice(iglob(place), _MOST_VERSIONS))
+        for folder in sorted(found, key=_version, reverse=True):
+            if shutil.which(command, path=folder):
+                yield folder
+
+
+def _version(folder: str) -> list[int]:
+    return [int(number[:9]) for number in re.findall(r"[0-9]+", folder)]
 
 
 def _not_found(entry: ServerEntry) -> Iterator[StartFault]:
@@ -97,25 +136,33 @@ def _not_found(entry: ServerEntry) -> Iterator[StartFault]:
         return
     if os.path.basename(command) != command:
         return  # relative to a folder that only the host knows
+    if (kept := _kept(entry)) and shutil.which(command, path=os.pathsep.join(kept)):
+        return
     folder = folder_of_command(entry)
     if not folder:
         fact = f"its command {command} is not on the PATH here"
         yield StartFault(entry, fact, "install it, or write its whole path into the file")
-    elif entry.host.from_desktop and not _is_kept(entry, folder):
+    elif not shutil.which(command):
+        fact = f"its command {command} is not on the PATH here, but in {folder}"
+        yield StartFault(entry, fact, _offer(entry))
+    elif entry.host.from_desktop:
         thin = _THIN.get(sys.platform, "")
         if thin and not shutil.which(command, path=thin):
             fact = (
                 f"{command} is in {folder}, which is often not on the PATH of {entry.host.name}, since it is "
                 "started from the desktop"
             )
-            name = f"mcpproxy wrap {entry.name} --host {entry.host.id} --keep-path"
-            yield StartFault(entry, fact, f"{name} gives the server this folder")
+            yield StartFault(entry, fact, _offer(entry))
 
 
-def _is_kept(entry: ServerEntry, folder: str) -> bool:
-    """Whether the wrap of the entry has the folder already."""
+def _offer(entry: ServerEntry) -> str:
+    return f"mcpproxy wrap {entry.name} --host {entry.host.id} --keep-path gives the server this folder"
+
+
+def _kept(entry: ServerEntry) -> list[str]:
+    """Return the folders in which the wrap of the entry has the server looked for."""
     ours = entry.argv[: entry.wrapping]
-    return any(pair == ("--path", folder) for pair in pairwise(ours))
+    return [folder for option, folder in pairwise(ours) if option == "--path"]
 
 
 def _without_stdin(entry: ServerEntry) -> Iterator[StartFault]:

@@ -22,6 +22,7 @@ from tests.hosts.measure.decisions import decided
 from tests.hosts.measure.news import news
 from tests.hosts.measure.probes import PROBES, Probe, beyond
 from tests.hosts.measure.seen import SAID, Evidence, Seen, read_seen
+from tests.hosts.measure.verdicts import State
 from tests.peers.install import PeerUnavailableError
 from tests.real_hosts.hosts import HOSTS, RealHost
 from tests.real_hosts.played import played
@@ -30,6 +31,13 @@ DEFAULT: Final = (
     "codex", "claude-code-2.1.197", "claude-code-2.1.332", "gemini-cli", "copilot-cli-chat", "opencode",
     "cline", "continue", "openai-agents-chat",
 )  # fmt: skip
+
+_IN_OTHER_VERSIONS: Final[Mapping[State, str]] = {
+    "confirmed": "so in this version, too",
+    "contradicted": "not so in this version",
+    "not decidable": "not decidable",
+}
+"""What a verdict means for a row that does not speak of the version that played."""
 
 HOST_S: Final = 120
 """How long a host may take besides the answers of a probe."""
@@ -84,9 +92,10 @@ def told(evidence: Evidence, rows: KnownHost | None) -> tuple[list[str], bool]:
         verdict = decided(fact, evidence)
         is_of_version = fact.holds_in is not None and fact.holds_in(evidence.version)
         bad |= is_of_version and verdict.state == "contradicted"
+        state = verdict.state if is_of_version else _IN_OTHER_VERSIONS[verdict.state]
         versions = fact.versions or "unknown"
         lines.append(
-            f"| {fact.kind} ({fact.grade}, {versions}) | {fact.says} | {verdict.state} | {verdict.words} | "
+            f"| {fact.kind} ({fact.grade}, {versions}) | {fact.says} | {state} | {verdict.words} | "
             f"{verdict.place} |"
         )
     lines += [

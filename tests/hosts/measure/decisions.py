@@ -4,6 +4,7 @@ What a row is about is found by the functions by which ``mcpproxy check --hosts`
 that by the report of ``mcpproxy.prompt``; lists, times and requests by the recording of the server.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
@@ -163,8 +164,11 @@ def _time(fact: HostFact, limit: float, run: Seen, wire: Wire, call: Any) -> Exa
     place = f"{run.folder}/servers/{wire.path.rpartition('/')[2]} frame {call.frame}"
     if came:
         return Example(False, f"{call.method} took {given_up:.1f} s, and the host took the answer", place)
-    if given_up < 1:
-        return None  # it was ended for another reason
+    if given_up < 1:  # the host ended everything; some say after which time
+        found = re.search(r"after (\d+(?:\.\d+)?) ?s", run.said) if fact.kind == "start-time" else None
+        if found is None:
+            return None
+        given_up, place = float(found[1]), f"{run.folder}/said.txt"
     is_met = abs(given_up - limit) <= max(2, limit * _NEAR)
     return Example(is_met, f"{call.method} given up after {given_up:.1f} s", place)
 

@@ -96,6 +96,18 @@ _DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 _DRAFT_7: Final = "http://json-schema.org/draft-07/schema#"
 _AB: Final = members(a=STRING, b=STRING)
 
+
+def _deep(parts: int) -> dict[str, Any]:
+    """Return a schema with described members inside others, of about 1,300 bytes for each part."""
+
+    def part(at: int) -> dict[str, Any]:
+        names = [f"value_{at:02}_{number:02}" for number in range(9)]
+        inside = {name: {**STRING, "description": marked("word", 90)} for name in names}
+        return members(**inside) | {"required": names[:1]}
+
+    return members(**{f"part_{at:02}": part(at) for at in range(parts)})
+
+
 _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
     "one_of": _AB | {"oneOf": [{"required": ["a"]}, {"required": ["b"]}]},
     "any_of": _AB | {"anyOf": [{"required": ["a"]}, {"required": ["b"]}]},
@@ -139,20 +151,14 @@ _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
     "constant": members(a={"const": "x"}, b={"enum": ["l", "r"]}),
     "told": members(a={**STRING, "title": "A", "examples": ["x"], "deprecated": True}),
     "brackets": members(**{"ids[]": {"type": "array", "items": STRING}}),
-    "deep": members(
-        **{
-            f"part_{at:02}": members(
-                **{f"value_{at:02}_{n:02}": {**STRING, "description": marked("word", 90)} for n in range(9)}
-            )
-            | {"required": [f"value_{at:02}_00"]}
-            for at in range(12)
-        }
-    ),
+    **{f"deep_{parts:02}": _deep(parts) for parts in (1, 2, 3, 4, 6, 9, 12)},
 }  # fmt: skip
 """Each of one shape, so that what becomes of a tool has one cause. The last has about 16 KB."""
 
-_SIZES: Final = (1000, 4000, 7900, 8100, 9900, 12_100, 16_100, 20_100, 24_900, 30_100, 39_900, 40_100, 49_900,
-                 50_100, 60_000, 80_000, 99_900, 100_100, 119_900, 200_100)  # fmt: skip
+_SIZES: Final = (
+    1000, 4000, 7999, 8001, 9999, 10_001, 10_300, 11_000, 12_100, 16_100, 20_100, 24_900,
+    30_100, 39_999, 40_001, 49_999, 50_001, 60_000, 80_000, 99_999, 100_001, 119_900, 200_100,
+)  # fmt: skip
 
 
 def _sized(size: int) -> str:

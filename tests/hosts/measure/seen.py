@@ -36,11 +36,11 @@ class Wire:
 
     def waited_s(self, call: mcpproxy.Call) -> float:
         """Return how long the host waited for the answer to a request: until it came, was given up, or the
-        session ended."""
+        session ended; 0 if its end was not recorded."""
         if call.id in self.cancelled:
             return (self.cancelled[call.id] - call.at_ns) / 1e9
         ns = call.latency_ns if call.latency_ns is not None else self.ended_ns - call.at_ns
-        return ns / 1e9
+        return max(ns, 0) / 1e9
 
 
 @dataclass(frozen=True)
@@ -155,5 +155,6 @@ def _wire(path: Path) -> Wire:
         ):
             cancelled[message.params.get("requestId")] = frame.observed_at_ns
     events = list(open_trace(str(path)).records())
-    closes = [each.observed_at_ns for each in events if isinstance(each, Close)]
+    # What is cut off ends with its last record, and not when the host ended it.
+    closes = [each.observed_at_ns for each in events if isinstance(each, Close) and each.ending != "cut"]
     return Wire(str(path), trace.calls(), cancelled, closes[-1] if closes else 0)

@@ -49,27 +49,38 @@ def _examples(fact: HostFact, evidence: Evidence, run: Seen) -> Iterator[Example
             continue  # its page was not read
         if way.match.offered is None and way.in_text is Certainty.CERTAIN and fact.kind != "name-collision":
             continue  # it may come when the model searches for it
-        is_met, words = _became(fact, evidence, run, way, hit.pointer, hit.detail)
-        yield Example(is_met, f"{_short(hit.name)}: {words}", run.place(way))
+        became = _became(fact, evidence, run, way, hit.pointer, hit.detail)
+        if became is not None:
+            yield Example(became[0], f"{_short(hit.name)}: {became[1]}", run.place(way))
 
 
 def _became(
     fact: HostFact, evidence: Evidence, run: Seen, way: ToolWay, pointer: str, detail: str
-) -> tuple[bool, str]:
-    """Return whether a tool came as a row says, and what it became."""
+) -> tuple[bool, str] | None:
+    """Return whether a tool came as a row says, and what it became; ``None`` if that is not known: a tool
+    that is to be changed is not there, or what a service refuses is sent to it.
+    """
     offered = way.match.offered
     name = written(offered) if offered is not None else ""
     if fact.kind == "name-collision":
         return _collided(run, way, name)
     if fact.effect in ("lost", "refused") and fact.kind != "schema-shape":
         if fact.kind in _NAMES and name:
-            return False, f"named {_short(name)}"
+            return None if fact.effect == "refused" else (False, f"named {_short(name)}")
+        if (
+            fact.effect == "refused"
+            and fact.kind == "keyword-refused"
+            and name
+            and _keywords(fact, way)[1][:4] == "kept"
+        ):
+            return None
         if fact.effect == "refused":
             there = sum(1 for each, _ in run.ways.values() if each.match.offered is not None)
             return not there, f"{there} of {len(run.ways)} tools of the server in the prompt"
         return not name, "in the prompt" if name else "not in the prompt"
     if not name:
-        return fact.effect != "changed" or fact.kind == "tool-hidden", "not in the prompt"
+        is_meant = fact.effect != "changed" or fact.kind == "tool-hidden"
+        return (True, "not in the prompt") if is_meant else None
     if fact.kind in _NAMES:
         return name != evidence.prefix + way.match.tool.name, f"named {_short(name)}"
     if fact.kind in _KEYWORDS:
