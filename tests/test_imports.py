@@ -110,6 +110,16 @@ def test_the_package_itself_imports_nothing() -> None:
             {"mcpproxy.trace.reader", "mcpproxy.trace.decode", "urllib.parse"},
         ),
         (
+            "from mcpproxy.ruleset.rule_options import FilteredObserver, RuleOptions; "
+            "FilteredObserver(RuleOptions(ignore=('PROTO',)))",
+            {
+                "mcpproxy.checks.hosts",
+                "mcpproxy.ruleset.host_facts",
+                "mcpproxy.ruleset.host_choice",
+                "packaging",
+            },
+        ),
+        (
             "from mcpproxy.cli.commands import check",
             {"mcpproxy.checks.opt_in.families", "jsonschema_rs", "pathlib", "urllib.parse"},
         ),

@@ -43,6 +43,12 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         ("--ignore", "RULE,...", "leave these rules out"),
         ("--app-errors", "", 'judge JSON errors ("error": true) in tool results too (APP)'),
         ("--secrets", "", "report keys of providers in messages and URLs too (SEC-007)"),
+        (
+            "--hosts",
+            "HOST,...",
+            "report what the client that is there (seen), or a host of this name, does not take too (HOST)",
+        ),
+        ("--hosts-grade", "GRADE", "also by facts no better than this: changelog, document, thread"),
     ),
     "faults and changes": (
         (
@@ -175,12 +181,13 @@ class RecordingOptions:
         Raises:
             McpProxyError: a name is not the name of a rule, or a folder has no usable rules.
         """
-        lists = [self.given[name] for name in ("--rules", "--select", "--extend-select", "--ignore")]
-        if self.app_errors or self.secrets or any(lists):
+        names = ("--rules", "--select", "--extend-select", "--ignore", "--hosts")
+        lists, grade = [self.given[name] for name in names], self.given.text("--hosts-grade")
+        if self.app_errors or self.secrets or grade or any(lists):
             from mcpproxy.cli import recording_rules
 
             self.rule_options = recording_rules.rule_options(
-                self.where, *lists, app_errors=self.app_errors, secrets=self.secrets
+                self.where, *lists, hosts_grade=grade, app_errors=self.app_errors, secrets=self.secrets
             )
 
     def resolve_gate(self) -> None:

@@ -18,7 +18,9 @@ def rule_options(
     select: Sequence[str] = (),
     extend: Sequence[str] = (),
     ignore: Sequence[str] = (),
+    hosts: Sequence[str] = (),
     *,
+    hosts_grade: str = "",
     app_errors: bool = False,
     secrets: bool = False,
 ) -> RuleOptions:
@@ -30,8 +32,10 @@ def rule_options(
 
     Raises:
         CustomRuleError: the rules in a folder cannot be used.
-        UsageError: a name is not the name of a rule, or no rule is left.
+        UsageError: a name is not the name of a rule or a host, no rule is left, or there is a grade alone.
     """
+    if hosts_grade and not hosts:
+        raise UsageError("--hosts-grade", "goes together with --hosts", "name hosts: --hosts seen")
     if app_errors:
         extend = (*extend, "APP")
     if secrets:
@@ -39,7 +43,12 @@ def rule_options(
     if folders:
         sys.stdout = sys.stderr
     wanted = RuleOptions(
-        tuple(map(os.path.abspath, folders)), tuple(select) or None, tuple(extend), tuple(ignore)
+        tuple(map(os.path.abspath, folders)),
+        tuple(select) or None,
+        tuple(extend),
+        tuple(ignore),
+        hosts=tuple(hosts),
+        hosts_grade=hosts_grade,
     )
     _, selection = wanted.resolve()
     if selection.wanted is not None and not selection.wanted - selection.ignored:

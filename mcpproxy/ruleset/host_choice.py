@@ -3,7 +3,9 @@
 import datetime
 from collections.abc import Iterable, Iterator
 
+from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.checks.hosts.facts import GRADES, SEEN, Grade, HostChoice, HostFact, KnownHost
+from mcpproxy.checks.hosts.family import host_checks
 from mcpproxy.errors import UsageError, nearest
 from mcpproxy.ruleset import host_facts
 
@@ -33,6 +35,15 @@ def chosen(values: Iterable[str], grade: str = "", option: str = "--hosts") -> H
         tuple(known.values()) if SEEN in names else (),
         least,
     )
+
+
+def family(values: Iterable[str], grade: str = "", option: str = "--hosts") -> RuleFamily:
+    """Return the checks of the family HOST for the hosts in ``values``, which ``chosen`` describes.
+
+    Raises:
+        UsageError, RuleError: as ``chosen``.
+    """
+    return host_checks(chosen(values, grade, option))
 
 
 def facts_of(rule: str) -> Iterator[tuple[KnownHost, HostFact]]:

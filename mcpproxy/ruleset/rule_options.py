@@ -19,6 +19,7 @@ from mcpproxy.ruleset.printing import printing_to_stderr
 from mcpproxy.session.frame import Event, Finding, Frame, Repeated
 
 if TYPE_CHECKING:
+    from mcpproxy.checks.engine.rows import RuleFamily
     from mcpproxy.protocol.jsonrpc import JSONObject
     from mcpproxy.ruleset.guards import CustomRuleError, OnFault
     from mcpproxy.ruleset.ruleset import Ruleset
@@ -38,11 +39,12 @@ class UnfitRuleOptionsError(McpProxyError):
 
 @dataclass(frozen=True, slots=True)
 class RuleOptions:
-    """The values of ``--rules``, ``--select``, ``--extend-select`` and ``--ignore``.
+    """The values of ``--rules``, ``--select``, ``--extend-select``, ``--ignore`` and ``--hosts``.
 
     ``folders`` are the absolute paths of folders with custom rules. ``digest`` is a hash of the files in
     them. ``seal`` is a hash of all options with a secret key of the user; it is empty if there is no key.
-    ``has_faults`` says that messages of the session are altered on purpose (``--fault``).
+    ``has_faults`` says that messages of the session are altered on purpose (``--fault``). ``hosts`` are those
+    whose facts are judged by, down to ``hosts_grade``; see ``host_choice.chosen``.
     """
 
     folders: tuple[str, ...] = ()
@@ -52,6 +54,8 @@ class RuleOptions:
     digest: str = ""
     seal: str = ""
     has_faults: bool = False
+    hosts: tuple[str, ...] = ()
+    hosts_grade: str = ""
 
     def sealed(self) -> "RuleOptions":
         """Return the same options with ``digest`` and ``seal``, so that ``refuse_unfit`` can verify them."""
@@ -68,15 +72,21 @@ class RuleOptions:
 
         Raises:
             CustomRuleError: something in a folder cannot be used.
-            UsageError: a name in the options is neither a rule nor a family.
+            UsageError: a name in the options is neither a rule nor a family, or there is no such host.
         """
         # Imported here, so that an invalid rule table stops only the judging and not the recording.
         from mcpproxy.ruleset import ruleset
         from mcpproxy.ruleset.selection import Selection
 
         rules = ruleset.load(self.folders, on_fault)
-        selection = Selection.of(rules.catalogue, self.select, self.ignore, self.extend)
-        return rules.extended(selection.wanted or ()), selection
+        extend, families = self.extend, list["RuleFamily"]()
+        if self.hosts:
+            from mcpproxy.ruleset import host_choice
+
+            extend = (*extend, "HOST")
+            families.append(host_choice.family(self.hosts, self.hosts_grade))
+        selection = Selection.of(rules.catalogue, self.select, self.ignore, extend)
+        return rules.extended(selection.wanted or (), families), selection
 
     def refuse_unfit(self) -> None:
         """Check that this user chose the ``folders``, and that the rules in them have not changed since.
@@ -109,8 +119,10 @@ class RuleOptions:
     def to_json(self) -> "JSONObject":
         """Return the options as the journal stores them."""
         members = asdict(self)
-        if not self.has_faults:  # so the seals of earlier recordings stay valid
-            del members["has_faults"]
+        # What is not given is left out, so the seals of earlier recordings stay valid.
+        for name in ("has_faults", "hosts", "hosts_grade"):
+            if not members[name]:
+                del members[name]
         return cast("JSONObject", members)
 
     @classmethod
@@ -129,6 +141,8 @@ class RuleOptions:
             str(members["digest"]),
             str(members["seal"]),
             bool(members.get("has_faults")),
+            tuple(map(str, members.get("hosts", ()))),
+            str(members.get("hosts_grade", "")),
         )
 
 

@@ -31,13 +31,14 @@ Message = dict[str, Any]
 
 
 class Server(WebServer):
-    """Remembers what it was sent; answers initialize, and anything else with an empty result."""
+    """Remembers what it was sent; answers initialize, and anything else with its tools: none."""
 
     daemon_threads = True
 
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.heard: list[Any] = []
+        self.tools: list[Message] = []
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -50,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
         assert isinstance(self.server, Server)
         message = json.loads(self._body())
         self.server.heard.append(message)
-        result: Message = {"tools": []}
+        result: Message = {"tools": self.server.tools}
         if message.get("method") == "initialize":
             result = {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": INFO}
         answer = json.dumps({"jsonrpc": "2.0", "id": message.get("id"), "result": result}).encode()

@@ -89,6 +89,11 @@ REFUSED: Final[dict[str, tuple[list[str], str]]] = {
     "a folder without rules": (["--rules", "."], "no rule table"),
     "a module that cannot be imported": (["--rules", "house"], "cannot be imported: SystemExit"),
     "nothing to judge by": (["--select", "RPC", "--ignore", "RPC"], "no rule is left"),
+    "a host that is none": (
+        ["--hosts", "codx"],
+        "nothing is known of a host 'codx'; did you mean codex?",
+    ),
+    "a grade of no host": (["--hosts-grade", "thread"], "--hosts-grade: goes together with --hosts"),
     "enforcing what is ignored": (["--enforce", "RPC-003", "--ignore", "RPC"], "--ignore leaves it out"),
 }
 

@@ -58,11 +58,10 @@ class JudgeRules:
             extend.append("PIN")
             families.append(pin_checks(pin_file.read(self.pins)))
         if self.hosts:
-            from mcpproxy.checks.hosts.family import host_checks
             from mcpproxy.ruleset import host_choice
 
             extend.append("HOST")
-            families.append(host_checks(host_choice.chosen(self.hosts, self.hosts_grade)))
+            families.append(host_choice.family(self.hosts, self.hosts_grade))
         selection = Selection.of(rules.catalogue, self.select, self.ignore, extend)
         return rules.extended(selection.wanted or (), families), selection
 
