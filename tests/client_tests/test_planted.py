@@ -67,3 +67,14 @@ def test_a_client_that_begins_another_session_may_leave_out_the_id_of_the_last(
     options = ("--json", *HTTP, "--only=lost-session", f"--timeout={LIMIT}", "--")
     outcome = Outcome(capsys, tmp_path, *options, *from_the_text("begins-anew"))
     assert statuses(outcome) == {"ordinary": "passed", "lost-session": "passed"}
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="only Linux says how long a process waits for a processor"
+)
+def test_a_client_that_is_slow_is_waited_for(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ("--json", "--only=ordinary", "--timeout=2", "--")
+    outcome = Outcome(capsys, tmp_path, *options, *from_the_text("computes"))
+    assert statuses(outcome) == {"ordinary": "passed"}
+    told = [check["name"] for check in json.loads(outcome.out)["checks"]]
+    assert "stays (behaviour)" not in told
