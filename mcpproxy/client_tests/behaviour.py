@@ -5,12 +5,23 @@ from typing import Final
 
 from mcpproxy.base.style import count
 from mcpproxy.base.system_words import end_text
+from mcpproxy.client_tests.authorized import Discovery
 from mcpproxy.client_tests.lawful import PAGES
+from mcpproxy.client_tests.seen import SeenClient
 from mcpproxy.client_tests.verdict import Played, lacking
 from mcpproxy.client_tests.wrong import OTHERS_FIRST
 
 PAGES_READ: Final = (("two-pages", 2), ("empty-page", 2), ("many-pages", PAGES))
 """The scenarios whose list has pages, and how many."""
+
+_STREAMS: Final = ("polled-answer", "resumed-answer")
+
+_AGAIN: Final = {
+    **dict.fromkeys(_STREAMS, ("comes again for the answer", "does not come again for the answer")),
+    "input-required": ("calls again with the input", "does not call again with the input"),
+    "state-only": ("calls again with the state", "does not call again with the state"),
+}
+"""By scenario: what a client does that comes again, and one that does not."""
 
 _REVISIONS: Final = ("old-revision", "unknown-revision")
 
@@ -28,6 +39,8 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
             yield "stays", "stays connected when it has done all, so that an exit with an error tells nothing"
         elif ordinary.stay.code:
             yield "exit-code", f"{end_text(ordinary.stay.code)} with an ordinary server, too"
+        if seen.probed_ns:
+            yield "probes", "asks with server/discover first"
         if calls := seen.requests["tools/call"]:
             verb = (
                 "sends a" if seen.with_token == calls else "sends no" if not seen.with_token else "may send a"
@@ -49,6 +62,18 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
     for name in OTHERS_FIRST:
         if name in done and done[name].stay.code == 0 and done[name].seen.open_calls:
             yield name, "takes it for the answer to its call"
+    for name, (does, does_not) in _AGAIN.items():
+        if name in done:
+            seen = done[name].seen
+            again = seen.resumed if name in _STREAMS else seen.requests["tools/call"] > 1
+            yield name, does if again else does_not
+    if probed := done.get("probe-unanswered"):
+        waited_s = (probed.seen.fell_back_ns - probed.seen.probed_ns) / 1e9
+        falls_back = f"sends initialize after {waited_s:.1f} s"
+        yield "probe-unanswered", falls_back if probed.seen.fell_back_ns else "does not send initialize"
+    for name, one in done.items():
+        if isinstance(one.scenario.http, Discovery):
+            yield name, _login(one.seen, one.scenario.http)
     ends: dict[str, list[str]] = {}
     for name, one in done.items():
         if one.stay.code and one.scenario.reaction != "goes on" and name not in _REVISIONS:
@@ -56,6 +81,16 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
             ends.setdefault(end, []).append(name)
     for end, (first, *others) in ends.items():
         yield first, f"{end} (and so with {', '.join(others)})" if others else end
+
+
+def _login(seen: SeenClient, discovery: Discovery) -> str:
+    if seen.with_login:
+        return "logs in"
+    if discovery.resource and seen.found.get(discovery.server):
+        return "finds the authorization server, and does not log in"
+    if seen.found:
+        return "looks for an authorization server, and finds none"
+    return "does not look for an authorization server"
 
 
 def _patience(silent: Played) -> str:

@@ -2,9 +2,13 @@
 
 from typing import Final
 
+from mcpproxy.client_tests.authorized import AUTHORIZED
 from mcpproxy.client_tests.faulty import LAWFUL_FAULTS
+from mcpproxy.client_tests.listed import LISTED
+from mcpproxy.client_tests.over_http import HTTP_LAWFUL
 from mcpproxy.client_tests.peer import TOOL, PeerRequest, ScriptedServer
 from mcpproxy.client_tests.scenario import Scenario
+from mcpproxy.client_tests.stateless import STATELESS_LAWFUL
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import STATEFUL
 
@@ -226,5 +230,9 @@ LAWFUL: Final = (
         flood=16_384,
     ),
     *LAWFUL_FAULTS,
+    *LISTED,
+    *HTTP_LAWFUL,
+    *AUTHORIZED,
+    *STATELESS_LAWFUL,
 )
 """Legal servers, the ordinary one first: its client is what others are compared with."""

@@ -9,14 +9,14 @@ import os
 import sys
 import threading
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import BinaryIO, Final, NoReturn
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.message_parts import as_object
-from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.protocol.message_parts import as_object, text_member
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATEFUL, STATELESS, VERSION_KEY, Era
 
 ANSWER_S: Final = 4.0
 """How long a script waits for the client's answer to a request of ours before it goes on."""
@@ -32,6 +32,14 @@ TOOL: Final[JSONObject] = {
 }
 """The tool that every server of ours has. Any arguments are right."""
 
+_UNSUPPORTED: Final = -32022
+"""The code of the error that a revision is not supported."""
+
+_CACHED: Final = ("server/discover", "tools/list", "resources/list", "resources/read")
+"""The methods whose results say in a stateless revision how long they may be kept."""
+
+_ABOUT: Final[JSONObject] = {"name": "mcpproxy-client-test", "version": "1.0"}
+
 
 @dataclass(frozen=True, slots=True)
 class PeerRequest:
@@ -41,6 +49,17 @@ class PeerRequest:
     method: str
     params: JSONObject
 
+    @property
+    def version(self) -> str:
+        """The revision that a stateless request names; empty for one of a session."""
+        return text_member(self.params, "_meta", VERSION_KEY) or ""
+
+    @property
+    def capabilities(self) -> JSONObject:
+        """The capabilities that a stateless request declares."""
+        meta = as_object(self.params.get("_meta")) or {}
+        return as_object(meta.get(CAPABILITIES_KEY)) or {}
+
 
 Script = Callable[["ScriptedServer", PeerRequest], None]
 """Answers one request of the client, or does not."""
@@ -49,17 +68,28 @@ Script = Callable[["ScriptedServer", PeerRequest], None]
 class ScriptedServer:
     """One session of a scenario. ``seen`` counts the client's requests by method, with the current one."""
 
-    def __init__(self, scripts: Mapping[str, Script], capabilities: JSONObject, source: BinaryIO) -> None:
+    def __init__(
+        self,
+        scripts: Mapping[str, Script],
+        capabilities: JSONObject,
+        eras: Collection[Era],
+        source: BinaryIO | None,
+    ) -> None:
+        """Without a ``source`` the lines of the client come by ``receive``."""
         self.seen: Final[Counter[str]] = Counter()
         self.client_capabilities: JSONObject = {}
+        self.revision = ""
+        """The revision that it has offered, or that a stateless request named."""
         self.kept: Final[list[PeerRequest]] = []
         """Requests that a script has put off."""
         self._scripts: Final = scripts
         self._capabilities: Final = capabilities
+        self._eras: Final = eras
         self._lines: Final[Queue[bytes]] = Queue(maxsize=1024)
         self._waiting: Final[deque[JSONObject]] = deque()
         self._last_id = 0
-        threading.Thread(target=self._read, args=(source,), daemon=True).start()
+        if source is not None:
+            threading.Thread(target=self._read, args=(source,), daemon=True).start()
 
     def serve(self, needs: str = "", stays_s: float = 0) -> None:
         """Answer requests until the client closes the stream.
@@ -70,14 +100,35 @@ class ScriptedServer:
             limit_s = stays_s if stays_s and self.seen[needs] and not self._waiting else None
             message = self._next(limit_s)
             if message is not None:
-                self._take(message)
+                self.take(message)
             elif limit_s is None:
                 return
             else:
                 self.leave(0)
 
+    def take(self, message: JSONObject) -> None:
+        """Answer a message, if it is a request."""
+        method = message.get("method")
+        if not isinstance(method, str) or "id" not in message:
+            return
+        asked = PeerRequest(message["id"], method, as_object(message.get("params")) or {})
+        self.seen[method] += 1
+        self.revision = asked.version or self.revision
+        if method == "initialize" or asked.version:
+            self.client_capabilities = (
+                asked.capabilities if asked.version else as_object(asked.params.get("capabilities")) or {}
+            )
+        self._scripts.get(method, ScriptedServer.ordinary)(self, asked)
+
+    def receive(self, line: bytes) -> None:
+        """Take up a message of the client that a script may wait for."""
+        self._lines.put(line)
+
     def result(self, asked: PeerRequest, result: JSONObject) -> None:
-        """Answer with a result."""
+        """Answer with a result, and what a stateless one needs besides, unless it has that."""
+        if asked.version:
+            kept: JSONObject = {"ttlMs": 0, "cacheScope": "private"} if asked.method in _CACHED else {}
+            result = {"resultType": "complete", **kept, **result}
         self.send({"jsonrpc": "2.0", "id": asked.id, "result": result})
 
     def text(self, asked: PeerRequest, text: str) -> None:
@@ -112,7 +163,7 @@ class ScriptedServer:
         while (message := self._next(None)) is not None:
             if message.get("method") == method:
                 return True
-            self._take(message)
+            self.take(message)
         return False
 
     def takes_up(self, method: str) -> bool:
@@ -120,7 +171,7 @@ class ScriptedServer:
         for message in self._waiting:
             if message.get("method") == method:
                 self._waiting.remove(message)
-                self._take(message)
+                self.take(message)
                 return True
         return False
 
@@ -138,14 +189,21 @@ class ScriptedServer:
 
     def ordinary(self, asked: PeerRequest) -> None:
         """Answer as an ordinary server does."""
+        if asked.version and "stateless" in self._eras and asked.version not in STATELESS:
+            self.refuse_version(asked, asked.version, STATELESS)
+            return
         match asked.method:
             case "initialize":
                 wanted = asked.params.get("protocolVersion")
-                self.welcome(
-                    asked, wanted if isinstance(wanted, str) and wanted in STATEFUL else STATEFUL[-1]
-                )
+                if "stateful" in self._eras:
+                    known = isinstance(wanted, str) and wanted in STATEFUL
+                    self.welcome(asked, str(wanted) if known else STATEFUL[-1])
+                else:
+                    self.refuse_version(asked, wanted, STATELESS)
             case "ping":
                 self.result(asked, {})
+            case "server/discover" if asked.version and "stateless" in self._eras:
+                self.discovered(asked, STATELESS)
             case "tools/list":
                 self.result(asked, {"tools": [TOOL]})
             case "tools/call":
@@ -155,27 +213,28 @@ class ScriptedServer:
 
     def welcome(self, asked: PeerRequest, revision: str) -> None:
         """Answer ``initialize`` with this revision."""
-        about: JSONObject = {"name": "mcpproxy-client-test", "version": "1.0"}
+        self.revision = revision
         offer: JSONObject = {"protocolVersion": revision, "capabilities": self._capabilities}
-        self.result(asked, {**offer, "serverInfo": about})
+        self.result(asked, {**offer, "serverInfo": _ABOUT})
 
-    def refuse(self, asked: PeerRequest, code: int, text: str) -> None:
-        """Answer with an error."""
-        self.send({"jsonrpc": "2.0", "id": asked.id, "error": {"code": code, "message": text}})
+    def discovered(self, asked: PeerRequest, revisions: Sequence[str]) -> None:
+        """Answer ``server/discover`` with these revisions."""
+        offer: JSONObject = {"supportedVersions": list(revisions), "capabilities": self._capabilities}
+        self.result(asked, {**offer, "serverInfo": _ABOUT})
+
+    def refuse(self, asked: PeerRequest, code: int, text: str, data: JSON = None) -> None:
+        """Answer with an error, that has ``data`` unless it is ``None``."""
+        error: JSONObject = {"code": code, "message": text, **({} if data is None else {"data": data})}
+        self.send({"jsonrpc": "2.0", "id": asked.id, "error": error})
+
+    def refuse_version(self, asked: PeerRequest, wanted: JSON, supported: Sequence[str]) -> None:
+        """Answer that the revision is none of those that are supported."""
+        data: JSONObject = {"supported": list(supported), "requested": wanted}
+        self.refuse(asked, _UNSUPPORTED, "Unsupported protocol version", data)
 
     def leave(self, code: int) -> NoReturn:
         """End the server at once."""
         os._exit(code)
-
-    def _take(self, message: JSONObject) -> None:
-        method = message.get("method")
-        if not isinstance(method, str) or "id" not in message:
-            return
-        asked = PeerRequest(message["id"], method, as_object(message.get("params")) or {})
-        self.seen[method] += 1
-        if method == "initialize":
-            self.client_capabilities = as_object(asked.params.get("capabilities")) or {}
-        self._scripts.get(method, ScriptedServer.ordinary)(self, asked)
 
     def _next(self, limit_s: float | None) -> JSONObject | None:
         """Return the next message; ``None`` at the end of the stream, or after ``limit_s`` seconds."""

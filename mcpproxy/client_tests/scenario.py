@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from mcpproxy.client_tests.http_peer import HttpScript
 from mcpproxy.client_tests.peer import Script
 from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.revisions import Era
 
 Transport = Literal["stdio", "http"]
 Reaction = Literal["goes on", "may give up", "may wait"]
@@ -24,11 +26,14 @@ class Scenario:
     - ``after`` names another scenario, in which the client must have sent what this one needs, too, if
       both are played.
     - ``scripts`` answer requests, by method. Other requests are answered as by an ordinary server.
-    - ``capabilities`` are those of the server.
+    - ``capabilities`` are those of the server, and ``eras`` which requests it takes: of sessions, stateless
+      ones, or both.
     - ``declared`` are capabilities of the client, one of which it has to declare.
     - ``delay_s`` is how long the server waits before it reads, and ``flood`` how many lines it writes to
       stderr then.
     - ``fault`` is a rule, as of ``--fault``, that is put before the server.
+    - ``http`` answers requests over HTTP, with which the server speaks HTTP itself. Without it, a bridge
+      stands before a server on stdio.
     - ``stays_s`` is how long the server, once it has got what the scenario needs, waits for the next message
       before it ends, on stdio; 0 if it does not.
     - ``tool`` is the one that a scripted model calls, of several the last that is listed, empty if there
@@ -51,6 +56,8 @@ class Scenario:
     tool: str = "echo"
     calls: int = 1
     after: str = ""
+    eras: tuple[Era, ...] = ("stateful",)
+    http: HttpScript | None = None
 
     @property
     def is_silent(self) -> bool:

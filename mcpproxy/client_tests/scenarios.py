@@ -1,16 +1,25 @@
 """The table of scenarios."""
 
+from collections.abc import Collection, Mapping
 from typing import Final
 
+from mcpproxy.client_tests.authorized import AUTHORIZED, NOWHERE
 from mcpproxy.client_tests.lawful import LAWFUL
 from mcpproxy.client_tests.scenario import Scenario
+from mcpproxy.client_tests.stateless import STATELESS_LAWFUL, STATELESS_WRONG
 from mcpproxy.client_tests.wrong import WRONG
 from mcpproxy.errors import UsageError, nearest
 
 SCENARIOS: Final = (*LAWFUL, *WRONG)
 """All scenarios, in the order in which they are played, the ordinary server first."""
 
-GROUPS: Final = {"lawful": LAWFUL, "wrong": WRONG}
+GROUPS: Final[Mapping[str, Collection[Scenario]]] = {
+    "lawful": LAWFUL,
+    "wrong": WRONG,
+    "stateless": (*STATELESS_LAWFUL, *STATELESS_WRONG),
+    "authorization": (*AUTHORIZED, NOWHERE),
+}
+"""Groups beside the categories."""
 
 
 def chosen(only: list[str], skip: list[str]) -> tuple[Scenario, ...]:

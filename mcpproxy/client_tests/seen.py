@@ -3,12 +3,14 @@
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from http import HTTPStatus
 from typing import Final
+from urllib.parse import urlsplit
 
 from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, singles
-from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, CLIENT_INFO_KEY, STATELESS
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -41,9 +43,12 @@ class SeenClient:
     connection of one without an answer, and ``over_ns`` when it or mcpproxy began to end the session; all
     since the recording started, 0 if there is none. ``sessions_ended`` is how many sessions it has ended over
     HTTP. ``open_calls`` are the ids of calls that had no answer when the session was over. ``pings`` counts
-    those of the server; ``open_pings`` are those without an answer: recording and frame by id.
-    ``without_session`` are messages over HTTP that lack the id of the session that they belong to: recording
-    and frame.
+    those of the server; ``open_pings`` are those without an answer: recording and frame by id. Over HTTP,
+    ``refusals`` are how many requests to the endpoint were answered with 401, ``with_login`` how many had a
+    token, ``resumed`` how often it came for the rest of a stream, and ``found`` says of each path beside the
+    endpoint whether it is there. ``fell_back_ns`` is the time of the first ``initialize`` after a first
+    ``server/discover``, whose time is ``probed_ns``. ``without_session`` are messages
+    over HTTP that lack the id of the session that they belong to: recording and frame.
     """
 
     sessions: int = 0
@@ -64,6 +69,12 @@ class SeenClient:
     sessions_ended: int = 0
     open_calls: set[str] = field(default_factory=set[str])
     without_session: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    refusals: int = 0
+    with_login: int = 0
+    resumed: int = 0
+    found: dict[str, bool] = field(default_factory=dict[str, bool])
+    probed_ns: int = 0
+    fell_back_ns: int = 0
 
     def has_sent(self, method: str) -> bool:
         """Whether the client sent a request or a notification of this method."""
@@ -76,6 +87,7 @@ def seen_in(traces: Iterable[Trace]) -> SeenClient:
     for trace in traces:
         seen.sessions += 1
         calls: set[int] = set()
+        heads: dict[int, RequestHead] = {}
         pages, issued, bare = 0, False, set[int]()
         for event in trace.events():
             if type(event) is Frame and event.sender == CLIENT:
@@ -93,14 +105,20 @@ def seen_in(traces: Iterable[Trace]) -> SeenClient:
                         seen.open_pings[str(message.id)] = trace.path, event.seq
             elif isinstance(event, RequestHead):
                 seen.sessions_ended += event.method == "DELETE"
+                heads[event.exchange] = event
+                _take_head(event, seen)
                 fields = {name.lower(): value for name, value in event.headers}
                 if event.method == "DELETE":
                     issued = False
                 elif issued and SESSION_ID not in fields and fields.get(PROTOCOL_VERSION) not in STATELESS:
                     bare.add(event.exchange)
-            elif isinstance(event, ResponseHead):
-                # After 404 the session is over, and what its client does then is another matter.
-                issued = event.status != 404 and (issued or _issues(event))
+            elif isinstance(event, ResponseHead) and (head := heads.get(event.exchange)):
+                if head.endpoint:
+                    seen.refusals += event.status == HTTPStatus.UNAUTHORIZED
+                    # After 404 the session is over, and what its client does then is another matter.
+                    issued = event.status != HTTPStatus.NOT_FOUND and (issued or _issues(event))
+                else:
+                    seen.found[urlsplit(head.target).path] = event.status < HTTPStatus.BAD_REQUEST
             elif isinstance(event, ExchangeEnd):
                 if event.cut and event.by == CLIENT and event.exchange in calls:
                     seen.gave_up_ns = seen.gave_up_ns or event.left_ns or event.observed_at_ns
@@ -135,7 +153,13 @@ def _take(frame: Frame, seen: SeenClient, calls: set[int]) -> None:
             continue
         seen.requests[message.method] += 1
         params = as_object(message.params) or {}
+        if meta := as_object(params.get("_meta")):
+            seen.client = seen.client or as_object(meta.get(CLIENT_INFO_KEY)) or {}
+            seen.capabilities = as_object(meta.get(CAPABILITIES_KEY)) or seen.capabilities
+        if message.method == "server/discover":
+            seen.probed_ns = seen.probed_ns or frame.observed_at_ns
         if message.method == "initialize":
+            seen.fell_back_ns = seen.fell_back_ns or (frame.observed_at_ns if seen.probed_ns else 0)
             seen.client = as_object(params.get("clientInfo")) or seen.client
             seen.capabilities = as_object(params.get("capabilities")) or seen.capabilities
             wanted = params.get("protocolVersion")
@@ -145,6 +169,12 @@ def _take(frame: Frame, seen: SeenClient, calls: set[int]) -> None:
             seen.asked_ns = seen.asked_ns or frame.observed_at_ns
             calls.update((frame.exchange,) if frame.exchange else ())
             seen.with_token += "progressToken" in (as_object(params.get("_meta")) or {})
+
+
+def _take_head(head: RequestHead, seen: SeenClient) -> None:
+    names = {name.lower() for name, _ in head.headers}
+    seen.with_login += head.endpoint and "authorization" in names
+    seen.resumed += head.method == "GET" and "last-event-id" in names
 
 
 def _pages(frame: Frame, pages: int) -> int:

@@ -41,6 +41,7 @@ _SEED: Final = "1"
 _BEHIND: Final = "-behind.jsonl"
 """The end of the name of a recording between a server and the fault before it."""
 _START_S: Final = 20.0
+_NEAR: Final = "127.0.0.1:0"
 
 
 def misspelt(word: str, known: Sequence[str]) -> str | None:
@@ -95,17 +96,29 @@ async def served(scenario: Scenario, trace: str, mark: str, listen: str) -> Asyn
         run = ("run", "--quiet", "--grace", "1s", *options, trace, *fault)
         yield Served(tuple(own_command("mcpproxy", *run, "--", *server)))
         return
+    if scenario.http:
+        server = own_command("mcpproxy.client_tests.http_server", scenario.name, mark)
+        async with _proxied(server, ("--rewrite-origin", *options, trace, *fault), listen) as url:
+            yield Served(url=url)
+        return
     behind = trace.removesuffix(".jsonl") + _BEHIND if fault else trace
     bridge = ("bridge", "--stdio", "--grace", "1s", *options, behind, "--listen")
     if not fault:
         async with _listening(own_command("mcpproxy", *bridge, listen, "--", *server), listen) as url:
             yield Served(url=url)
         return
-    near = "127.0.0.1:0"
-    async with _listening(own_command("mcpproxy", *bridge, near, "--", *server), near) as url:
-        proxy = ("http", url, *options, trace, *fault, "--listen", listen)
-        async with _listening(own_command("mcpproxy", *proxy), listen) as before:
-            yield Served(url=before)
+    command = own_command("mcpproxy", *bridge, _NEAR, "--", *server)
+    async with _proxied(command, (*options, trace, *fault), listen) as url:
+        yield Served(url=url)
+
+
+@asynccontextmanager
+async def _proxied(server: Sequence[str], options: Sequence[str], listen: str) -> AsyncGenerator[str]:
+    """Run a server that listens on a port of its own, and mcpproxy before it; yield the client's URL."""
+    async with _listening(server, _NEAR) as url:
+        proxy = own_command("mcpproxy", "http", url, *options, "--listen", listen)
+        async with _listening(proxy, listen) as before:
+            yield before
 
 
 @asynccontextmanager

@@ -17,9 +17,8 @@ def main() -> None:
         sys.stderr.write(f"{number:>6} a line that only a log would want to have ......\n")
     sys.stderr.flush()
     time.sleep(scenario.delay_s)
-    ScriptedServer(scenario.scripts, scenario.capabilities, sys.stdin.buffer).serve(
-        scenario.needs, scenario.stays_s
-    )
+    server = ScriptedServer(scenario.scripts, scenario.capabilities, scenario.eras, sys.stdin.buffer)
+    server.serve(scenario.needs, scenario.stays_s)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Final
 
 from mcpproxy.base.style import count
 from mcpproxy.base.system_words import end_text
+from mcpproxy.client_tests.authorized import REFUSALS
 from mcpproxy.client_tests.client_process import Stay
 from mcpproxy.client_tests.peer import ANSWER_S
 from mcpproxy.client_tests.scenario import Scenario
@@ -152,6 +153,8 @@ def failure(played: Played, ordinary: Played | None) -> str:
     said = f": {stay.last_words}" if stay.last_words else ""
     if stay.code is not None and stay.code < 0:
         return f"the client {end_text(stay.code)}{said}"
+    if (refusals := played.seen.refusals) > REFUSALS:
+        return f"the client asks again and again: it was refused with 401 {refusals} times"
     if ordinary is None or ordinary.stay.code != 0:
         return ""
     if _hangs(played, ordinary):

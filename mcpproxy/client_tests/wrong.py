@@ -3,9 +3,13 @@
 import json
 from typing import Final
 
+from mcpproxy.client_tests.authorized import NOWHERE
 from mcpproxy.client_tests.faulty import WRONG_FAULTS
+from mcpproxy.client_tests.http_peer import plain
+from mcpproxy.client_tests.over_http import HTTP_WRONG
 from mcpproxy.client_tests.peer import TOOL, PeerRequest, ScriptedServer
 from mcpproxy.client_tests.scenario import Scenario
+from mcpproxy.client_tests.stateless import STATELESS_WRONG
 from mcpproxy.protocol.jsonrpc import JSONObject
 
 CANCELLED: Final = "notifications/cancelled"
@@ -134,7 +138,7 @@ WRONG: Final = (
         "tools/call",
         {"tools/call": _twice},
         "may give up",
-        transports=("stdio",),
+        http=plain,
     ),
     Scenario(
         "garbage-lines",
@@ -161,7 +165,7 @@ WRONG: Final = (
         "tools/call",
         {"tools/call": _id_as_text},
         "may give up",
-        transports=("stdio",),
+        http=plain,
     ),
     Scenario(
         "answer-to-nobody",
@@ -170,7 +174,7 @@ WRONG: Final = (
         "tools/call",
         {"tools/call": _to_nobody},
         "may give up",
-        transports=("stdio",),
+        http=plain,
     ),
     Scenario(
         "error-without-id",
@@ -179,7 +183,7 @@ WRONG: Final = (
         "tools/call",
         {"tools/call": _without_id},
         "may give up",
-        transports=("stdio",),
+        http=plain,
     ),
     Scenario(
         "breaks-output-schema",
@@ -207,6 +211,9 @@ WRONG: Final = (
         transports=("stdio",),
     ),
     *WRONG_FAULTS,
+    *HTTP_WRONG,
+    NOWHERE,
+    *STATELESS_WRONG,
     Scenario(
         "never-answers",
         "sequence",
