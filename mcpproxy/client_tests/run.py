@@ -196,6 +196,9 @@ class ClientTestRun:
 
     async def _turn(self, scenario: Scenario, number: int, total: int) -> "_Play | str":
         """Play one scenario; return what came of it, or why it need not be played."""
+        ordinary = self._ordinary
+        if ordinary is not None and "stateful" not in scenario.eras and not ordinary.seen.stateless:
+            return "the client sent no stateless request to the ordinary server"
         prior = self._plays.get(scenario.after)
         if prior is not None and not prior.played.seen.has_sent(scenario.needs):
             return f"the client sent no {scenario.needs} with {scenario.after}"

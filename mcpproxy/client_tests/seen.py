@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, singles
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, CLIENT_INFO_KEY, STATELESS
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, CLIENT_INFO_KEY, STATELESS, VERSION_KEY
 from mcpproxy.session.frame import (
     CLIENT,
     SERVER,
@@ -47,8 +47,9 @@ class SeenClient:
     ``refusals`` are how many requests to the endpoint were answered with 401, ``with_login`` how many had a
     token, ``resumed`` how often it came for the rest of a stream, and ``found`` says of each path beside the
     endpoint whether it is there. ``fell_back_ns`` is the time of the first ``initialize`` after a first
-    ``server/discover``, whose time is ``probed_ns``. ``without_session`` are messages
-    over HTTP that lack the id of the session that they belong to: recording and frame.
+    ``server/discover``, whose time is ``probed_ns``. ``stateless`` is how many requests were stateless.
+    ``without_session`` are messages over HTTP that lack the id of the session that they belong to: recording
+    and frame.
     """
 
     sessions: int = 0
@@ -73,6 +74,7 @@ class SeenClient:
     with_login: int = 0
     resumed: int = 0
     found: dict[str, bool] = field(default_factory=dict[str, bool])
+    stateless: int = 0
     probed_ns: int = 0
     fell_back_ns: int = 0
 
@@ -154,6 +156,7 @@ def _take(frame: Frame, seen: SeenClient, calls: set[int]) -> None:
         seen.requests[message.method] += 1
         params = as_object(message.params) or {}
         if meta := as_object(params.get("_meta")):
+            seen.stateless += VERSION_KEY in meta
             seen.client = seen.client or as_object(meta.get(CLIENT_INFO_KEY)) or {}
             seen.capabilities = as_object(meta.get(CAPABILITIES_KEY)) or seen.capabilities
         if message.method == "server/discover":

@@ -108,6 +108,7 @@ STATELESS_LAWFUL: Final = (
         "server/discover is refused with the older revisions that the server speaks",
         "server/discover",
         {"server/discover": _only_old},
+        after="ordinary",
     ),
     Scenario(
         "probe-finds-old",
@@ -115,6 +116,7 @@ STATELESS_LAWFUL: Final = (
         "server/discover is answered with older revisions only",
         "server/discover",
         {"server/discover": _only_old_discovered},
+        after="ordinary",
     ),
     Scenario(
         "probe-of-params",
@@ -122,6 +124,7 @@ STATELESS_LAWFUL: Final = (
         "server/discover is refused because of its params",
         "server/discover",
         {"server/discover": _bad_params},
+        after="ordinary",
     ),
     Scenario(
         "probe-unanswered",
@@ -130,6 +133,7 @@ STATELESS_LAWFUL: Final = (
         "server/discover",
         {"server/discover": _silent},
         reaction="may wait",
+        after="ordinary",
     ),
     Scenario(
         "input-required",

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from mcpproxy.client_tests.config_template import ConfigTemplate
 
 DESCRIPTION: Final = """\
-Start a client once for each of some sixty servers of ours, legal and odd, or wrong; record what they say to
+Start a client once for each of some ninety servers of ours, legal and odd, or wrong; record what they say to
 each other, and judge the client. It finds its server in the environment variable MCPPROXY_SERVER, or where
 {server} stands in its command: a command line, and with --listen a URL. With --listen and no command, you
 lead a client with a window to a URL, which is the same for all servers, and connect it anew for each."""
@@ -229,7 +229,8 @@ mcpproxy validate client [OPTION...] -- COMMAND [ARG...]
         metavar="GROUP,...",
         action="append",
         default=[],
-        help="scenarios, categories, lawful or wrong; the ordinary server comes first in any case",
+        help="scenarios, categories, lawful, wrong, stateless or authorization; the ordinary server comes "
+        "first in any case",
     )
     add("--skip", metavar="GROUP,...", action="append", default=[], help="scenarios to leave out")
     validation_report.add_detail_options(parser)
