@@ -39,7 +39,7 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
             yield "stays", "stays connected when it has done all, so that an exit with an error tells nothing"
         elif ordinary.stay.code:
             yield "exit-code", f"{end_text(ordinary.stay.code)} with an ordinary server, too"
-        if seen.probed_ns:
+        if seen.has_probed:
             yield "probes", "asks with server/discover first"
         if calls := seen.requests["tools/call"]:
             verb = (
@@ -68,9 +68,9 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
             again = seen.resumed if name in _STREAMS else seen.requests["tools/call"] > 1
             yield name, does if again else does_not
     if probed := done.get("probe-unanswered"):
-        waited_s = (probed.seen.fell_back_ns - probed.seen.probed_ns) / 1e9
-        falls_back = f"sends initialize after {waited_s:.1f} s"
-        yield "probe-unanswered", falls_back if probed.seen.fell_back_ns else "does not send initialize"
+        waited_s = probed.seen.fell_back_ns / 1e9
+        falls_back = f"sends initialize{f' after {waited_s:.1f} s' if waited_s else ' in another session'}"
+        yield "probe-unanswered", falls_back if probed.seen.fell_back else "does not send initialize"
     for name, one in done.items():
         if isinstance(one.scenario.http, Discovery):
             yield name, _login(one.seen, one.scenario.http)

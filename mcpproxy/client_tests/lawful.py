@@ -9,7 +9,8 @@ from mcpproxy.client_tests.over_http import HTTP_LAWFUL
 from mcpproxy.client_tests.peer import TOOL, PeerRequest, ScriptedServer
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.client_tests.stateless import STATELESS_LAWFUL
-from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.error_message import INVALID_PARAMS
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import STATEFUL
 
 PAGES: Final = 20
@@ -38,17 +39,22 @@ def _tool(number: int) -> JSONObject:
 
 
 def _two_pages(peer: ScriptedServer, asked: PeerRequest) -> None:
-    if asked.params.get("cursor") == "second":
-        peer.result(asked, {"tools": [_tool(2)]})
-    else:
-        peer.result(asked, {"tools": [_tool(1)], "nextCursor": "second"})
+    _page(peer, asked, [_tool(1)], [_tool(2)])
 
 
 def _empty_page(peer: ScriptedServer, asked: PeerRequest) -> None:
-    if asked.params.get("cursor") == "second":
-        peer.result(asked, {"tools": [TOOL]})
-    else:
-        peer.result(asked, {"tools": [], "nextCursor": "second"})
+    _page(peer, asked, [], [TOOL])
+
+
+def _page(peer: ScriptedServer, asked: PeerRequest, first: list[JSON], second: list[JSON]) -> None:
+    """Answer with one of two pages; a cursor of the client's own would lead in a circle, and is refused."""
+    match asked.params.get("cursor"):
+        case None:
+            peer.result(asked, {"tools": first, "nextCursor": "second"})
+        case "second":
+            peer.result(asked, {"tools": second})
+        case _:
+            peer.refuse(asked, INVALID_PARAMS, "Unknown cursor")
 
 
 def _many_pages(peer: ScriptedServer, asked: PeerRequest) -> None:

@@ -38,16 +38,17 @@ class SeenClient:
 
     ``requests`` and ``notifications`` count those of the client by method. ``pages`` is how many pages of the
     list of tools it read at most, from the first on, ``with_token`` how many calls carry a progress token.
-    ``last_ns`` is the time of
-    its last message, ``asked_ns`` that of its first call, ``gave_up_ns`` when it cancelled a call or left the
-    connection of one without an answer, and ``over_ns`` when it or mcpproxy began to end the session; all
-    since the recording started, 0 if there is none. ``sessions_ended`` is how many sessions it has ended over
-    HTTP. ``open_calls`` are the ids of calls that had no answer when the session was over. ``pings`` counts
-    those of the server; ``open_pings`` are those without an answer: recording and frame by id. Over HTTP,
-    ``refusals`` are how many requests to the endpoint were answered with 401, ``with_login`` how many had a
-    token, ``resumed`` how often it came for the rest of a stream, and ``found`` says of each path beside the
-    endpoint whether it is there. ``fell_back_ns`` is the time of the first ``initialize`` after a first
-    ``server/discover``, whose time is ``probed_ns``. ``stateless`` is how many requests were stateless.
+    ``last_ns`` is the time of its last message. The other times are of the first session with a call, or with
+    one that it gave up: ``asked_ns`` is that of its first call, ``gave_up_ns`` when it cancelled a call or
+    left the connection of one without an answer, and ``over_ns`` when it or mcpproxy began to end the
+    session. All are since the recording started, 0 if there is none. ``sessions_ended`` is how many sessions
+    it has ended over HTTP. ``open_calls`` are the calls that had no answer when their session was over. ``pings`` counts
+    those of the server; ``open_pings`` are those without an answer: recording and frame by session and id.
+    Over HTTP, ``refusals`` are how many requests to the endpoint were answered with 401, ``with_login`` how
+    many had a token, ``resumed`` how often it came for the rest of a stream, and ``found`` says of each path
+    beside the endpoint whether it is there. ``has_probed`` says that there was a
+    ``server/discover``, ``fell_back`` that an ``initialize`` came after it, in the same session after
+    ``fell_back_ns``. ``stateless`` is how many requests were stateless.
     ``without_session`` are messages over HTTP that lack the id of the session that they belong to: recording
     and frame.
     """
@@ -75,7 +76,8 @@ class SeenClient:
     resumed: int = 0
     found: dict[str, bool] = field(default_factory=dict[str, bool])
     stateless: int = 0
-    probed_ns: int = 0
+    has_probed: bool = False
+    fell_back: bool = False
     fell_back_ns: int = 0
 
     def has_sent(self, method: str) -> bool:
@@ -83,54 +85,74 @@ class SeenClient:
         return bool(self.requests[method] or self.notifications[method])
 
 
+@dataclass(slots=True)
+class _Session:
+    """One recording while it is read. Its times begin with it, and its ids mean nothing elsewhere.
+
+    ``calls`` are the exchanges of calls over HTTP and ``call_ids`` the ids of all calls; ``has_id`` is
+    whether the server has given a session id that holds, and ``bare`` are the exchanges of requests without
+    it. ``heads`` are the requests over HTTP by exchange, and ``pages`` is how many pages of the list of tools
+    were asked for since it was last begun.
+    """
+
+    path: str
+    calls: set[int] = field(default_factory=set[int])
+    call_ids: set[str] = field(default_factory=set[str])
+    has_id: bool = False
+    bare: set[int] = field(default_factory=set[int])
+    heads: dict[int, RequestHead] = field(default_factory=dict[int, RequestHead])
+    pages: int = 0
+    probed_ns: int = 0
+    asked_ns: int = 0
+    gave_up_ns: int = 0
+    over_ns: int = 0
+
+    def key(self, message_id: object) -> str:
+        """Return an id that is told from those of other sessions."""
+        return f"{self.path} {message_id!r}"
+
+
 def seen_in(traces: Iterable[Trace]) -> SeenClient:
     """Return what the client did in these recordings."""
     seen = SeenClient()
     for trace in traces:
         seen.sessions += 1
-        calls: set[int] = set()
-        heads: dict[int, RequestHead] = {}
-        pages, issued, bare = 0, False, set[int]()
+        session = _Session(trace.path)
         for event in trace.events():
             if type(event) is Frame and event.sender == CLIENT:
-                _take(event, seen, calls)
-                pages = _pages(event, pages)
-                seen.pages = max(seen.pages, pages)
-                if event.exchange in bare and not _opens(event):
-                    seen.without_session.append((trace.path, event.seq))
+                _take(event, seen, session)
             elif type(event) is Frame and event.sender == SERVER:
                 for message in singles(event.message):
-                    if isinstance(message, Response | ErrorResponse) and not seen.over_ns:
-                        seen.open_calls.discard(repr(message.id))
+                    if isinstance(message, Response | ErrorResponse) and not session.over_ns:
+                        seen.open_calls.discard(session.key(message.id))
                     if isinstance(message, Request) and message.method == "ping":
                         seen.pings += 1
-                        seen.open_pings[str(message.id)] = trace.path, event.seq
+                        seen.open_pings[session.key(message.id)] = trace.path, event.seq
             elif isinstance(event, RequestHead):
-                seen.sessions_ended += event.method == "DELETE"
-                heads[event.exchange] = event
-                _take_head(event, seen)
-                fields = {name.lower(): value for name, value in event.headers}
-                if event.method == "DELETE":
-                    issued = False
-                elif issued and SESSION_ID not in fields and fields.get(PROTOCOL_VERSION) not in STATELESS:
-                    bare.add(event.exchange)
-            elif isinstance(event, ResponseHead) and (head := heads.get(event.exchange)):
-                if head.endpoint:
-                    seen.refusals += event.status == HTTPStatus.UNAUTHORIZED
-                    # After 404 the session is over, and what its client does then is another matter.
-                    issued = event.status != HTTPStatus.NOT_FOUND and (issued or _issues(event))
-                else:
-                    seen.found[urlsplit(head.target).path] = event.status < HTTPStatus.BAD_REQUEST
+                _take_request_head(event, seen, session)
+            elif isinstance(event, ResponseHead):
+                _take_response_head(event, seen, session)
             elif isinstance(event, ExchangeEnd):
-                if event.cut and event.by == CLIENT and event.exchange in calls:
-                    seen.gave_up_ns = seen.gave_up_ns or event.left_ns or event.observed_at_ns
-            elif isinstance(event, Eof | Signal | Close) or (isinstance(event, Note) and not event.exchange):
-                seen.over_ns = seen.over_ns or event.observed_at_ns
+                if event.cut and event.by == CLIENT and event.exchange in session.calls:
+                    session.gave_up_ns = session.gave_up_ns or event.left_ns or event.observed_at_ns
+            elif isinstance(event, Eof | Signal | Close) or (isinstance(event, Note) and _ends(event)):
+                session.over_ns = session.over_ns or event.observed_at_ns
+        if session.asked_ns and (not seen.asked_ns or (session.gave_up_ns and not seen.gave_up_ns)):
+            seen.asked_ns, seen.gave_up_ns, seen.over_ns = (
+                session.asked_ns,
+                session.gave_up_ns,
+                session.over_ns,
+            )
     return seen
 
 
 def _issues(head: ResponseHead) -> bool:
     return any(name.lower() == SESSION_ID for name, _ in head.headers)
+
+
+def _ends(note: Note) -> bool:
+    """Whether a note is about the whole recording, and not about a connection or an exchange over HTTP."""
+    return not note.exchange and not note.connection
 
 
 def _opens(frame: Frame) -> bool:
@@ -140,17 +162,21 @@ def _opens(frame: Frame) -> bool:
     )
 
 
-def _take(frame: Frame, seen: SeenClient, calls: set[int]) -> None:
-    """Take up a frame of the client; the exchanges of its calls over HTTP are added to ``calls``."""
+def _take(frame: Frame, seen: SeenClient, session: _Session) -> None:
+    """Take up a frame of the client."""
     seen.messages += 1
     seen.last_ns = frame.observed_at_ns
+    if frame.exchange in session.bare and not _opens(frame):
+        seen.without_session.append((session.path, frame.seq))
     for message in singles(frame.message):
         if isinstance(message, Notification):
             seen.notifications[message.method] += 1
-            if message.method == "notifications/cancelled":
-                seen.gave_up_ns = seen.gave_up_ns or frame.observed_at_ns
+            params = as_object(message.params) or {}
+            cancelled = message.method == "notifications/cancelled" and params.get("requestId")
+            if session.key(cancelled) in session.call_ids:
+                session.gave_up_ns = session.gave_up_ns or frame.observed_at_ns
         if isinstance(message, Response | ErrorResponse):
-            seen.open_pings.pop(str(message.id), None)
+            seen.open_pings.pop(session.key(message.id), None)
         if not isinstance(message, Request):
             continue
         seen.requests[message.method] += 1
@@ -160,29 +186,46 @@ def _take(frame: Frame, seen: SeenClient, calls: set[int]) -> None:
             seen.client = seen.client or as_object(meta.get(CLIENT_INFO_KEY)) or {}
             seen.capabilities = as_object(meta.get(CAPABILITIES_KEY)) or seen.capabilities
         if message.method == "server/discover":
-            seen.probed_ns = seen.probed_ns or frame.observed_at_ns
+            seen.has_probed = True
+            session.probed_ns = session.probed_ns or frame.observed_at_ns
         if message.method == "initialize":
-            seen.fell_back_ns = seen.fell_back_ns or (frame.observed_at_ns if seen.probed_ns else 0)
+            if session.probed_ns and not seen.fell_back:
+                seen.fell_back_ns = frame.observed_at_ns - session.probed_ns
+            seen.fell_back = seen.has_probed
             seen.client = as_object(params.get("clientInfo")) or seen.client
             seen.capabilities = as_object(params.get("capabilities")) or seen.capabilities
             wanted = params.get("protocolVersion")
             seen.wanted = wanted if isinstance(wanted, str) else seen.wanted
+        elif message.method == "tools/list":
+            session.pages = session.pages + 1 if "cursor" in params else 1
+            seen.pages = max(seen.pages, session.pages)
         elif message.method == "tools/call":
-            seen.open_calls.add(repr(message.id))
-            seen.asked_ns = seen.asked_ns or frame.observed_at_ns
-            calls.update((frame.exchange,) if frame.exchange else ())
+            seen.open_calls.add(session.key(message.id))
+            session.call_ids.add(session.key(message.id))
+            session.asked_ns = session.asked_ns or frame.observed_at_ns
+            session.calls.update((frame.exchange,) if frame.exchange else ())
             seen.with_token += "progressToken" in (as_object(params.get("_meta")) or {})
 
 
-def _take_head(head: RequestHead, seen: SeenClient) -> None:
-    names = {name.lower() for name, _ in head.headers}
-    seen.with_login += head.endpoint and "authorization" in names
-    seen.resumed += head.method == "GET" and "last-event-id" in names
+def _take_request_head(head: RequestHead, seen: SeenClient, session: _Session) -> None:
+    fields = {name.lower(): value for name, value in head.headers}
+    session.heads[head.exchange] = head
+    seen.sessions_ended += head.method == "DELETE"
+    seen.with_login += head.endpoint and "authorization" in fields
+    seen.resumed += head.method == "GET" and "last-event-id" in fields
+    if head.method == "DELETE":
+        session.has_id = False
+    elif session.has_id and SESSION_ID not in fields and fields.get(PROTOCOL_VERSION) not in STATELESS:
+        session.bare.add(head.exchange)
 
 
-def _pages(frame: Frame, pages: int) -> int:
-    """Return how many pages were asked for since the list was last begun, with those of this frame."""
-    for message in singles(frame.message):
-        if isinstance(message, Request) and message.method == "tools/list":
-            pages = pages + 1 if "cursor" in (as_object(message.params) or {}) else 1
-    return pages
+def _take_response_head(head: ResponseHead, seen: SeenClient, session: _Session) -> None:
+    asked = session.heads.get(head.exchange)
+    if asked is None:
+        return
+    if not asked.endpoint:
+        seen.found[urlsplit(asked.target).path] = head.status < HTTPStatus.BAD_REQUEST
+        return
+    seen.refusals += head.status == HTTPStatus.UNAUTHORIZED
+    # After 404 the session is over, and what its client does then is another matter.
+    session.has_id = head.status != HTTPStatus.NOT_FOUND and (session.has_id or _issues(head))

@@ -169,7 +169,7 @@ class Client:
 
     def use(self) -> None:
         """Do with the server all that it offers."""
-        offered = self._opened()
+        offered = self.open()
         if "tools" in offered:
             for tool in list(self._pages("tools/list", "tools")):
                 if not is_object(tool) or not isinstance(tool.get("name"), str):
@@ -183,8 +183,8 @@ class Client:
                 given = {argument["name"]: "x" for argument in prompt.get("arguments", [])}
                 self._ask("prompts/get", {"name": prompt["name"], "arguments": given})
 
-    def _opened(self) -> Any:
-        """Return the capabilities of the server, after the handshake."""
+    def open(self) -> Any:
+        """Shake hands; return the capabilities of the server."""
         hello: dict[str, Any] = {
             "protocolVersion": REVISIONS[-1],
             "capabilities": {"roots": {"listChanged": False}, "sampling": {}, "elicitation": {}},
@@ -324,6 +324,10 @@ class Client:
 
 
 def main() -> None:
+    if FLAW == "starts-twice":
+        first = OverStdio()
+        Client(first).open()
+        first.close()
     transport = OverHttp() if SERVER.startswith("http") else OverStdio()
     trouble = ""
     try:

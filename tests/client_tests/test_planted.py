@@ -78,3 +78,11 @@ def test_a_client_that_is_slow_is_waited_for(capsys: pytest.CaptureFixture[str],
     assert statuses(outcome) == {"ordinary": "passed"}
     told = [check["name"] for check in json.loads(outcome.out)["checks"]]
     assert "stays (behaviour)" not in told
+
+
+def test_sessions_of_a_client_are_told_apart(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ("--json", "--only=error-without-id", f"--timeout={LIMIT}", "--")
+    outcome = Outcome(capsys, tmp_path, *options, *from_the_text("starts-twice"))
+    told = {check["name"]: check["message"] for check in json.loads(outcome.out)["checks"]}
+    assert told["error-without-id"] == "7 messages judged"
+    assert "error-without-id (behaviour)" not in told  # the call is answered in the second session
