@@ -36,21 +36,21 @@ NAMELESS: Final = "a client without name"
 class SeenClient:
     """Counts over the sessions of one scenario.
 
-    ``requests`` and ``notifications`` count those of the client by method. ``pages`` is how many pages of the
-    list of tools it read at most, from the first on, ``with_token`` how many calls carry a progress token.
-    ``last_ns`` is the time of its last message. The other times are of the first session with a call, or with
-    one that it gave up: ``asked_ns`` is that of its first call, ``gave_up_ns`` when it cancelled a call or
-    left the connection of one without an answer, and ``over_ns`` when it or mcpproxy began to end the
-    session. All are since the recording started, 0 if there is none. ``sessions_ended`` is how many sessions
-    it has ended over HTTP. ``open_calls`` are the calls that had no answer when their session was over. ``pings`` counts
-    those of the server; ``open_pings`` are those without an answer: recording and frame by session and id.
-    Over HTTP, ``refusals`` are how many requests to the endpoint were answered with 401, ``with_login`` how
-    many had a token, ``resumed`` how often it came for the rest of a stream, and ``found`` says of each path
-    beside the endpoint whether it is there. ``has_probed`` says that there was a
-    ``server/discover``, ``fell_back`` that an ``initialize`` came after it, in the same session after
-    ``fell_back_ns``. ``stateless`` is how many requests were stateless.
-    ``without_session`` are messages over HTTP that lack the id of the session that they belong to: recording
-    and frame.
+    ``requests`` and ``notifications`` count those of the client by method. ``pages`` is how many pages of
+    the list of tools it read at most, from the first on, ``with_token`` how many calls carry a progress
+    token. ``last_ns`` is the time of its last message. The other times are of the first session with a
+    call, or with one that it gave up: ``asked_ns`` is that of its first call, ``gave_up_ns`` when it
+    cancelled a call or left the connection of one without an answer, and ``over_ns`` when it or mcpproxy
+    began to end the session. All are since the recording started, 0 if there is none. ``sessions_ended``
+    is how many sessions it has ended over HTTP. ``open_calls`` are the calls that had no answer when
+    their session was over. ``pings`` counts those of the server; ``open_pings`` are those without an
+    answer: recording and frame by session and id. Over HTTP, ``refusals`` are how many requests to the
+    endpoint were answered with 401, ``with_login`` how many had a token, ``resumed`` how often it came
+    for the rest of a stream, and ``found`` says of each path beside the endpoint whether it is there.
+    ``has_probed`` says that there was a ``server/discover``, ``fell_back`` that an ``initialize`` came
+    after it, in the same session after ``fell_back_ns``. ``stateless`` is how many requests were
+    stateless. ``without_session`` are messages over HTTP that lack the id of the session that they belong
+    to: recording and frame.
     """
 
     sessions: int = 0
