@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import tomllib
 from datetime import date
 from pathlib import Path
 from typing import Any, Final
@@ -103,6 +104,15 @@ def test_a_name_recognises_one_host_at_most() -> None:
     assert len(clients) == len(set(clients))
     shared = {name for host in HOSTS.values() for name in host.shared_clients}
     assert not any(host.is_client(name) for name in shared for host in HOSTS.values())
+
+
+def test_a_range_that_was_not_measured_from_its_beginning_says_what_shows_that() -> None:
+    """A run is one of one version. Where a range begins earlier, the source names that, too."""
+    for path in sorted(Path(host_facts.hosts_folder()).glob("*.toml")):
+        for row in tomllib.loads(path.read_text(encoding="utf-8"))["fact"]:
+            first = re.match(r">=([\d.]+)", row["versions"])
+            if row["grade"] == "measured" and first is not None and first[1] != row["seen"]:
+                assert "; and a run of the host" in row["source"] or first[1] in row["source"], (path, row)
 
 
 def test_every_kind_has_its_rule_and_its_document() -> None:
@@ -232,7 +242,7 @@ def test_seen_is_the_client_that_is_there(mcpproxy: Mcpproxy, tmp_path: Path) ->
     assert checked.code == 0
     assert (
         "warning HOST-007 frame 5: server: Legal MCP. Gemini CLI 0.61.0 reads the first page only: "
-        "what comes after your first 2 tools does not exist for it (measured with 0.61.0, 2026-11-27"
+        "what comes after your first 2 tools does not exist for it (measured with 0.61.0, 2026-11-29"
     ) in checked.out
     assert mcpproxy("check", trace).out.startswith("no findings")
     for client, version in (("gemini-cli-mcp-client", "0.70.0"), ("mcp", "0.1.0"), ("another", "1")):
@@ -278,13 +288,13 @@ def test_a_client_that_is_there_and_is_named_is_said_once(mcpproxy: Mcpproxy, tm
 def test_a_client_that_is_there_in_another_version_than_the_one_that_is_named(
     mcpproxy: Mcpproxy, tmp_path: Path
 ) -> None:
-    odd = tool("files read")  # 0.56.0 replaces the space, and of 0.61.0 that is not known
-    trace = recorded(tmp_path / "a.jsonl", "gemini-cli-mcp-client", "0.56.0", [odd])
-    for named in ("gemini-cli@0.61.0", "gemini-cli@0.61.0,seen"):
+    long = tool("read", description="Read a file. " + "It can be any file. " * 110)  # 2.1.197 cuts it
+    trace = recorded(tmp_path / "a.jsonl", "claude-code", "2.1.197", [long])
+    for named in ("claude-code@2.1.332", "claude-code@2.1.332,seen"):
         out = mcpproxy("check", trace, "--hosts", named, "--select", "HOST").out
-        assert "Gemini CLI 0.61.0  x\n" in out
-        assert "Gemini CLI 0.61.0 works\n" not in out
-        assert ("HOST-002 frame 5: server: Legal MCP. Gemini CLI 0.56.0 replaces" in out) is ("seen" in named)
+        assert "Claude Code 2.1.332  x\n" in out
+        assert "Claude Code 2.1.332 works\n" not in out
+        assert ("HOST-006 frame 5: server: Legal MCP. Claude Code 2.1.197 cuts" in out) is ("seen" in named)
 
 
 def test_a_host_that_is_not_there_is_named(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
@@ -349,11 +359,15 @@ def test_the_matrix_says_where_a_server_works_and_why_not(mcpproxy: Mcpproxy, tm
         "",
         "Gemini CLI degraded",
         "  HOST-007 lost: reads the first page only: 1 of your 3 tools does not exist for it (measured",
-        "    with 0.61.0, 2026-11-27)",
+        "    with 0.61.0, 2026-11-29)",
         "",
         "opencode works",
         "  HOST-002 changed: replaces other characters than letters, digits, _ and - in names by _: tool",
-        '    "files.read" (measured with 1.18.33, 2026-11-27)',
+        '    "files.read" (measured with 1.18.33, 2026-11-29)',
+        "",
+        "Claude Code works",
+        "  HOST-002 changed: replaces other characters than letters, digits, _ and - in names by _: tool",
+        '    "files.read" (measured with 2.1.332, 2026-11-29)',
         "",
         "Nothing of this grade is known of Cursor. For all facts: --hosts-grade thread",
     ]
@@ -391,7 +405,7 @@ def test_a_rule_is_explained_with_the_hosts_that_it_is_about(mcpproxy: Mcpproxy)
     assert "Meets it client:" in said
     assert "Do instead List all tools on one page." in said
     told = (
-        "Gemini CLI (>=0.56,<=0.61.0) reads the first page only: lost, measured with 0.61.0, 2026-11-27 "
+        "Gemini CLI (>=0.56,<=0.61.0) reads the first page only: lost, measured with 0.61.0, 2026-11-29 "
         "gemini-cli 5411f113: packages/core/src/tools/mcp-client.ts"
     )
     assert told in said

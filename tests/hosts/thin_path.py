@@ -91,7 +91,7 @@ def play(name: str, host: RealHost, home: Path) -> bool:
     _run([*OURS, "unwrap", NAME, *at], bare, home)
     is_restored = '"--path"' not in (now := file.read_text(encoding="utf-8")) and '"npx"' in now
     say("unwrapped", "to the byte" if now == content else "the host has written its file anew")
-    return "tools/list" in recorded and is_restored
+    return "initialize" in recorded and is_restored
 
 
 def _recorded(command: list[str], bare: Mapping[str, str], home: Path, seconds: float) -> str:

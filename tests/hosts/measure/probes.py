@@ -87,7 +87,8 @@ def _long(length: int) -> str:
 
 
 _NAMES: Final = (
-    "fine", "fine_too", "Fine-3", *map(_long, (40, 48, 50, 52, *range(54, 66), 80, 128)),
+    "fine", "fine_too", "Fine-3",
+    *map(_long, (40, 48, 50, 52, *range(54, 66), 80, 112, *range(114, 121), 128)),
     "a.b", "x/y", "p:q", "f@g", "s t", "été", "7up", "one.two", "one_two",
     "k" * 60 + "_first", "k" * 60 + "_other",
 )  # fmt: skip
@@ -156,8 +157,8 @@ _SCHEMAS: Final[Mapping[str, Mapping[str, Any]]] = {
 """Each of one shape, so that what becomes of a tool has one cause. The last has about 16 KB."""
 
 _SIZES: Final = (
-    1000, 4000, 7999, 8001, 9999, 10_001, 10_300, 11_000, 12_100, 16_100, 20_100, 24_900,
-    30_100, 39_999, 40_001, 49_999, 50_001, 60_000, 80_000, 99_999, 100_001, 119_900, 200_100,
+    1000, 4000, 7999, 8001, 9999, 10_001, 10_300, 11_000, 11_999, 12_001, 16_100, 20_100, 24_900,
+    30_100, 39_999, 40_001, 49_999, 50_001, 51_100, 51_300, 60_000, 80_000, 99_999, 100_001, 119_900, 200_100,
 )  # fmt: skip
 
 
