@@ -248,6 +248,23 @@ def test_a_remote_server_is_none_of_the_probes(tmp_path: Path) -> None:
     assert seen(fact, opened(tmp_path, ends_ms=3100))[0] == "not decidable"
 
 
+def test_a_call_that_is_cancelled_after_its_answer_was_not_given_up(tmp_path: Path) -> None:
+    (tmp_path / "servers").mkdir()
+    talk = Conversation(label=NAME)
+    talk.asks(1, "initialize", BEGINS | {"clientInfo": {"name": "host", "version": "1"}}, ms=0)
+    talk.answers(1, BEGINS | {"serverInfo": {"name": "w", "version": "1"}}, ms=1)
+    stopped = "notifications/cancelled"
+    talk.asks(2, "tools/call", {"name": "fast"}, ms=5)
+    talk.answers(2, text("soon"), ms=10)
+    talk.asks(3, "tools/call", {"name": "slow"}, ms=15)
+    talk.notifies(stopped, {"requestId": 2}, ms=30_000, by="client")
+    talk.notifies(stopped, {"requestId": 3}, ms=60_015, by="client")
+    talk.answers(3, text("late"), ms=90_000)
+    (tmp_path / "servers/a.jsonl").write_text("\n".join(talk.closes(ms=99_000)) + "\n", encoding="utf-8")
+    fact = row("kind = 'answer-time'\nlimit = 60\nmethods = ['tools/call']")
+    assert seen(fact, evidence(tmp_path)) == ("confirmed", "tools/call given up after 60.0 s")
+
+
 @pytest.mark.parametrize(("answers", "state"), [(False, "confirmed"), (True, "contradicted")])
 def test_what_a_server_may_ask(tmp_path: Path, answers: bool, state: str) -> None:
     (tmp_path / "servers").mkdir()

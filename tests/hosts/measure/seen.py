@@ -157,4 +157,8 @@ def _wire(path: Path) -> Wire:
     events = list(open_trace(str(path)).records())
     # What is cut off ends with its last record, and not when the host ended it.
     closes = [each.observed_at_ns for each in events if isinstance(each, Close) and each.ending != "cut"]
-    return Wire(str(path), trace.calls(), cancelled, closes[-1] if closes else 0)
+    calls = trace.calls()
+    for call in calls:  # some hosts cancel what was answered long ago
+        if call.latency_ns is not None and call.at_ns + call.latency_ns <= cancelled.get(call.id, 0):
+            del cancelled[call.id]
+    return Wire(str(path), calls, cancelled, closes[-1] if closes else 0)
