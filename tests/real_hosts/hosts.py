@@ -111,7 +111,7 @@ def _copilot_cli(**variables: str) -> RealHost:
     return _node_host("copilot-cli", "copilot", "copilot-cli", _copilot, filled)
 
 
-def _framework(name: str, client: tuple[str, str], dialect: str) -> RealHost:
+def _framework(name: str, client: tuple[str, str], dialect: str, **variables: str) -> RealHost:
     """Return an agent of a framework of Python, which leaves it to its SDK to say who the client is."""
 
     def started() -> list[str]:
@@ -120,7 +120,8 @@ def _framework(name: str, client: tuple[str, str], dialect: str) -> RealHost:
     def prepared(stage: Stage) -> list[str]:
         return [install.HOSTS[name].split()[0], dialect, stage.url, *stage.server]
 
-    return RealHost(client, install.HOSTS[name].split()[0].rpartition("==")[2], started, prepared)
+    version = install.HOSTS[name].split()[0].rpartition("==")[2]
+    return RealHost(client, version, started, prepared, lambda _url: variables)
 
 
 def _claude(stage: Stage) -> list[str]:
@@ -254,12 +255,14 @@ HOSTS: Final[Mapping[str, RealHost]] = {
         "continue-cli-client",
         _continue,
         lambda _url: {"CONTINUE_TELEMETRY_ENABLED": "0", "CONTINUE_METRICS_ENABLED": "0"},
+        client_version="1.0.0",
     ),
     "pydantic-ai-chat": _framework("pydantic-ai", ("fastmcp", "4.2.3"), "chat"),
     "pydantic-ai-responses": _framework("pydantic-ai", ("fastmcp", "4.2.3"), "responses"),
     "pydantic-ai-anthropic": _framework("pydantic-ai", ("fastmcp", "4.2.3"), "anthropic"),
     "pydantic-ai-gemini": _framework("pydantic-ai", ("fastmcp", "4.2.3"), "gemini"),
     "openai-agents-chat": _framework("openai-agents", ("mcp", "0.1.0"), "chat"),
+    "openai-agents-own-times": _framework("openai-agents", ("mcp", "0.1.0"), "chat", OWN_TIMES="1"),
     "openai-agents-responses": _framework("openai-agents", ("mcp", "0.1.0"), "responses"),
 }
 """By the name of the host and, if it speaks several interfaces, of the one. Installed when started."""
