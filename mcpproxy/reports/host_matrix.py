@@ -24,7 +24,12 @@ HostState: TypeAlias = Literal["works", "degraded", "blocked", "unknown"]
 STATES: Final[tuple[HostState, ...]] = ("works", "degraded", "blocked")
 """The states of hosts that have facts, the best first."""
 
-_STATE_OF: Final[dict[str, HostState]] = {"refused": "blocked", "lost": "degraded", "changed": "works"}
+_STATE_OF: Final[dict[str, HostState]] = {
+    "refused": "blocked",
+    "lost": "degraded",
+    "changed": "works",
+    "perhaps": "works",
+}
 _COLOURS: Final[dict[HostState, Colour]] = {
     "works": "green",
     "degraded": "yellow",

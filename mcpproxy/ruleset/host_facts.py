@@ -107,7 +107,7 @@ KINDS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "ends": (lambda value: value == [] or _is_two_counts(value), "two numbers", []),
     },
     "argument-name": {"pattern": _PATTERN},
-    "tool-count": {"limit": _LIMIT},
+    "tool-count": {"limit": _LIMIT, "over": _one_of("run", "server", default="run")},
     "text-length": {
         "of": _one_of("description", "instructions", "inputSchema"),
         "limit": _LIMIT,

@@ -7,7 +7,7 @@ with the recordings of the other servers that the same client used (see ``mcppro
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from mcpproxy.checks.engine.context import Violation
 from mcpproxy.checks.engine.rows import RuleFamily
@@ -24,6 +24,10 @@ from mcpproxy.view.folder import recording
 from mcpproxy.view.recording_entry import RecordingEntry
 from mcpproxy.view.runs import Certainty, ClientRun, runs
 
+if TYPE_CHECKING:  # most runs are not about hosts
+    from mcpproxy.checks.hosts.facts import HostChoice
+    from mcpproxy.checks.hosts.runs import ListedTools
+
 LOOKALIKE: Final = "SEC-009"
 CROSSING: Final = "SEC-008"
 
@@ -38,6 +42,11 @@ class SeenInRecording:
 
     names: dict[str, SeenName] = field(default_factory=dict[str, SeenName])
     secrets: list[SeenSecret] = field(default_factory=list[SeenSecret])
+    tools: "ListedTools | None" = None
+    """The latest list of tools that was read to its end, if hosts were named."""
+
+    def add_tools(self, seen: "ListedTools") -> None:
+        self.tools = seen
 
     def add_name(self, seen: SeenName) -> None:
         if len(self.names) < _MOST_NAMES:
@@ -47,30 +56,43 @@ class SeenInRecording:
         if len(self.secrets) < _MOST_SECRETS:
             self.secrets.append(seen)
 
+    @property
+    def has_some(self) -> bool:
+        """Whether something of it has to be compared."""
+        return bool(self.names or self.secrets or self.tools)
+
     def taken(self) -> "SeenInRecording":
         """Return what was seen, and forget it."""
-        taken = SeenInRecording(self.names, self.secrets)
-        self.names, self.secrets = {}, []
+        taken = SeenInRecording(self.names, self.secrets, self.tools)
+        self.names, self.secrets, self.tools = {}, [], None
         return taken
 
 
-def collectors(seen: SeenInRecording, takes: Callable[[str], bool], key: bytes) -> Iterator[RuleFamily]:
+def collectors(
+    seen: SeenInRecording, takes: Callable[[str], bool], key: bytes, hosts: "HostChoice | None" = None
+) -> Iterator[RuleFamily]:
     """Yield families that add to ``seen`` for the rules that ``takes`` accepts; see ``secrets.collector``."""
     if takes(LOOKALIKE):
         yield lookalikes.collector(seen.add_name)
     if takes(CROSSING):
         yield secrets.collector(seen.add_secret, key)
+    if hosts is not None:
+        from mcpproxy.checks.hosts import runs as tools_of_runs
+
+        if takes(tools_of_runs.TOO_MANY):
+            yield tools_of_runs.collector(seen.add_tools)
 
 
 def across_servers(
-    seen: Mapping[str, SeenInRecording], catalogue: Catalogue
+    seen: Mapping[str, SeenInRecording], catalogue: Catalogue, hosts: "HostChoice | None" = None
 ) -> Iterator[tuple[str, tuple[Finding, ...]]]:
     """Yield the path of each recording with findings that only other recordings of its run show."""
     build = FindingBuilder(catalogue)
     found: dict[str, list[Finding]] = defaultdict(list)
-    entries = [recording(path) for path, content in seen.items() if content.names or content.secrets]
+    entries = [recording(path) for path, content in seen.items() if content.has_some]
     for run in runs(entry for entry in entries if entry.state != "unreadable"):
-        for entry, seq, violation, revisions in (*_lookalikes(run, seen), *_crossings(run, seen)):
+        of_run = (*_lookalikes(run, seen), *_crossings(run, seen), *_too_many(run, seen, hosts))
+        for entry, seq, violation, revisions in of_run:
             sender = CLIENT if violation.rule == CROSSING else SERVER
             found[entry.path] += build([violation], seq, sender, revisions)
     for path, findings in found.items():
@@ -141,6 +163,27 @@ def _crossings(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[
                     CROSSING, "X-020", problem, pointer=secret.pointer, at_most=_at_most(run)
                 )
                 yield entry, secret.seq, violation, REVISIONS
+
+
+def _too_many(
+    run: ClientRun, seen: Mapping[str, SeenInRecording], hosts: "HostChoice | None"
+) -> Iterator[_Found]:
+    """Yield the limits of hosts that the tools of all servers in the run are over together."""
+    if hosts is None or run.certainty is Certainty.LIKELY:  # those were not open at the same time
+        return
+    listed: list[tuple[RecordingEntry, ListedTools]] = []
+    for entry in run.entries:
+        tools = _content(seen, entry).tools
+        if tools is not None:
+            listed = [each for each in listed if not _is_same_server(each[0], entry)]
+            listed.append((entry, tools))
+    if len(listed) < 2:
+        return
+    from mcpproxy.checks.hosts.runs import too_many_together
+
+    for tools, violation in too_many_together(hosts, [each for _, each in listed], _doubt(run)):
+        entry = next(entry for entry, each in listed if each is tools)
+        yield entry, tools.seq, violation, tools.revisions
 
 
 def _content(seen: Mapping[str, SeenInRecording], entry: RecordingEntry) -> SeenInRecording:

@@ -146,3 +146,71 @@ def test_a_baseline_accepts_it(tmp_path: Path, capsys: Captured) -> None:
     assert main(["check", str(tmp_path), *baseline, "--write-baseline"]) == 0
     assert main(["check", str(tmp_path), *baseline]) == 0
     assert "2 known" in capsys.readouterr().out
+
+
+# How many tools all servers of a run have together
+
+
+def check_hosts(folder: Path, capsys: Captured, *options: str) -> tuple[list[tuple[str, str, str]], str]:
+    """Return the severity, file and text of each finding HOST-005, and the state of VS Code."""
+    main(["check", str(folder), "--hosts", "vscode,codex", "--format", "json", *options])
+    said = json.loads(capsys.readouterr().out)
+    found = [
+        (finding["severity"], Path(trace["path"]).stem, finding["message"])
+        for trace in said["traces"]
+        for finding in trace["findings"]
+        if finding["rule"] == "HOST-005"
+    ]
+    return found, next(host["state"] for host in said["hosts"] if host["id"] == "vscode")
+
+
+def many(first: int, last: int) -> str:
+    return tools(*(f"tool{number}" for number in range(first, last)))
+
+
+def test_the_tools_of_all_servers_of_a_run_count_together(tmp_path: Path, capsys: Captured) -> None:
+    record(tmp_path, "files", many(0, 60))
+    record(tmp_path, "other", many(60, 129), second=1)
+    ((severity, file, text),), state = check_hosts(tmp_path, capsys)
+    assert (severity, file, state) == ("warning", "other", "blocked")
+    assert text.startswith(
+        "Legal MCP. VS Code refuses a request with more than 128 tools of all servers, unless tool search is "
+        "on: you list 69 of the 129 tools of the 2 servers of this run (seen in its source"
+    )
+
+
+def test_as_many_tools_as_a_host_takes_are_not_too_many(tmp_path: Path, capsys: Captured) -> None:
+    record(tmp_path, "files", many(0, 60))
+    record(tmp_path, "other", many(60, 128), second=1)
+    assert check_hosts(tmp_path, capsys) == ([], "works")
+
+
+def test_servers_that_were_not_there_together_do_not_count_together(tmp_path: Path, capsys: Captured) -> None:
+    record(tmp_path, "files", many(0, 100))
+    record(tmp_path, "other", many(100, 200), second=40)
+    assert check_hosts(tmp_path, capsys) == ([], "works")
+    record(tmp_path, "other", many(100, 200), second=50, ppid=5000)
+    assert check_hosts(tmp_path, capsys) == ([], "works")
+
+
+def test_a_run_that_is_a_guess_blocks_nothing(tmp_path: Path, capsys: Captured) -> None:
+    record(tmp_path, "files", many(0, 100))
+    record(tmp_path, "other", many(100, 200), second=1, ppid=5000)
+    ((severity, _, text),), state = check_hosts(tmp_path, capsys)
+    assert (severity, state) == ("info", "works")
+    assert "of the 2 servers of this run (guess: clients called" in text
+
+
+def test_one_server_twice_counts_once(tmp_path: Path, capsys: Captured) -> None:
+    record(tmp_path, "files", many(0, 100))
+    again = (tmp_path / "files.jsonl").read_text(encoding="utf-8").replace("10:20:00", "10:20:01")
+    (tmp_path / "again.jsonl").write_text(again, encoding="utf-8")
+    assert check_hosts(tmp_path, capsys) == ([], "works")
+
+
+def test_a_server_that_has_too_many_alone_is_told_once(tmp_path: Path, capsys: Captured) -> None:
+    record(tmp_path, "files", many(0, 130))
+    record(tmp_path, "other", many(130, 140), second=1)
+    ((severity, file, text),), _ = check_hosts(tmp_path, capsys)
+    assert (severity, file) == ("warning", "files")
+    assert "you list 130 (" in text

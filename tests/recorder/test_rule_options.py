@@ -268,7 +268,7 @@ def test_the_key_is_made_once_and_for_this_user_alone(tmp_path: Path, state: Pat
 
 
 def test_hosts_are_kept_in_the_journal_and_others_have_no_member_for_them() -> None:
-    """A recovery judges by the same hosts; without hosts the seals of earlier journals stay what they were."""
+    """A recovery judges by the same hosts. Without hosts the seals of journals stay what they were."""
     terms = RuleOptions(hosts=("seen", "codex@0.171.0"), hosts_grade="thread")
     assert RuleOptions.from_json(terms.to_json()) == terms
     assert RuleOptions().to_json().keys() == {"folders", "select", "extend", "ignore", "digest", "seal"}

@@ -82,8 +82,14 @@ class FactMet:
         """What is equal for equal findings of one session."""
         return id(self.fact), self.about
 
-    def violation(self, frame: int | None = None, candidates: tuple[str, ...] | None = None) -> Violation:
-        """Return the violation to report."""
+    def violation(
+        self,
+        frame: int | None = None,
+        candidates: tuple[str, ...] | None = None,
+        *,
+        is_doubtful: bool = False,
+    ) -> Violation:
+        """Return the violation to report; if it ``is_doubtful``, as an info whose effect is ``perhaps``."""
         rule, requirement = RULES[self.fact.kind]
         return Violation(
             rule,
@@ -91,12 +97,12 @@ class FactMet:
             sentence(self.judged, self.fact, self.met),
             pointer=self.pointer,
             blame=SERVER,
-            at_most="info" if self.fact.effect == "changed" else None,
+            at_most="info" if is_doubtful or self.fact.effect == "changed" else None,
             frame=frame,
             candidates=candidates,
             data={
                 "host": self.judged.id,
-                "effect": self.fact.effect,
+                "effect": "perhaps" if is_doubtful else self.fact.effect,
                 "says": self.fact.says,
                 "reason": clause(self.fact, self.met),
             },

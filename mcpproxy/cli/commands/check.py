@@ -37,6 +37,7 @@ from mcpproxy.session.frame import Finding
 from mcpproxy.view.growing_trace import GrowingTrace
 
 if TYPE_CHECKING:
+    from mcpproxy.checks.hosts.facts import HostChoice
     from mcpproxy.reports.baseline import Baseline
     from mcpproxy.view.across_servers import SeenInRecording
 
@@ -89,6 +90,7 @@ def run(argv: list[str]) -> int:
         on_judged=lambda judged: _emit_trace(judged, style, base, hosts) if streams else None,
         located=accepted is not None or options.format in report_options.LOCATED_FORMATS,
         accepted=accepted,
+        hosts=judge_rules.host_choice(),
     )
     verdict = replace(verdict, folders=tuple(options.rules), hosts=hosts)
     if accepted is not None:
@@ -245,11 +247,12 @@ def judge_all(
     session: str = "",
     located: bool = False,
     accepted: "Baseline | None" = None,
+    hosts: "HostChoice | None" = None,
 ) -> JudgedTraces:
     """Judge all traces in their order; ``on_judged`` is called with a trace as soon as it is judged.
 
     With ``located``, findings get their places in the trace files. The findings in the baseline ``accepted``
-    are marked as known.
+    are marked as known. ``hosts`` are those whose limits over a run are judged by.
     """
 
     collected: SeenInRecording | None = None
@@ -258,7 +261,7 @@ def judge_all(
         from mcpproxy.view import across_servers  # imported here: it takes 30 ms
 
         collected = across_servers.SeenInRecording()
-        collectors = across_servers.collectors(collected, takes, key=os.urandom(32))
+        collectors = across_servers.collectors(collected, takes, key=os.urandom(32), hosts=hosts)
         rules = rules.extended((), collectors)
 
     def attempt(path: str) -> "tuple[JudgedTrace | Unjudged, SeenInRecording | None]":
@@ -294,7 +297,7 @@ def judge_all(
         from mcpproxy.view import across_servers
 
         for path, findings in (
-            *across_servers.across_servers(seen, rules.catalogue),
+            *across_servers.across_servers(seen, rules.catalogue, hosts),
             *findings_of_runs(seen, rules.catalogue, takes),
         ):
             index = [trace.path for trace in judged].index(path)

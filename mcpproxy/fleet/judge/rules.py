@@ -7,6 +7,7 @@ different keys, so that they never mix.
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 from mcpproxy import __version__
 from mcpproxy.base.files import RULES_BYTES, read
@@ -17,6 +18,9 @@ from mcpproxy.reports.judged_traces import NamedHost
 from mcpproxy.ruleset import catalogue, ruleset
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.ruleset.selection import Selection
+
+if TYPE_CHECKING:  # most runs are not about hosts
+    from mcpproxy.checks.hosts.facts import HostChoice
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +62,24 @@ class JudgeRules:
             extend.append("PIN")
             families.append(pin_checks(pin_file.read(self.pins)))
         if self.hosts:
-            from mcpproxy.ruleset import host_choice
+            from mcpproxy.checks.hosts.family import host_checks
 
             extend.append("HOST")
-            families.append(host_choice.family(self.hosts, self.hosts_grade))
+            families.append(host_checks(self.host_choice()))
         selection = Selection.of(rules.catalogue, self.select, self.ignore, extend)
         return rules.extended(selection.wanted or (), families), selection
+
+    def host_choice(self) -> "HostChoice | None":
+        """Return the choice of ``hosts``; ``None`` if there are none.
+
+        Raises:
+            UsageError: there is no such host.
+        """
+        if not self.hosts:
+            return None
+        from mcpproxy.ruleset import host_choice
+
+        return host_choice.chosen(self.hosts, self.hosts_grade)
 
     def named_hosts(self) -> tuple[NamedHost, ...]:
         """Return the hosts in ``hosts``; ``seen`` is none.
@@ -71,12 +87,12 @@ class JudgeRules:
         Raises:
             UsageError: there is no such host.
         """
-        if not self.hosts:
+        choice = self.host_choice()
+        if choice is None:
             return ()
         from mcpproxy.reports.host_matrix import named_hosts
-        from mcpproxy.ruleset import host_choice
 
-        return named_hosts(host_choice.chosen(self.hosts, self.hosts_grade))
+        return named_hosts(choice)
 
     def key(self) -> str:
         """Return a name for the rules: the version of mcpproxy, and a digest of everything that they read.
