@@ -1,11 +1,12 @@
 """``mcpproxy explain``: describe a rule to a user who has seen its code in a finding."""
 
-import textwrap
+import os
 from collections.abc import Iterator
 
 from mcpproxy.base import paths
 from mcpproxy.base.style import PLAIN, SEVERITY_COLOUR, Style, count
 from mcpproxy.cli.calls.json_layout import laid_out
+from mcpproxy.cli.calls.prose import PROSE_COLUMNS, heading, prose
 from mcpproxy.cli.commands.rules import add_folders, level_words
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import UsageError
@@ -13,15 +14,23 @@ from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import Catalogue, Requirement, Rule
 from mcpproxy.ruleset.selection import known_rules, resolve, unknown
 
-PROSE_COLUMNS = 96
+_EXAMPLES = """\
+  mcpproxy explain PROTO-007
+  mcpproxy explain HOST-008 session.jsonl"""
 
 
 def run(argv: list[str]) -> int:
     """Explain each named rule, or those that the latest recording breaks."""
-    names, folders = argv, list[str]()
+    given, folders = argv, list[str]()
     if any(argument.startswith("-") for argument in argv):
-        names, folders = _read_arguments(argv)
+        given, folders = _read_arguments(argv)
     catalogue = known_rules(folders)
+    recordings = [name for name in given if name.endswith(".jsonl") or os.path.isfile(name)]
+    names = [name for name in given if name not in recordings]
+    if recordings and not names:
+        raise UsageError("explain", "a recording, and no rule", f"mcpproxy explain HOST-008 {recordings[0]}")
+    if len(recordings) > 1:
+        raise UsageError("explain", "several recordings", "name one")
     names = names or _broken_rules(catalogue)
     rules: list[Rule] = []
     for name in names:
@@ -33,12 +42,16 @@ def run(argv: list[str]) -> int:
             raise UsageError("explain", f"{name} is a family of rules", f"see mcpproxy rules --family {name}")
         rules += (catalogue.rules[code] for code in codes)
     style = terminal_style()
+    if recordings and (others := [rule.code for rule in rules if not _asked_by_hosts(rule)]):
+        raise UsageError("explain", f"{others[0]} is not about hosts", "leave the recording out")
     for number, rule in enumerate(rules):
         if number > 0:
             emit([""])
         emit(lines(rule, style))
         if _asked_by_hosts(rule):
-            emit(_host_lines(rule, style))
+            from mcpproxy.cli.calls import explained_hosts  # for a few rules only
+
+            emit(explained_hosts.lines(rule, recordings[0] if recordings else "", style))
     return 0
 
 
@@ -72,9 +85,10 @@ def _read_arguments(argv: list[str]) -> tuple[list[str], list[str]]:
     from mcpproxy.cli.arguments import Parser  # argparse takes a tenth of the time of the whole command
 
     description = "Explain a rule: what it means, why it matters, what to do instead."
-    parser = Parser("explain", description, "  mcpproxy explain PROTO-007")
+    parser = Parser("explain", description, _EXAMPLES)
     add, broken = parser.add_argument, "those that the latest recording breaks"
     add("rules", nargs="*", metavar="RULE", help=f"a code (PROTO-007) or a name (default: {broken})")
+    add("recording", nargs="?", metavar="TRACE", help="of a rule about hosts: write its tools in another way")
     add_folders(parser, "explain")
     options = parser.parse_args(argv)
     return options.rules, options.folders
@@ -85,8 +99,8 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
     columns = min(style.width or PROSE_COLUMNS, PROSE_COLUMNS)
     yield f"{style.paint(rule.code, 'bold')} {style.paint(rule.name, 'bold')}"
     yield ""
-    yield from _prose(rule.summary, columns)
-    yield from _heading("Levels", style)
+    yield from prose(rule.summary, columns)
+    yield from heading("Levels", style)
     for first_revision, last_revision, severity, keywords in _spans(rule):
         span = first_revision if first_revision == last_revision else f"{first_revision} to {last_revision}"
         wording = f"  {style.paint(f'({keywords})', 'dim')}" if keywords else ""
@@ -94,14 +108,14 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
         word = style.paint(f"{severity:<7}" if severity else "does not apply", colour)
         yield f"  {span:<24}  {word}{wording}"
     yield from _softer(rule, columns)
-    yield from _heading("Why it matters", style)
-    yield from _prose(rule.why, columns)
-    yield from _heading("Meets it" if _asked_by_hosts(rule) else "Breaks it", style)
+    yield from heading("Why it matters", style)
+    yield from prose(rule.why, columns)
+    yield from heading("Meets it" if _asked_by_hosts(rule) else "Breaks it", style)
     for line in rule.example.splitlines():
         yield from _example(line, columns)
-    yield from _heading("Do instead", style)
-    yield from _prose(rule.instead, columns)
-    yield from _heading("Rests on", style)
+    yield from heading("Do instead", style)
+    yield from prose(rule.instead, columns)
+    yield from heading("Rests on", style)
     for requirement in rule.requirements:
         yield from _requirement(requirement, columns, style)
 
@@ -109,20 +123,6 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
 def _asked_by_hosts(rule: Rule) -> bool:
     """Whether no specification asks for it, so that a session does not break it, but only meets it."""
     return all(word == "host" for requirement in rule.requirements for word in requirement.keywords.values())
-
-
-def _host_lines(rule: Rule, style: Style) -> Iterator[str]:
-    """Yield what each host does, in which versions, and where that is seen."""
-    from mcpproxy.ruleset import host_choice  # for a few rules only
-
-    columns = min(style.width or PROSE_COLUMNS, PROSE_COLUMNS)
-    facts = list(host_choice.facts_of(rule.code))
-    if facts:
-        yield from _heading("Hosts", style)
-    for host, fact in facts:
-        versions = fact.versions or "versions unknown"
-        yield from _prose(f"{host.name} ({versions}) {fact.says}: {fact.effect}, {fact.evidence}", columns)
-        yield from _prose(fact.source, columns, indent="    ")
 
 
 def _softer(rule: Rule, columns: int) -> Iterator[str]:
@@ -133,7 +133,7 @@ def _softer(rule: Rule, columns: int) -> Iterator[str]:
         for level, why in requirement.softer.items():
             noun = f"{'an' if level == 'info' else 'a'} {level}{which}"
             rest = why.removeprefix("always")
-            yield from _prose(f"but always {noun}{rest}" if rest != why else f"but {noun} {why}", columns)
+            yield from prose(f"but always {noun}{rest}" if rest != why else f"but {noun} {why}", columns)
 
 
 def _example(line: str, columns: int) -> Iterator[str]:
@@ -168,27 +168,10 @@ def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
 def _requirement(requirement: Requirement, columns: int, style: Style) -> Iterator[str]:
     """Yield a requirement's sentence, the peer that it binds, and its pages, the newest first."""
     bound = "both peers" if requirement.blame == "either" else f"the {requirement.blame}"
-    yield from _prose(f"{requirement.id} (binds {bound}): {requirement.text}", columns)
+    yield from prose(f"{requirement.id} (binds {bound}): {requirement.text}", columns)
     if requirement.unobservable:
-        yield from _prose(f"Not checked: {requirement.unobservable}", columns, indent="    ")
+        yield from prose(f"Not checked: {requirement.unobservable}", columns, indent="    ")
     for source in dict.fromkeys(
         requirement.sources[r] for r in reversed(VERSIONS) if r in requirement.sources
     ):
         yield f"    {style.paint(source, 'cyan')}"
-
-
-def _heading(text: str, style: Style) -> Iterator[str]:
-    yield ""
-    yield style.paint(text, "bold")
-
-
-def _prose(text: str, columns: int, indent: str = "  ") -> list[str]:
-    """Return ``text`` wrapped; blank lines separate paragraphs."""
-    wrapped: list[str] = []
-    for number, paragraph in enumerate(text.split("\n\n")):
-        if number > 0:
-            wrapped.append("")
-        wrapped += textwrap.wrap(
-            paragraph, columns, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
-        )
-    return wrapped

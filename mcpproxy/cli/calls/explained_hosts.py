@@ -1,0 +1,90 @@
+"""What a rule about hosts is about: which hosts, and how a tool could be written so that they take it."""
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from mcpproxy.base.style import Style, count
+from mcpproxy.base.visible import visible
+from mcpproxy.checks.hosts.facts import HostFact, KnownHost
+from mcpproxy.cli.calls.json_layout import laid_out
+from mcpproxy.cli.calls.prose import PROSE_COLUMNS, heading, prose
+from mcpproxy.opening import open_trace
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
+from mcpproxy.protocol.rules import Rule
+from mcpproxy.protocol.wording import shown
+from mcpproxy.reports.host_rewrites import REWRITTEN_KINDS, meeting, rewritten, tools_in
+from mcpproxy.ruleset import host_choice
+from mcpproxy.session.frame import SERVER, Frame
+
+_SHOWN: Final = 3
+"""How many tools of a recording are written in another way."""
+
+
+def lines(rule: Rule, recording: str, style: Style) -> Iterator[str]:
+    """Yield what each host does, and tools written in another way.
+
+    These are the tools of the ``recording`` that meet the rule, if one is given, or else that of the example.
+
+    Raises:
+        TraceError: the recording cannot be read.
+    """
+    columns = min(style.width or PROSE_COLUMNS, PROSE_COLUMNS)
+    facts = list(host_choice.facts_of(rule.code))
+    yield from _hosts(facts, columns, style)
+    lasting = [fact for _, fact in facts if fact.kind in REWRITTEN_KINDS and not fact.has_ended]
+    if recording:
+        yield from heading(f"In {visible(recording)}", style)
+        if not lasting:
+            yield from prose("This rule is not about tools that could be written in another way.", columns)
+            return
+        listed = tools_in(_messages_of(recording))
+    else:
+        listed = tools_in(_messages_in(rule.example))
+        if not lasting or not meeting(lasting, listed):
+            return
+        yield from heading("For example", style)
+    yield from _in_another_way(listed, lasting, columns)
+
+
+def _hosts(facts: Sequence[tuple[KnownHost, HostFact]], columns: int, style: Style) -> Iterator[str]:
+    """Yield what each host does, in which versions, and where that is seen."""
+    if facts:
+        yield from heading("Hosts", style)
+    for host, fact in facts:
+        versions = fact.versions or "versions unknown"
+        yield from prose(f"{host.name} ({versions}) {fact.says}: {fact.effect}, {fact.evidence}", columns)
+        yield from prose(fact.source, columns, indent="    ")
+
+
+def _in_another_way(listed: list[JSONObject], facts: list[HostFact], columns: int) -> Iterator[str]:
+    """Yield the tools that meet one of the facts, so that they meet none."""
+    met = list(meeting(facts, listed))
+    if not met:
+        yield from prose(f"None of {count(len(listed), 'tool')} meets it.", columns)
+        return
+    names = [str(tool["name"]) for tool in listed]
+    for tool in (tool for tool in listed if tool["name"] in met[:_SHOWN]):
+        name = str(tool["name"])
+        found = rewritten(tool, facts, [other for other in names if other != name])
+        if found is None:
+            yield from prose(f"tool {shown(name)}: no other form of it is known; see Do instead", columns)
+            continue
+        yield f"  tool {visible(shown(name))}, for all of these hosts:"
+        text = json.dumps(found.changed, ensure_ascii=False)
+        yield from (f"    {visible(line)}" for line in laid_out(text, columns - 4))
+    if len(met) > _SHOWN:
+        yield from prose(f"{len(met) - _SHOWN:,} more tools meet it.", columns)
+
+
+def _messages_of(recording: str) -> Iterator[JSON]:
+    for event in open_trace(recording).events():
+        if isinstance(event, Frame) and event.sender == SERVER and isinstance(event.message, Response):
+            yield event.message.value
+
+
+def _messages_in(example: str) -> Iterator[JSON]:
+    for line in example.splitlines():
+        sender, _, text = line.partition(": ")
+        if sender == SERVER and text.startswith("{"):
+            yield json.loads(text)
