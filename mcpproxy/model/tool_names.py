@@ -48,6 +48,11 @@ def is_prefixed(name: str, prefixes: AbstractSet[str], offered: OfferedTool) -> 
     return any(f"_{whole(offered)}".endswith(f"_{prefix}_{plain(name)}") for prefix in prefixes)
 
 
+def is_followed(name: str, prefixes: AbstractSet[str], offered: OfferedTool) -> bool:
+    """Whether the name stands before that of its server, with ``mcp`` between them."""
+    return any(whole(offered) == f"{plain(name)}_mcp_{prefix}" for prefix in prefixes)
+
+
 def is_alike(name: str, prefixes: AbstractSet[str], offered: OfferedTool) -> bool:  # noqa: ARG001 # one shape
     """Whether the name in the prompt ends so."""
     return f"_{whole(offered)}".endswith(f"_{plain(name)}")

@@ -4,10 +4,11 @@ from collections.abc import Iterable, Iterator
 
 from mcpproxy.checks.engine.context import Violation
 from mcpproxy.model.turns import ModelCall
-from mcpproxy.prompt.call_ways import AskedModel, CallWay, PieceWay
-from mcpproxy.prompt.changes import ValueChange, value_reached
+from mcpproxy.prompt.arrivals import AskedModel
+from mcpproxy.prompt.call_ways import CallWay
+from mcpproxy.prompt.changes import ValueChange, is_laid_out_anew
 from mcpproxy.prompt.report import ServerWay, ToolWay
-from mcpproxy.protocol.jsonrpc import JSON, read
+from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown, unquoted
 from mcpproxy.session.frame import CLIENT, Severity
@@ -25,9 +26,12 @@ def _at_most(call: CallWay, way: ServerWay) -> Severity | None:
     came_back = any(one.change.is_there for one in call.pieces)
     if call.certainty is Certainty.CERTAIN or (call.certainty is Certainty.LIKELY and came_back):
         return None
-    guesses = sum(one.certainty is Certainty.GUESS and one.wire.name == call.wire.name for one in way.calls)
-    if call.certainty is Certainty.GUESS and not (came_back and guesses == 1):
+    alike = [one for one in way.calls if one.certainty is call.certainty and one.wire.name == call.wire.name]
+    if call.certainty is Certainty.GUESS and not (came_back and len(alike) == 1):
         raise LookupError
+    equal = sum(one.wire.arguments == call.wire.arguments for one in alike)
+    if call.certainty is Certainty.LIKELY and equal > 1:
+        raise LookupError  # its result may be that of another call with the same arguments
     return "info"
 
 
@@ -52,17 +56,16 @@ def call_violations(way: ServerWay) -> Iterator[tuple[Violation, AskedModel]]:
 
 
 def _result(call: CallWay, at_most: Severity | None) -> Violation | None:
-    texts = [
-        one for one in call.pieces if not one.piece.digest and one.piece.kind not in ("structured", "other")
-    ]
-    structured = [one for one in call.pieces if one.piece.kind == "structured"]
-    pictures = [one for one in call.pieces if one.piece.kind == "image"]
+    given = [one for one in call.pieces if one.piece.is_for_model]
+    texts = [one for one in given if not one.piece.digest and one.piece.kind not in ("structured", "other")]
+    structured = [one for one in given if one.piece.kind == "structured"]
+    pictures = [one for one in given if one.piece.kind == "image"]
     own = texts if any(one.change.size for one in texts) else structured
     if any(one.change.way == "unknown" for one in (*own, *pictures)):
         return None
     # A text in another form is not found again. What came is surely less than half if it is shorter.
     is_short = 2 * sum(map(_length, call.said)) < sum(_length(one.piece.text) for one in own)
-    is_lost = is_short and not _is_laid_out_anew(own, call)
+    is_lost = is_short and not all(is_laid_out_anew(one.piece.text, call.said) for one in own)
     lost = sum(one.change.way == "missing" for one in pictures)
     gone = f"{lost} of its {len(pictures)} pictures" if len(pictures) > 1 else "its picture"
     if is_lost:
@@ -79,12 +82,6 @@ def _result(call: CallWay, at_most: Severity | None) -> Violation | None:
     return Violation(
         "PROMPT-003", "X-024", problem, pointer, blame=CLIENT, at_most=at_most, frame=call.wire.answer
     )
-
-
-def _is_laid_out_anew(pieces: Iterable[PieceWay], call: CallWay) -> bool:
-    """Whether a result of JSON is there in another spelling of the same values."""
-    values = [read(one.piece.text.encode("utf-8", "replace")) for one in pieces]
-    return all(isinstance(value, dict | list) and value_reached(value, call.said) for value in values)
 
 
 def _length(text: str) -> int:

@@ -1,13 +1,22 @@
 """Which call of a model is which call on the wire, and what the model got of its result."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
+from itertools import islice
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
-from mcpproxy.model.turns import Content, ModelCall, ModelResult, OfferedTool
+from mcpproxy.model.turns import ModelCall, ModelResult, OfferedTool
 from mcpproxy.model.values import decoded
-from mcpproxy.prompt.changes import TextChange, ValueChange, changes, text_reached, value_reached
+from mcpproxy.prompt.arrivals import ArrivedResult, AskedModel
+from mcpproxy.prompt.changes import (
+    TextChange,
+    ValueChange,
+    changes,
+    is_laid_out_anew,
+    text_reached,
+    value_reached,
+)
 from mcpproxy.prompt.names import Match
 from mcpproxy.prompt.wire import Piece, WireCall, WireServer, pieces
 from mcpproxy.session.masked_values import MARK
@@ -16,15 +25,10 @@ from mcpproxy.view.runs import Certainty
 _OF_FAILURE: Final = pattern(r"(?i)err|fail|exception|unsuccess|refus|reject|denied|invalid")
 """Words by which a host may tell that a call failed."""
 
+_MOST_ALIKE: Final = 16
+"""How many calls of a model are compared with a call on the wire that fit it alike."""
+
 _TEXTS: Final = ("text", "resource", "link", "error message")
-
-
-@slotted(frozen=True)
-class AskedModel:
-    """A request to the model: the frame with its body, 0 for none, and its time in ns since 1970."""
-
-    frame: int = 0
-    at_ns: int = 0
 
 
 @slotted(frozen=True)
@@ -55,21 +59,6 @@ class CallWay:
     given: AskedModel
     said: tuple[str, ...]
     is_unmarked: bool = False
-
-
-@slotted(frozen=True)
-class ArrivedResult:
-    """A result when a request had it first, with the texts and pictures that came with it."""
-
-    result: ModelResult
-    beside: tuple[Content, ...]
-    texts: tuple[str, ...]
-    asked: AskedModel
-
-    @property
-    def said(self) -> tuple[str, ...]:
-        content = (*self.result.content, *self.beside)
-        return (*(one.text for one in content if one.kind == "text"), *self.texts)
 
 
 @slotted(frozen=True)
@@ -107,16 +96,25 @@ class MatchedCalls:
         return [self._way(wire, *found.get(at, none)) for at, wire in enumerate(wires)]
 
     def _first(self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None) -> CalledModel | None:
-        called = next((one for one in self._free if fits(wire, offered, one.call)), None)
-        if called is not None:
-            self._free.remove(called)
+        fitting = list(islice((one for one in self._free if fits(wire, offered, one.call)), _MOST_ALIKE))
+        if not fitting:
+            return None
+        # Equal calls may be answered in another order than the model asked for them.
+        ours = (one for one in fitting if self._came_back(wire, one.call)) if len(fitting) > 1 else ()
+        called = next(iter(ours), fitting[0])
+        self._free.remove(called)
         return called
+
+    def _came_back(self, wire: WireCall, call: ModelCall) -> bool:
+        """Whether the result of ``call`` has anything of that on the wire."""
+        came = self._arrived.get(call.id) if call.id else None
+        return bool(came) and _has_any(wire, came[0])
 
     def _way(self, wire: WireCall, called: CalledModel | None, certainty: Certainty) -> CallWay:
         if called is None:
             return CallWay(wire, None, certainty, (), None, (), AskedModel(), AskedModel(), ())
         call, asked = called.call, called.asked
-        came = self._result(call)
+        came = self._result(wire, call, asked)
         changed = tuple(changes(call.arguments, wire.arguments))
         if came is None:
             return CallWay(wire, call, certainty, changed, None, (), asked, AskedModel(), ())
@@ -128,7 +126,7 @@ class MatchedCalls:
             wire, call, certainty, changed, came.result, ways, asked, came.asked, came.said, is_unmarked
         )
 
-    def _result(self, call: ModelCall) -> ArrivedResult | None:
+    def _result(self, wire: WireCall, call: ModelCall, asked: AskedModel) -> ArrivedResult | None:
         """Return the next result of a call: by its id, else by the name of its tool, with an id that the host
         made if the service gave none."""
         by_id = self._arrived.get(call.id) if call.id else None
@@ -136,8 +134,22 @@ class MatchedCalls:
             return by_id.pop(0)
         for key, results in self._arrived.items():
             if results and results[0].result.name == call.name and key not in self._ids:
-                return results.pop(0)
+                # What the request with the question had already is the result of an earlier call.
+                results[:] = [one for one in results if one.asked.frame > asked.frame]
+                at_once = [one for one in results if one.asked == results[0].asked]
+                if at_once:
+                    ours = (one for one in at_once if len(at_once) > 1 and _has_any(wire, one))
+                    found = next(ours, at_once[0])
+                    results.remove(found)
+                    return found
         return None
+
+
+def _has_any(wire: WireCall, came: ArrivedResult) -> bool:
+    """Whether a result in a request has any part of that on the wire."""
+    parts = tuple(pieces(wire))
+    own = {piece.digest for piece in parts}
+    return any(_reached(piece, came, own).is_there for piece in parts)
 
 
 _Fits = Callable[[WireCall, OfferedTool | None, ModelCall], bool]
@@ -179,6 +191,8 @@ def _reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> TextChan
         if not piece.text.strip():
             return TextChange("same", 0, 0)
         change = text_reached(piece.text, said)
+        if change.way in ("missing", "cut") and is_laid_out_anew(piece.text, said):
+            return TextChange("as text", change.size, change.size)
         is_bare = piece.kind == "link" and change.way == "same"  # its name and description are gone
         return TextChange("as text", change.size, change.kept) if is_bare else change
     if piece.digest and any(one.digest == piece.digest for one in content):

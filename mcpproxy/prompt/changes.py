@@ -8,8 +8,9 @@ from re import escape, search
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy.base.json_values import dumps
+from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, read
 from mcpproxy.protocol.wording import token
 from mcpproxy.session.masked_values import MARK
 
@@ -18,6 +19,7 @@ Way: TypeAlias = Literal["same", "cut", "extended", "changed", "added", "missing
 _MOST_CHANGES: Final = 200
 _SHARED: Final = 32
 """How many characters of its beginning a text must share with another one to be a part of it that was cut."""
+_WORD: Final = pattern(r"\w+")
 _OF_NAMES: Final = ("properties", "$defs", "definitions", "patternProperties")
 """The keywords of JSON Schema whose members are names that the author chose."""
 
@@ -89,6 +91,18 @@ def value_reached(value: JSON, said: Iterable[str]) -> bool:
     return any(next(changes(value, found), None) is None for one in said for found in _values(one))
 
 
+def is_laid_out_anew(text: str, said: Iterable[str]) -> bool:
+    """Whether ``text`` is JSON, and its values are in one of the texts, in another spelling or as a table."""
+    value = read(text.encode("utf-8", "replace"))
+    if not isinstance(value, dict | list):
+        return False
+    said = list(said)
+    if value_reached(value, said):
+        return True
+    own = Counter(word for leaf in _leaves(value) for word in _words(leaf))
+    return bool(own) and any(own <= Counter(_words(one)) for one in said)
+
+
 def changes(before: JSON, after: JSON) -> Iterator[ValueChange]:
     """Yield the differences of two values, at most ``_MOST_CHANGES``, in the order of ``before``.
 
@@ -130,6 +144,27 @@ def _has(text: str, part: str) -> bool:
 def _in_json(text: str) -> tuple[str, str]:
     from_json = json.dumps(text, ensure_ascii=False)[1:-1]
     return from_json, json.dumps(text)[1:-1]
+
+
+def _words(text: str) -> Iterator[str]:
+    return (found[0] for found in _WORD.finditer(text))
+
+
+def _leaves(value: JSON) -> Iterator[str]:
+    """Yield the texts and numbers in a value."""
+    left = [value]
+    while left:
+        match left.pop():
+            case dict() as members:
+                left += members.values()
+            case list() as items:
+                left += items
+            case str() as text:
+                yield text
+            case bool() | None:
+                pass
+            case number:
+                yield str(number)
 
 
 _MOST_STARTS: Final = 8

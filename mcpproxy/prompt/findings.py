@@ -12,8 +12,8 @@ from typing import Final
 from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.engine.context import Violation
 from mcpproxy.observer.findings import FindingBuilder
+from mcpproxy.prompt.arrivals import AskedModel
 from mcpproxy.prompt.call_findings import call_violations
-from mcpproxy.prompt.call_ways import AskedModel
 from mcpproxy.prompt.refused_places import refused_place
 from mcpproxy.prompt.report import PromptReport, RefusedTool, ServerWay
 from mcpproxy.prompt.tool_findings import tool_violations

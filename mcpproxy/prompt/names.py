@@ -12,6 +12,7 @@ from mcpproxy.model.tool_names import (
     HEAD,
     is_alike,
     is_cut,
+    is_followed,
     is_hashed,
     is_named_so,
     is_prefixed,
@@ -55,7 +56,8 @@ def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> li
     """Find each tool of the servers among those that a request offers.
 
     The surest ways are tried first, for all tools, so that a tool whose name only looks alike does not take
-    the place of one that is named exactly. Of several that fit, those that say the same belong together. A
+    the place of one that is named exactly. Of several that fit, those that say the same belong together, and
+    of these the one that was listed first. A
     server that was started again has its tools in both recordings.
     """
     named = {server.number: _prefixes(server) for server in servers}
@@ -64,20 +66,24 @@ def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> li
     found: dict[int, Match] = {}
     for fits, certainty, why in _WAYS:
         pairs = [
-            (_likeness(tool, one), at, name)
+            (_likeness(tool, one), -at, name)
             for at, tool in enumerate(tools)
             if at not in found
             for name, one in free.items()
             if fits(tool.name, named[tool.server], one)
         ]
-        for _, at, name in sorted(pairs, reverse=True):
+        for _, before, name in sorted(pairs, reverse=True):
+            at = -before
             if at not in found and name in free:
                 found[at] = Match(tools[at], free.pop(name), certainty, why)
     by_server: dict[int, list[Match]] = {server.number: [] for server in servers}
     sessions = {server.number: _sessions(server, servers) for server in servers}
     for at, tool in enumerate(tools):
         match = found.get(at) or _of_another_session(tool, sessions[tool.server], found.values())
-        by_server[tool.server].append(match or _missing(tool, found.values()))
+        match = match or _missing(tool, found.values())
+        if match.taken_by is not None:
+            match = _with_a_number(match, found.values(), free) or match
+        by_server[tool.server].append(match)
     return [match for matches in by_server.values() for match in _made_sure(matches)]
 
 
@@ -117,6 +123,15 @@ def _missing(tool: WireTool, found: Iterable[Match]) -> Match:
     """Return the match of a tool that is not in the prompt, or only under a name that another one has."""
     taken = (match.tool for match in found if match.offered and _would_fit(tool, match, match.offered))
     return Match(tool, None, Certainty.CERTAIN, "", next(taken, None))
+
+
+def _with_a_number(match: Match, found: Iterable[Match], free: dict[str, OfferedTool]) -> Match | None:
+    """Return the match of a tool whose name another one has, by that name with a number after it."""
+    taken = {whole(one.offered) for one in found if one.offered and one.tool == match.taken_by}
+    for name, one in free.items():
+        if _NUMBER.sub("", whole(one)) in taken:
+            return Match(match.tool, free.pop(name), Certainty.GUESS, "the name of another one, and a number")
+    return None
 
 
 def _would_fit(tool: WireTool, owner: Match, offered: OfferedTool) -> bool:
@@ -160,11 +175,13 @@ _END: Final = r"(?![A-Za-z0-9])"
 _GAP: Final = r"[^A-Za-z0-9\s]+"
 """What hosts put between a server's name and a tool's."""
 
+_NUMBER: Final = pattern(r"_?\d{1,3}$")
 _CUT: Final = "a long name that was cut"
 
 _WAYS: Final = (
     (is_named_so, Certainty.CERTAIN, "the same name"),
     (is_prefixed, Certainty.CERTAIN, "the name of the server before it"),
+    (is_followed, Certainty.CERTAIN, "the name of the server after it"),
     (is_alike, Certainty.LIKELY, "a name that ends so"),
     (is_hashed, Certainty.LIKELY, "a name that ends so, and a hash"),
     (is_cut, Certainty.GUESS, _CUT),

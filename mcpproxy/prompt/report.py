@@ -8,7 +8,8 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.model.refusals import MeantTool, meant_tools
 from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import OfferedTool, Usage
-from mcpproxy.prompt.call_ways import ArrivedResult, AskedModel, CalledModel, CallWay, MatchedCalls
+from mcpproxy.prompt.arrivals import Arrivals, AskedModel
+from mcpproxy.prompt.call_ways import CalledModel, CallWay, MatchedCalls
 from mcpproxy.prompt.changes import TextChange, ValueChange, changes, text_change
 from mcpproxy.prompt.names import Match, common_prefix, matched, named_in
 from mcpproxy.prompt.wire import WireServer
@@ -17,6 +18,8 @@ from mcpproxy.session.masked_values import MARK, is_masked
 from mcpproxy.view.runs import Certainty
 
 _Item = TypeVar("_Item", bound=Hashable)
+_REFUSED: Final = 400
+"""The status from which on a service has refused a request."""
 
 
 @slotted(frozen=True)
@@ -151,14 +154,15 @@ class _News:
     def __init__(self) -> None:
         self._known: Final[Counter[int]] = Counter()
 
-    def of(self, items: Iterable[_Item]) -> Iterator[_Item]:
-        """Yield the items that no earlier sequence had as often."""
+    def of(self, items: Iterable[_Item], *, keeps: bool) -> Iterator[_Item]:
+        """Yield the items that no earlier sequence had as often, of those that were to be kept in mind."""
         counted: Counter[int] = Counter()
         for item in items:
             key = hash(item)
             counted[key] += 1
             if counted[key] > self._known[key]:
-                self._known[key] = counted[key]
+                if keeps:
+                    self._known[key] = counted[key]
                 yield item
 
 
@@ -182,8 +186,7 @@ class _Seen:
         """The number of a server and the name of its tool -> how sure it is that a text has it."""
         self._instructions: Final = [TextChange("missing", len(one.instructions), 0) for one in servers]
         self._calls: Final[list[CalledModel]] = []
-        self._arrived: Final[dict[str, list[ArrivedResult]]] = {}
-        """The id of a call, or a space and the name of its tool -> its results in their order."""
+        self._arrived: Final = Arrivals()
         self._refused: Final[dict[tuple[int, str], _Refused]] = {}
         self._usages: Final[list[Usage]] = []
         self._user_agent = ""
@@ -198,17 +201,14 @@ class _Seen:
             offer = self._offers.setdefault(written(tool), _Offer(tool, self._requests, 0, asked))
             offer.is_twice |= offer.until == self._requests
             offer.tool, offer.until, offer.asked = tool, self._requests, asked
-        texts, beside = tuple(self._texts.of(request.texts)), tuple(self._beside.of(request.beside))
+        # What the service refused, the model has not read.
+        is_refused = turn.status >= _REFUSED
+        texts = tuple(self._texts.of(request.texts, keeps=not is_refused))
+        beside = tuple(self._beside.of(request.beside, keeps=not is_refused))
         self._take_texts(texts)
         if self._only_tools:
             texts = tuple(text for text in texts if not is_masked(text))
-        counted: Counter[str] = Counter()
-        for result in request.results:
-            key = result.call_id or f" {result.name}"
-            arrived = self._arrived.setdefault(key, [])
-            counted[key] += 1
-            if counted[key] > len(arrived):
-                arrived.append(ArrivedResult(result, beside, texts, asked))
+        self._arrived.take(request, beside, texts, asked, is_refused=is_refused)
         if turn.refusal is not None:
             self._take_refusal(turn)
         if answer is not None:
@@ -249,7 +249,7 @@ class _Seen:
         last = max((offer.until for offer in found), default=0) - first + 1
         tools = [self._tool_way(match, first) for match in matches]
         known = {written(match.offered) for match in matches if match.offered is not None}
-        calls = MatchedCalls(self._calls, self._arrived).ways(self._servers, matches)
+        calls = MatchedCalls(self._calls, self._arrived.found).ways(self._servers, matches)
         (dialect, model), _ = (self._dialects.most_common(1) or [(("", ""), 0)])[0]
         return PromptReport(
             dialect,

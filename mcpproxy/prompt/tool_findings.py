@@ -5,7 +5,8 @@ from collections.abc import Container, Iterable, Iterator
 from mcpproxy.base.style import count
 from mcpproxy.checks.engine.context import Violation
 from mcpproxy.model.tool_names import plain, written
-from mcpproxy.prompt.call_ways import AskedModel
+from mcpproxy.model.turns import OfferedTool
+from mcpproxy.prompt.arrivals import AskedModel
 from mcpproxy.prompt.report import PromptReport, ServerWay, ToolWay
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT
@@ -49,7 +50,13 @@ def _loads_later(offered: Iterable[ToolWay], report: PromptReport) -> bool:
         or any(tool.match.offered is not None and tool.match.offered.deferred for tool in ways)
         or any(tool.deferred for tool in report.others)
         or any("tool" in name and "resource" not in name for name in names)
+        or any(map(_opens_a_group, report.others))
     )
+
+
+def _opens_a_group(tool: OfferedTool) -> bool:
+    """Whether a host's own tool brings a group of tools into the prompt, as VS Code has it."""
+    return tool.name.startswith("activate_") and "category of tools" in (tool.description or "")
 
 
 def _missing(tool: ToolWay, way: ServerWay, others: int) -> Violation:

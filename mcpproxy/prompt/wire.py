@@ -1,6 +1,7 @@
 """What the servers of a run offered and answered on the wire, read from the recordings of their sessions."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
 from mcpproxy.base.json_values import dumps
@@ -99,7 +100,8 @@ class WireServer:
 class Piece:
     """A part of a result: ``text``, or bytes with their ``size``, SHA-256 (``digest``) and base64 (``data``).
 
-    ``value`` is that of structured content.
+    ``value`` is that of structured content. ``is_for_model`` is false for what is for the user alone, by its
+    ``audience``.
     """
 
     kind: str
@@ -109,6 +111,7 @@ class Piece:
     mime: str = ""
     size: int = 0
     digest: str = ""
+    is_for_model: bool = True
 
 
 def read_server(view: View, number: int, label: str, path: str, started_ns: int) -> WireServer:
@@ -151,6 +154,16 @@ def pieces(call: WireCall) -> Iterator[Piece]:
 
 
 def _piece(item: JSONObject) -> Piece:
+    piece = _part(item)
+    return replace(piece, is_for_model=False) if _is_for_user_alone(item) else piece
+
+
+def _is_for_user_alone(item: JSONObject) -> bool:
+    audience = member(item.get("annotations"), "audience")
+    return isinstance(audience, list) and "user" in audience and "assistant" not in audience
+
+
+def _part(item: JSONObject) -> Piece:
     match item.get("type"):
         case "text":
             return Piece("text", text_member(item, "text") or "")

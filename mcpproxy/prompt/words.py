@@ -158,6 +158,8 @@ def piece_words(way: PieceWay) -> str:
     """Return what the model got of a part of a result; an empty string if all of it."""
     piece, change, noun = way.piece, way.change, piece_noun(way.piece)
     match change.way:
+        case "missing" if not piece.is_for_model:
+            return f"{noun} left out, which is for the user alone"
         case "missing":
             length = "" if piece.digest or not change.size else f" ({change.size:,} characters)"
             return f"{noun} lost{length}"

@@ -7,6 +7,7 @@ from typing import Any, Final
 from mcpproxy.opening import open_trace
 from mcpproxy.prompt.findings import PromptFinding, prompt_findings
 from mcpproxy.prompt.run import read_run
+from mcpproxy.prompt.words import call_words
 from mcpproxy.ruleset import catalogue
 from tests.prompt.sides import BASE, LATER_ON, offered, tool
 from tests.view.logins import Recorded
@@ -93,6 +94,23 @@ def asked(
         )
     said.login()
     return str(said.path)
+
+
+def conversed(folder: Path, *turns: tuple[Any, Any], path: str = "/v1/messages") -> str:
+    """Write the conversation with the model: each turn is a request, and its answer or a status alone."""
+    said = Recorded(folder / "m.jsonl", label="model", upstream=BASE, started_at=LATER_ON)
+    for body, answer in turns:
+        refused = answer if isinstance(answer, int) else 0
+        error = {"type": "error", "error": {"type": "invalid_request_error", "message": "too long"}}
+        said.ask("POST", f"{BASE}{path}", (refused or 200, {}, error if refused else answer), body=body)
+    said.login()
+    return str(said.path)
+
+
+def calls_of(model: str, *servers: str) -> list[list[str]]:
+    """Return what ``mcpproxy prompt`` says of each call on the wire."""
+    report = read_run(open_trace(model), servers)
+    return [list(call_words(way)) for server in report.servers for way in server.calls]
 
 
 def _by(role: str, content: Any) -> dict[str, Any]:

@@ -2,7 +2,8 @@
 
 import json
 from base64 import b64encode
-from typing import Any
+from itertools import count
+from typing import Any, Final
 
 import pytest
 
@@ -200,9 +201,12 @@ def test_a_name_in_a_text_is_that_of_a_tool(text: str, name: str, how: Certainty
 # Calls
 
 
+NUMBERS: Final = count(1)
+
+
 def turn(results: list[ModelResult], *calls: ModelCall, beside: tuple[Content, ...] = ()) -> ModelTurn:
     request = ModelRequest("gemini", "m", tuple(offers("count")), results=tuple(results), beside=beside)
-    return ModelTurn(1, 0, request, 200, ModelAnswer(calls), None)
+    return ModelTurn(next(NUMBERS), 0, request, 200, ModelAnswer(calls), None)
 
 
 def ways(turns: list[ModelTurn], *answers: str | dict[str, Any]) -> tuple[CallWay, ...]:
