@@ -47,6 +47,8 @@ def test_what_is_offered(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert offered("mcpproxy wrap --host curs", home) == ["cursor "]
     assert offered("mcpproxy hosts --add-mcp curs", home) == ["cursor "]
     assert offered("mcpproxy explain PROTO-00", home)[0] == "PROTO-001"
+    assert offered("mcpproxy model --dialect ge", home) == ["gemini "]
+    assert offered("mcpproxy export par", home) == ["parquet "]
     for option in ("check --select", "check --ignore", "--extend-select"):
         assert offered(f"mcpproxy {option} SEQ,PROTO-00", home)[0] == "SEQ,PROTO-001", option
     assert "--on-miss" in offered("mcpproxy replay server --on", home)[0]
@@ -60,7 +62,8 @@ def test_labels_of_recordings_are_offered(home: Path, monkeypatch: pytest.Monkey
         (folder / f"20261121T{name}.jsonl").touch()
     (home / "clean.jsonl").touch()
     assert offered("mcpproxy stats --label cl", home) == ["claude.weather "]
-    for line in ("show cl", "stats cl", "diff files cl", "ui cl", "export html cl", "fuzz cl"):
+    lines = ("show cl", "stats cl", "diff files cl", "ui cl", "export html cl", "fuzz cl", "prompt cl")
+    for line in (*lines, "prompt files cl", "model --from cl"):
         assert {each.strip() for each in offered(f"mcpproxy {line}", home)} >= {
             "claude.weather",
             "clean.jsonl",

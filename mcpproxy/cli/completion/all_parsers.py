@@ -13,7 +13,7 @@ from mcpproxy.cli.arguments import Parser, ParserDescription
 
 PARTS: Final = {
     "replay": ("server", "client"),
-    "export": ("html", "har", "pcapng", "mermaid", "otlp"),
+    "export": ("html", "har", "pcapng", "mermaid", "otlp", "parquet"),
     "faults": ("list", "plan"),
     "validate": ("server", "client"),
 }

@@ -67,10 +67,17 @@ def _rule_list(prefix: str, **_asked: object) -> Iterable[str]:
     return [f"{before}{comma}{rule}" for rule in _rules()]
 
 
+def _dialects(**_asked: object) -> Iterable[str]:
+    from mcpproxy.model.dialect import DIALECTS
+
+    return list(DIALECTS)
+
+
 def _is_recording(action: argparse.Action) -> bool:
     """Whether an argument names a recording. ``--trace`` of a session names a new file."""
     metavar = str(action.metavar)
-    return metavar.partition("|")[0] == "TRACE" or (metavar in ("A", "B") and not action.option_strings)
+    is_named_so = metavar.partition("|")[0] == "TRACE" or action.dest.endswith("_recordings")
+    return is_named_so or (metavar in ("A", "B", "MODEL") and not action.option_strings)
 
 
 def _recordings(prefix: str, **_asked: object) -> Iterable[str]:
@@ -109,6 +116,7 @@ COMPLETERS: Final[Mapping[str, Completer]] = {
     "add_mcp": _hosts,
     "remove_mcp": _hosts,
     "label": _labels,
+    "dialect": _dialects,
     "rules": _rules,
 }
 """The name of an argument -> a function that returns its possible values. For other arguments, files are

@@ -66,12 +66,14 @@ def run(argv: list[str]) -> int:
         metavar="MODEL",
         help="the recording of the model's side; without it the latest one",
     )
-    parser.add_argument("server", nargs="*", metavar="SERVER", help="recordings of the servers' sides")
+    sides = "recordings of the servers' sides"
+    parser.add_argument("server_recordings", nargs="*", metavar="SERVER", help=sides)
     parser.add_argument("--all", action="store_true", help="also tools and calls that came through unchanged")
     parser.add_argument("--json", action="store_true", help="one JSON object instead of text")
     options = parser.parse_args(argv)
     model = _latest() if options.model is None else find_traces.one(options.model)
-    servers = find_traces.every(options.server) if options.server else []
+    named = options.server_recordings
+    servers = find_traces.every(named) if named else []
     show_prompt(model, servers, everything=options.all, as_object=options.json)
     return 0
 
