@@ -10,7 +10,7 @@ from mcpproxy.errors import TraceError
 from mcpproxy.session.masked_values import mask
 from mcpproxy.ui.comparison import compared
 from tests.cli.conftest import Mcpproxy
-from tests.prompt.sides import BASE, model, offered, server, tool
+from tests.prompt.sides import BASE, model, of_a_model, offered, server, tool
 from tests.view.logins import Recorded
 from tests.view.situations import Conversation
 
@@ -252,14 +252,6 @@ def test_a_tool_that_another_model_beside_may_have_had(mcpproxy: Mcpproxy, tmp_p
     host, wire = str(model(tmp_path)), str(server(tmp_path))
     found = json.loads(mcpproxy("prompt", host, wire, "--json").out)["findings"]
     assert [one["rule"] for one in found] == ["PROMPT-004", "PROMPT-003"]
-
-
-def of_a_model(path: Path) -> Path:
-    """Give a recording the header that ``mcpproxy model`` writes."""
-    header, *records = path.read_text(encoding="utf-8").splitlines()
-    about = json.dumps({**json.loads(header), "model": "any", "kept": "tools"})
-    path.write_text("\n".join([about, *records, ""]), encoding="utf-8")
-    return path
 
 
 @pytest.mark.parametrize("has_header", [True, False], ids=["model", "http"])

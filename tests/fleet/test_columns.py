@@ -16,6 +16,7 @@ from mcpproxy.fleet.columns.places import FolderPlace, StorePlace
 from mcpproxy.fleet.columns.schema import TABLES
 from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
+from tests.prompt import sides
 
 dataset: Final[Any] = untyped_dataset
 
@@ -60,7 +61,7 @@ def columns(mcpproxy: Mcpproxy, fleet: Path, tmp_path: Path) -> Path:
     return out
 
 
-@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize("table", ROWS)
 def test_duckdb_pyarrow_and_polars_read_the_same(columns: Path, table: str) -> None:
     found = {name: rows(read(columns, table)) for name, read in READERS.items()}
     assert len(found["duckdb"]) == ROWS[table]
@@ -103,9 +104,32 @@ def test_a_request_has_the_outcome_of_its_answer(columns: Path) -> None:
 
 
 def test_no_content_of_messages_is_in_the_tables(columns: Path) -> None:
-    everything = json.dumps([rows(read_pyarrow(columns, table)) for table in TABLES], default=str)
+    everything = json.dumps([rows(read_pyarrow(columns, table)) for table in ROWS], default=str)
     assert "The weather of a city" not in everything
     assert "done" not in everything
+
+
+def test_requests_to_a_model_have_rows(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    fleet, out = tmp_path / "fleet", tmp_path / "out"
+    fleet.mkdir()
+    model = sides.of_a_model(sides.model(fleet))
+    assert mcpproxy("export", "parquet", str(fleet), "-o", str(out)).code == 0
+    first, second = rows(read_pyarrow(out, "turns"))
+    assert (first["recording"], first["frame"], first["dialect"]) == (model.name, 2, "anthropic")
+    assert (first["calls"], first["results"], first["tools"]) == (
+        ["mcp__weather__now", "mcp__weather__wind_speed"],
+        0,
+        4,
+    )
+    assert (second["calls"], second["results"], second["input_tokens"]) == ([], 2, 2900)
+    offered = {row["tool"]: row["calls"] for row in rows(read_pyarrow(out, "tools"))}
+    assert offered == {
+        "Bash": 0,
+        "mcp__weather__now": 1,
+        "mcp__weather__wind_speed": 1,
+        "mcp__weather__tides": 0,
+    }
+    assert mcpproxy("fleet", "report", str(out)).code == 0
 
 
 def test_messages_of_unusual_form_have_a_row(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
@@ -193,7 +217,7 @@ def test_a_killed_run_leaves_nothing_twice(
         assert mcpproxy("export", "parquet", str(fleet), "-o", str(out)).code == 130
     assert len(rows(read_pyarrow(out, "recordings"))) == 4  # two of them in no list
     assert mcpproxy("export", "parquet", str(fleet), "-o", str(out)).code == 0
-    assert {table: len(rows(read_pyarrow(out, table))) for table in TABLES} == ROWS
+    assert {table: len(rows(read_pyarrow(out, table))) for table in ROWS} == ROWS
 
 
 def test_tables_in_a_store_are_those_of_a_folder(
@@ -205,8 +229,8 @@ def test_tables_in_a_store_are_those_of_a_folder(
     assert [path.relative_to(store) for path in sorted(store.rglob("*.parquet"))] == [
         path.relative_to(columns) for path in sorted(columns.rglob("*.parquet"))
     ]
-    assert {table: rows(read_pyarrow(store, table)) for table in TABLES} == {
-        table: rows(read_pyarrow(columns, table)) for table in TABLES
+    assert {table: rows(read_pyarrow(store, table)) for table in ROWS} == {
+        table: rows(read_pyarrow(columns, table)) for table in ROWS
     }
 
 
@@ -223,7 +247,7 @@ def test_a_killed_run_leaves_nothing_twice_in_a_store(
         assert mcpproxy("export", "parquet", str(fleet), "-o", f"file://{store}").code == 130
     assert len(rows(read_pyarrow(store, "recordings"))) == 4  # in no list
     assert mcpproxy("export", "parquet", str(fleet), "-o", f"file://{store}").code == 0
-    assert {table: len(rows(read_pyarrow(store, table))) for table in TABLES} == ROWS
+    assert {table: len(rows(read_pyarrow(store, table))) for table in ROWS} == ROWS
 
 
 def test_tables_are_not_put_among_other_objects(mcpproxy: Mcpproxy, fleet: Path, tmp_path: Path) -> None:
@@ -237,7 +261,7 @@ def test_shards_fill_one_folder(mcpproxy: Mcpproxy, fleet: Path, columns: Path, 
     out = tmp_path / "parts"
     for index in (2, 0, 1):
         assert mcpproxy("export", "parquet", str(fleet), "-o", str(out), "--shard", f"{index}/3").code == 0
-    for table in TABLES:
+    for table in ROWS:
         assert rows(read_pyarrow(out, table)) == rows(read_pyarrow(columns, table))
 
 

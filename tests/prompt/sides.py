@@ -1,5 +1,6 @@
 """Both sides of a run as recordings: a server, and a host that renames, cuts and leaves out."""
 
+import json
 from pathlib import Path
 from typing import Any, Final
 
@@ -109,3 +110,11 @@ def model(folder: Path, *, refusal: Any = None) -> Path:
         said.ask("POST", url, (200, {}, done), body=asked | {"messages": history})
     said.login()
     return said.path
+
+
+def of_a_model(path: Path) -> Path:
+    """Give a recording the header that ``mcpproxy model`` writes."""
+    header, *records = path.read_text(encoding="utf-8").splitlines()
+    about = json.dumps({**json.loads(header), "model": "any", "kept": "tools"})
+    path.write_text("\n".join([about, *records, ""]), encoding="utf-8")
+    return path

@@ -1,4 +1,4 @@
-"""One recording as rows of the four tables, without the content of messages."""
+"""One recording as rows of the tables, without the content of messages."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -9,9 +9,12 @@ from typing import Any, Final, cast
 
 import orjson
 
+from mcpproxy.base.json_values import dumps
 from mcpproxy.fleet.columns.frame_batch import CALL_TOOL, text
 from mcpproxy.fleet.columns.frame_scan import FrameScan
+from mcpproxy.fleet.columns.model_rows import ModelRows
 from mcpproxy.opening import open_trace
+from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.trace.encode import finding_object, more_object
 from mcpproxy.trace.records import CloseRecord
 from mcpproxy.view.calls import SessionSummary
@@ -82,11 +85,14 @@ class _Reader:
         first = self._first_session()
         date = datetime.fromtimestamp(self._started_us / 1e6, UTC).date().isoformat()
         server = text(self._header.label) or (first.server if first else "") or "unknown"
-        rows = {
+        rows: dict[str, Sequence[Mapping[str, object]]] = {
             "recordings": [self._recording(first)],
             "findings": self._finding_rows(),
             "tools": self._tools(),
         }
+        if self._header.model:
+            asked = ModelRows(self._index.trace, self._name, self._started_us)
+            rows |= {"turns": asked.turns, "tools": [self._offered(*tool) for tool in asked.tools()]}
         return RecordingRows(date, server, self._started_us, self._scan, rows)
 
     def _first_session(self) -> SessionSummary | None:
@@ -199,6 +205,21 @@ class _Reader:
             }
             for tool in RecordedTools(self._index).all()
         ]
+
+    def _offered(self, name: str, definition: JSONObject, calls: int) -> dict[str, object]:
+        size = len(dumps(definition, compact=True))
+        return {
+            "recording": self._name,
+            "time": self._started_us,
+            "session": 0,
+            "server_version": "",
+            "tool": name,
+            "listed": True,
+            "sha256": _digest(definition),
+            "bytes": size,
+            "tokens": tokens(size),
+            "calls": calls,
+        }
 
     def _version_of(self, session: int) -> str:
         known = self._by_number.get(session)

@@ -114,11 +114,31 @@ TOOLS: Final[Schema] = pa.schema(
     ]
 )
 
+TURNS: Final[Schema] = pa.schema(
+    [
+        ("recording", pa.string()),
+        ("time", _TIME),
+        ("frame", pa.int64()),
+        ("dialect", pa.string()),
+        ("model", pa.string()),
+        ("user_agent", pa.string()),
+        ("status", pa.int32()),
+        ("whole", pa.bool_()),
+        ("tools", pa.int64()),
+        ("results", pa.int64()),
+        ("calls", pa.list_(pa.string())),
+        ("input_tokens", pa.int64()),
+        ("output_tokens", pa.int64()),
+        ("cached_tokens", pa.int64()),
+    ]
+)
+
 TABLES: Final[dict[str, Schema]] = {
     "recordings": RECORDINGS,
     "frames": FRAMES,
     "findings": FINDINGS,
     "tools": TOOLS,
+    "turns": TURNS,
 }
 
 

@@ -16,8 +16,9 @@ from mcpproxy.fleet.judge.results import open_results
 from mcpproxy.fleet.judge.shard import Shard, shard
 
 EPILOG: Final = """\
-OUT, a folder or URL, gets the tables recordings, frames, findings and tools, without the content of messages,
-in folders for each day and server. Run it again to add the recordings that are not in them yet.
+OUT, a folder or URL, gets the tables recordings, frames, findings, tools and turns (requests to a model),
+without the content of messages, in folders for each day and server. Run it again to add the recordings that
+are not in them yet.
 mcpproxy/fleet/columns/report_queries/README.md describes the columns, and has queries.
 
   mcpproxy export parquet recordings/ -o columns/

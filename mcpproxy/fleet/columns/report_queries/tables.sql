@@ -6,3 +6,4 @@ CREATE VIEW frames AS
 ;
 CREATE VIEW findings AS FROM read_parquet('findings/**/*.parquet', union_by_name = true, hive_types = {'date': DATE, 'server': VARCHAR});
 CREATE VIEW tools AS FROM read_parquet('tools/**/*.parquet', union_by_name = true, hive_types = {'date': DATE, 'server': VARCHAR});
+-- Only if a model's interface was recorded, there are also requests to it: FROM read_parquet('turns/**/*.parquet')
