@@ -29,8 +29,8 @@ def _at_most(call: CallWay, way: ServerWay) -> Severity | None:
     alike = [one for one in way.calls if one.certainty is call.certainty and one.wire.name == call.wire.name]
     if call.certainty is Certainty.GUESS and not (came_back and len(alike) == 1):
         raise LookupError
-    equal = sum(one.wire.arguments == call.wire.arguments for one in alike)
-    if call.certainty is Certainty.LIKELY and equal > 1:
+    wires = [one.wire for one in way.calls if one.wire.name == call.wire.name]
+    if sum(one.arguments == call.wire.arguments for one in wires) > 1:
         raise LookupError  # its result may be that of another call with the same arguments
     return "info"
 

@@ -1,7 +1,7 @@
 """Which call of a model is which call on the wire, and what the model got of its result."""
 
 from collections.abc import Callable, Container, Iterable, Mapping
-from itertools import islice
+from itertools import islice, product
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
@@ -87,22 +87,23 @@ class MatchedCalls:
         }
         wires = sorted((call for server in servers for call in server.calls), key=lambda call: call.at_ns)
         found: dict[int, tuple[CalledModel, Certainty]] = {}
-        for fits, certainty in _CALL_WAYS:
+        # Equal calls may be answered in another order than they were asked for, and a host may call again.
+        for (fits, certainty), is_sure in product(_CALL_WAYS, (True, False)):
             for at, wire in enumerate(wires):
                 offered = names.get((wire.server, wire.name))
-                if at not in found and (called := self._first(fits, wire, offered)):
+                if at not in found and (called := self._first(fits, wire, offered, is_sure=is_sure)):
                     found[at] = called, certainty
         none: tuple[CalledModel | None, Certainty] = None, Certainty.CERTAIN
         return [self._way(wire, *found.get(at, none)) for at, wire in enumerate(wires)]
 
-    def _first(self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None) -> CalledModel | None:
-        fitting = list(islice((one for one in self._free if fits(wire, offered, one.call)), _MOST_ALIKE))
-        if not fitting:
-            return None
-        # Equal calls may be answered in another order than the model asked for them.
-        ours = (one for one in fitting if self._came_back(wire, one.call)) if len(fitting) > 1 else ()
-        called = next(iter(ours), fitting[0])
-        self._free.remove(called)
+    def _first(
+        self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None, *, is_sure: bool
+    ) -> CalledModel | None:
+        """Return the first call that fits; if it ``is_sure``, only one whose result came back."""
+        fitting = islice((one for one in self._free if fits(wire, offered, one.call)), _MOST_ALIKE)
+        called = next((one for one in fitting if not is_sure or self._came_back(wire, one.call)), None)
+        if called is not None:
+            self._free.remove(called)
         return called
 
     def _came_back(self, wire: WireCall, call: ModelCall) -> bool:

@@ -54,6 +54,18 @@ def test_of_equal_calls_none_is_blamed(tmp_path: Path) -> None:
     assert found(model, server) == []
 
 
+@pytest.mark.parametrize("is_longer", [True, False])
+def test_a_call_that_the_host_makes_again(is_longer: bool, tmp_path: Path) -> None:
+    calls = [use("a")]
+    model = conversed(
+        tmp_path, (request(), answer(*calls)), (request((calls, [("a", "It is noon.")])), answer())
+    )
+    failed = {**text(STORY if is_longer else "Busy."), "isError": True}
+    server = served(tmp_path, named("now"), ("now", {}, failed), ("now", {}, text("It is noon.")))
+    assert found(model, server) == []
+    assert calls_of(model, server) == [["no matching call of the model"], []]
+
+
 @pytest.mark.parametrize("first", [413, 200], ids=["refused", "read"])
 def test_what_the_service_refused_the_model_has_not_read(first: int, tmp_path: Path) -> None:
     calls = [use("a")]
