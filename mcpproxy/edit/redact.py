@@ -60,7 +60,7 @@ PROTECTED: Final = (
 )
 """JSON Pointers of the members that determine the kind of a message."""
 
-_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"\s*+(:)?', re.DOTALL)
+_STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"\s*+(:)?|\\?\Z)', re.DOTALL)
 """Matches a string of a JSON text, and the colon after it if it is the name of a member."""
 _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 """Matches the text between the first and the last quote in the message of a finding."""

@@ -26,7 +26,7 @@ KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
 
 _UNCAUGHT: Final = re.compile(
     rb"Traceback \(most recent call last\)|\bpanic(ked)?\b|[Uu]ncaught|[Uu]nhandled|Segmentation fault|"
-    rb"core dumped|^\s+at .*[:(]\d+|Exception in thread|AddressSanitizer",
+    rb"core dumped|^[^\S\n]+at .*[:(]\d+|Exception in thread|AddressSanitizer",
     re.MULTILINE,
 )
 """Matches lines on stderr that say that an exception or a signal ended the program."""

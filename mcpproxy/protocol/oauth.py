@@ -11,7 +11,7 @@ RESOURCE_METADATA: Final = "/.well-known/oauth-protected-resource"
 SERVER_METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 """RFC 8414, section 3, and OpenID Connect Discovery 1.0, section 4."""
 
-_PARAMETER: Final = pattern(r'([\w-]+)\s*=\s*(?:"([^"]*)"|([^\s,"]+))')
+_PARAMETER: Final = pattern(r'(?<![\w-])([\w-]++)\s*+=\s*+(?:"([^"]*)"|([^\s,"]+))')
 
 
 def challenge_parameters(values: Iterable[str]) -> dict[str, str]:

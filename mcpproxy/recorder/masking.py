@@ -49,10 +49,15 @@ _DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "defi
 _PARAMETER: Final = pattern(r"([?&;#])([^=&;?#]*+)=([^&;#\s\"<>]*+)")
 _FORM_FIELD: Final = pattern(r"(^\s*+|[&;]\s*+)([^=&;\s]++)=([^&;]*+)")
 _USER: Final = pattern(r"(?<=://)[^/?#@\s]+(?=@)")
-_TOKEN: Final = pattern(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]', re.DOTALL)
-"""A string, which is the name of a member if a colon follows, or a bracket."""
+_STRING: Final = r'"((?:[^"\\]|\\.)*+)(?:"(\s*+:)?|\\?\Z)'
+"""A string, and the colon after it if it is the name of a member.
 
-_TOKEN_OR_NUMBER: Final = pattern(r'"((?:[^"\\]|\\.)*+)"(\s*+:)?|[\[\]{}]|-?[0-9][^\s,\[\]{}"]*+', re.DOTALL)
+A string that is cut off goes to the end, so that no quote in it is tried again.
+"""
+_TOKEN: Final = pattern(_STRING + r"|[\[\]{}]", re.DOTALL)
+"""A string or a bracket."""
+
+_TOKEN_OR_NUMBER: Final = pattern(_STRING + r'|[\[\]{}]|-?[0-9][^\s,\[\]{}"]*+', re.DOTALL)
 """Matches like ``_TOKEN``, and also a number."""
 
 STEMS: Final = (

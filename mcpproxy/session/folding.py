@@ -15,7 +15,7 @@ from mcpproxy.session.frame import Finding
 LEAST: Final = 3
 """So many findings that say the same are folded; of fewer each is shown."""
 
-_VARIABLE: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[0-9]+')
+_VARIABLE: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[0-9]+')
 """A name or text that a peer sent, and a number."""
 
 _SHOWN: Final = 5

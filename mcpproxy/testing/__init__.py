@@ -43,8 +43,8 @@ _END_S: Final = 10.0
 _RECORDER_S: Final = 120.0
 """How long the recorder of a session that has ended may take for what is left, on a busy machine."""
 _NOT_IN_HEADLINES: Final = re.compile(
-    r"(?:(?<=^)tools/call | \(id [^)]*\)(?=:)|no recorded request is equal; nearest is frame \d+, where "
-    r"|/params/arguments/)"
+    r"(?:(?<=^)tools/call | \(id [^)]{0,200}\)(?=:)|no recorded request is equal; nearest is frame \d+, "
+    r"where |/params/arguments/)"
 )
 """What a line of a summary, which is cut, leaves out of the text of a miss."""
 

@@ -15,8 +15,11 @@ from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.protocol.wording import token
 from mcpproxy.session.masked_values import is_masked
 
-_JSON_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)"|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
-"""Matches a string (the group is the text between its quotes), a bracket or separator, or another scalar."""
+_JSON_TOKEN: Final = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"|\\?\Z)|[{}\[\],:]|[^\s{}\[\],:"]++', re.DOTALL)
+"""Matches a string (the group is the text between its quotes), a bracket or separator, or another scalar.
+
+A string that is cut off goes to the end, so that no quote in it is tried again.
+"""
 _SCHEMA_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 """Members of a JSON Schema that map the name of a value to the schema of that value."""
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from mcpproxy.base.visible import visible
 
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _INDENT: Final = "  "
 _DEEPEST: Final = 40
 """From this depth on lines are not indented further: deep nesting would make the text many times longer."""

@@ -336,7 +336,9 @@ def _content_of(method: str, result: dict[str, Any]) -> object:
     return result.get("content")
 
 
-_LAYOUT: Final = pattern(r"(?<=[\[{])\s*\n\s*|\s*\n\s*(?=[\]}])|(?<=,)\s*\n\s*(?=\s)")
+_LAYOUT: Final = pattern(
+    r"(?<=[\[{])[^\S\n]*+\n\s*+|(?<!\s)[^\S\n]*+\n\s*+(?=[\]}])|(?<=,)[^\S\n]*+\n\s*(?=\s)"
+)
 """The line feeds and the indentation of JSON that is laid out. After a comma one blank is left."""
 _LARGE_BYTES: Final = 256 << 10
 _HEAD_BYTES: Final = 8 << 10

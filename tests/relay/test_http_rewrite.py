@@ -91,6 +91,13 @@ CASES: dict[str, tuple[list[bytes], bool, bytes, list[tuple[bytes, bytes]]]] = {
         [],
     ),
     "other events": ([STREAM], False, SSE + b"\r\nid: 1\ndata: http://127.0.0.1:9000/m\n\n: c\n\n", []),
+    # The lines of a comment end in one way only, or each doubles the time until the event is let through.
+    "another event after a long comment": (
+        [STREAM],
+        False,
+        SSE + b"\r\n" + b": hello\r\n" * 40 + b"data: 1\r\n\r\n",
+        [],
+    ),
     "endpoint event in a compressed stream": (
         [STREAM],
         False,

@@ -67,7 +67,9 @@ _NAME: Final = pattern(r"(?:[A-Za-z0-9](?:[._-]*[A-Za-z0-9])*)?")
 # W3C Trace Context, sections 3.2.2 and 3.3.1; W3C Baggage, section 3.3.1.
 _TRACEPARENT: Final = pattern(r"([0-9a-f]{2})-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
 _TRACESTATE_MEMBER: Final = pattern(r"[a-z0-9][a-z0-9_*/@-]{0,255}=[ -+\--<>-~]{1,256}")
-_BAGGAGE_MEMBER: Final = pattern(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+[ \t]*=[ \t]*[!#-+\--:<-\[\]-~]*[ \t]*(;.*)?")
+_BAGGAGE_MEMBER: Final = pattern(
+    r"[!#$%&'*+.^_`|~0-9A-Za-z-]++[ \t]*+=[ \t]*+[!#-+\--:<-\[\]-~]*+[ \t]*+(;.*)?"
+)
 
 MAX_TRACESTATE_MEMBERS: Final = 32
 

@@ -241,9 +241,7 @@ def _has_fields(ask: Ask) -> bool:
 
 def _asks_secret(text: str) -> bool:
     """Whether a name or title asks for a secret, or for a secret again ("Password (repeat)")."""
-    return names_sensitive(
-        re.sub(r"[\W_]*\(?(again|confirmation|repeat(ed)?|value)\)?\W*$", "", text, flags=re.I)
-    )
+    return names_sensitive(re.sub(r"(again|confirmation|repeat(ed)?|value)\)?\W*$", "", text, flags=re.I))
 
 
 def parsed(url: str) -> "SplitResult | None":

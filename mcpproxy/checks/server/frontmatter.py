@@ -29,7 +29,7 @@ COMPARED: Final = ("name", "description")
 _OTHER_VALUE: Final = r"(?:y|n|yes|no|on|off|true|false|null)"
 """What some version of YAML does not read as a text."""
 
-_FIELD: Final = pattern(rf"(?!(?i:{_OTHER_VALUE}):)([A-Za-z][\w-]*):(?:[ \t]+(.*?))?[ \t]*")
+_FIELD: Final = pattern(rf"(?!(?i:{_OTHER_VALUE}):)([A-Za-z][\w-]*):(?:[ \t]++(.*))?")
 _CONTINUED: Final = pattern(r"[ \t].*|-(?:[ \t].*)?|#.*|[ \t]*")
 """A line that belongs to the field above it, a comment, or an empty line."""
 _PLAIN: Final = pattern(rf"(?!{_OTHER_VALUE}$)[^\W\d_](?:[^:#]|:(?!\s|$)|(?<!\s)#)*", re.I)
@@ -100,7 +100,7 @@ def _fields(text: str) -> dict[str, str | None] | None:
             if line.strip() and latest:
                 fields[latest] = None  # The text may go on here, after empty lines, too.
             continue
-        field = _FIELD.fullmatch(line)
+        field = _FIELD.fullmatch(line.rstrip(" \t"))
         if field is None or field[1] in fields:
             return None
         latest = field[1]

@@ -243,7 +243,7 @@ def refusal_code(context: MessageContext[ErrorResponse], history: History) -> It
         if code != INTERNAL_ERROR:  # An internal error may have another cause.
             problem = f"{context.sender} refused to cancel a finished task with {code} instead of -32602"
             yield Violation("TASK-011", "R-200", problem, pointer=pointer, related=(task.seq, request.seq))
-    elif UNKNOWN_TASK.search(text) and (task is None or request.method != "tasks/result"):
+    elif UNKNOWN_TASK.search(text[:1_000]) and (task is None or request.method != "tasks/result"):
         # A known task may have ended with this error, which tasks/result then repeats.
         problem = f"{context.sender} refused an unknown task with {code} instead of -32602"
         yield Violation("TASK-012", "R-201", problem, pointer=pointer, related=related)

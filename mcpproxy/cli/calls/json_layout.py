@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
+_TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _LINE_FEED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\n")
 _MAY_BE_JSON: Final = re.compile(r'"(?:\\[nrt]|\s)*[{\[]')
 _INDENT: Final = "  "

@@ -11,7 +11,9 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsontext import unescaped
 
-_TOKEN: Final = pattern(r'"([^"\\]*+(?:\\.[^"\\]*+)*+)"(\s*+:)?|[\[\]{}]|[^\s,:\[\]{}"]++', re.DOTALL)
+_TOKEN: Final = pattern(
+    r'"([^"\\]*+(?:\\.[^"\\]*+)*+)(?:"(\s*+:)?|\\?\Z)|[\[\]{}]|[^\s,:\[\]{}"]++', re.DOTALL
+)
 
 _LITERAL: Final = pattern(r"true|false|null|NaN|-?Infinity|-?[0-9][0-9.eE+-]*+")
 

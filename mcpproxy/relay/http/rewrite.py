@@ -45,7 +45,8 @@ _STATUS_LINE: Final = pattern(rb"HTTP/1\.[01] ([0-9]{3})[ \r]")
 # An SSE event, or comments, with the blank line at the end
 _BLOCK: Final = pattern(rb"(.*?)(?:\r\n\r\n|\n\n|\r\r)", re.DOTALL)
 _ENDPOINT: Final = pattern(rb"(?:\A|[\r\n])event:[ ]?endpoint(?=[\r\n]|\Z)")
-_COMMENTS: Final = pattern(rb"(?:(?::[^\r\n]*)?(?:\r\n|\r|\n|\Z))*")
+# Possessive: a line feed after a carriage return could also be a line of its own, in 2**n ways for n lines.
+_COMMENTS: Final = pattern(rb"(?:(?::[^\r\n]*+)?(?:\r\n|\r|\n|\Z))*+")
 
 # The part of an answer to which the next bytes belong.
 _HEAD: Final = 0

@@ -1,0 +1,159 @@
+"""No expression that reads the text of others takes a time that grows with the square of the text."""
+
+import re
+import signal
+from collections.abc import Iterable, Iterator
+from math import inf
+from time import process_time
+from typing import Any, Final
+
+import pytest
+
+from tests.regular_expressions import hard_texts, places
+
+LENGTH: Final = 2_000
+SUSPICIOUS_S: Final = 0.001
+"""With a flaw, a text of this length takes longer; without, most expressions take a tenth of it."""
+GROWTH: Final = 4
+STEEP: Final = 8.0
+"""Four times the text takes four times as long; with a flaw, 16 times or more."""
+
+SEEN: Final = {
+    "importers/detect.py:_CASSETTE": "match",
+    "importers/detect.py:_HAR": "match",
+    "importers/detect.py:_HOST_LOG": "search",
+    "importers/mcp_cassette.py:DOCUMENT": "match",
+    "protocol/schema/forms.py:FORMATS": "match",
+}
+"""What is done with expressions that are handed on before they are used."""
+
+BOUNDED: Final = {
+    "checks/server/resources.py:NOT_FOUND": "the first 1,000 characters of an error",
+    "checks/utilities/tasks.py:UNKNOWN_TASK": "the first 1,000 characters of an error",
+    "hosts/toml_nodes.py:_KEY": "what is before a value on one line of a file of the user",
+    "protocol/shapes/lookup.py:_ALTERNATIVE": "the notation of our own shapes",
+    "reports/fingerprint.py:_VARYING": "the message of a finding, whose texts of peers are shortened",
+    "relay/stdio/windows_command.py:67": "an argument of the user, of at most 8,191 characters",
+    "relay/stdio/windows_command.py:68": "an argument of the user, of at most 8,191 characters",
+    "ui/held_text.py:_TOKEN": "JSON that was read before, whose strings have their ends",
+}
+"""Those that may take longer, since what they read is short or our own: where each is, and what it reads."""
+
+AT_RUN_TIME: Final = {
+    "base/patterns.py": "the function that compiles",
+    "base/secret_values.py": "the class that compiles",
+    "checks/basic/shapes.py": "the notation of our own shapes",
+    "checks/engine/dispatch.py": "plain words",
+    "checks/hosts/tools.py": "what a table of facts says of a host",
+    "checks/server/skills.py": "the words for what a method asks for",
+    "cli/commands/redact.py": "what the user wrote",
+    "client_tests/served.py": "plain words",
+    "fleet/closed_files.py": "plain words",
+    "hosts/own_server.py": "plain words",
+    "hosts/toml_nodes.py": "plain words",
+    "intercept/fault_actions.py": "what the user wrote",
+    "intercept/fault_effects.py": "what the user wrote",
+    "prompt/names.py": "the name of a tool as a plain word",
+    "protocol/schema/soundness.py": "the notation of our own schemas",
+    "relay/http/rewrite.py": "the address of a server as a plain word",
+    "replay/diff/values.py": "what the user wrote, and the plain words around a mask",
+    "ruleset/host_facts.py": "what a table of facts says of a host",
+    "scripted_model/script_player.py": "a name of our own before two numbers",
+    "session/filter.py": "what the user wrote",
+    "testing/background.py": "the lines of our own programs",
+    "trace/json_masking.py": "what the user wrote",
+    "view/details.py": "plain bytes",
+    "view/rows/stray_rows.py": "plain words",
+}
+"""Modules with expressions that are known at run time only, and what they are made of."""
+
+FOUND: Final = list(places())
+
+
+class _TooSlowError(Exception):
+    pass
+
+
+def _stop(number: int, frame: object) -> None:
+    raise _TooSlowError
+
+
+@pytest.fixture(autouse=True)
+def patience() -> Iterator[None]:
+    """One use of an expression ends after a second of processor time: some would take for ever."""
+    before = signal.signal(signal.SIGVTALRM, _stop)
+    yield
+    signal.signal(signal.SIGVTALRM, before)
+
+
+def _seconds(expression: re.Pattern[Any], method: str, text: Any) -> float:
+    """Return how much time of the processor a use takes, infinite if it is stopped."""
+    use = getattr(expression, method)
+    began = process_time()
+    signal.setitimer(signal.ITIMER_VIRTUAL, 1.0)
+    try:
+        if method in ("sub", "subn"):
+            use("" if isinstance(text, str) else b"", text)
+        elif method == "finditer":
+            for _ in use(text):
+                pass
+        else:
+            use(text)
+    except _TooSlowError:
+        return inf
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    return process_time() - began
+
+
+def flaw(text: str | bytes, flags: int, methods: Iterable[str]) -> str:
+    """Return a text that an expression takes too long for, and how it is searched; empty if none is found."""
+    expression = re.compile(text, flags)
+    longer = hard_texts(text, flags, LENGTH * GROWTH)
+    for short, long in zip(hard_texts(text, flags, LENGTH), longer, strict=True):
+        for method in methods:
+            if _seconds(expression, method, short) < SUSPICIOUS_S:
+                continue
+            # Another process may have taken its turn meanwhile. The least of several times is the true one.
+            took_s = min(_seconds(expression, method, short) for _ in range(3))
+            if took_s < SUSPICIOUS_S:
+                continue
+            if took_s == inf or _seconds(expression, method, long) > STEEP * took_s:
+                return f"{method} of {short[:40]!r}… takes {took_s * 1e3:.0f} ms for {len(short)} characters"
+    return ""
+
+
+@pytest.mark.parametrize("where", sorted({place.where for place in FOUND}))
+def test_no_expression_takes_a_time_that_grows_with_the_square_of_the_text(where: str) -> None:
+    for place in FOUND:
+        if place.where == where and place.text is not None and where not in BOUNDED:
+            methods = [SEEN[where]] if where in SEEN else sorted(place.methods)
+            assert flaw(place.text, place.flags, methods) == "", place.text
+
+
+def test_what_is_known_at_run_time_only_is_listed() -> None:
+    assert {place.path for place in FOUND if place.text is None} == set(AT_RUN_TIME)
+
+
+def test_the_tables_name_expressions_that_are_there() -> None:
+    assert {*BOUNDED, *SEEN} <= {place.where for place in FOUND if place.text is not None}
+    assert all(
+        flaw(place.text, place.flags, place.methods)
+        for place in FOUND
+        if place.where in BOUNDED and place.text
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "method"),
+    [
+        (r'"(?:[^"\\]|\\.)*+"', "findall"),  # a quote without its end, again and again
+        (r" \(id [^)]*\)(?=:)", "sub"),
+        (r"([\w-]+)\s*=\s*", "finditer"),  # a name without its sign
+        (r"[ \t]*[a-z]*[ \t]*;", "fullmatch"),  # blanks that belong to either side
+        (r"(?:(?::[^\r\n]*)?(?:\r\n|\r|\n|\Z))*", "fullmatch"),  # a line end that is one or two
+    ],
+)
+def test_a_flaw_is_found(text: str, method: str) -> None:
+    assert flaw(text, 0, [method])
+    assert flaw(text.encode(), 0, [method])
