@@ -87,6 +87,12 @@ HOSTS: Final = {
 }
 """Hosts, of the registries of Node and Python. Each behaves as it does in this version and in no other."""
 
+SDK_CLIENTS: Final = {"fastmcp": "fastmcp==4.1.6", "chuk-mcp": "chuk-mcp[pydantic]==0.9.4"}
+"""Clients of PyPI besides the SDK; the second has a protocol stack of its own."""
+
+AI_SDK: Final = ("@ai-sdk/mcp@2.0.99",)
+"""A client of npm with a protocol stack of its own."""
+
 OLDEST_NODE: Final = 20
 
 INSTALL_TIMEOUT_S: Final = 240
@@ -138,6 +144,15 @@ def python_with_host(name: str) -> Path:
         PeerUnavailableError: it is not installed and cannot be fetched.
     """
     return _python_with(f"host-{name}", tuple(HOSTS[name].split()))
+
+
+def python_with_client(name: str) -> Path:
+    """Return an interpreter that imports one of ``SDK_CLIENTS``.
+
+    Raises:
+        PeerUnavailableError: it is not installed and cannot be fetched.
+    """
+    return _python_with(f"client-{name}", (SDK_CLIENTS[name],))
 
 
 def node_modules() -> Path:
