@@ -171,6 +171,11 @@ class ScriptedServer:
             self.take(message)
         return False
 
+    def lets_go_on(self, limit_s: float) -> None:
+        """Wait until the client sends another message or leaves; what it sends is answered later."""
+        if not self._waiting and (message := self._next(limit_s)) is not None:
+            self._waiting.append(message)
+
     def takes_up(self, method: str) -> bool:
         """Answer the next request of this method that came meanwhile; return whether there is one."""
         for message in self._waiting:

@@ -17,6 +17,9 @@ CANCELLED: Final = "notifications/cancelled"
 OTHERS_FIRST: Final = ("id-as-text", "answer-to-nobody", "error-without-id")
 """The scenarios in which another answer comes before that to the call of the client."""
 
+GOES_ON_S: Final = 1.0
+"""How long a client that has answered a ping may take to show that it has got its answer."""
+
 _NOT_FOR_YOU: Final[JSONObject] = {"content": [{"type": "text", "text": "not for you"}]}
 
 
@@ -37,9 +40,10 @@ def _undeclared(peer: ScriptedServer, asked: PeerRequest) -> None:
 
 
 def _before_the_answer(peer: ScriptedServer, asked: PeerRequest, other: JSONObject) -> None:
-    """Send another answer first. The ping gives a client time to leave if it takes that for its own."""
+    """Send another answer first, and give a client that takes it for its own time to go on or to leave."""
     peer.send({"jsonrpc": "2.0", **other})
     peer.ask("ping")
+    peer.lets_go_on(GOES_ON_S)
     peer.ordinary(asked)
 
 
