@@ -43,7 +43,7 @@ def test_a_client_that_takes_another_answer_for_its_own_has_time_to_leave(
     monkeypatch.setattr(wrong, "GOES_ON_S", LONG_S)
     read, write = os.pipe()
     with os.fdopen(read, "rb") as source, os.fdopen(write, "wb", buffering=0) as client:
-        server = ScriptedServer(scenario.scripts, scenario.capabilities, source)
+        server = ScriptedServer(scenario.scripts, scenario.capabilities, scenario.eras, source)
         serving = threading.Thread(target=server.serve, daemon=True)
         serving.start()
         client.write(json.dumps(CALL).encode() + b"\n")
