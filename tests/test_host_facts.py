@@ -274,7 +274,9 @@ def test_what_the_session_itself_shows_of_its_client_counts(mcpproxy: Mcpproxy, 
         head.append(recordings.frame(10, "server", json.dumps(answer), ms=62_000))
         recordings.write(late, (*head, close))
         out = mcpproxy("check", str(late), "--hosts", "seen").out
-        assert ('opencode 1.18.33 ends a call after 60 seconds: tool "read" took 61 s' in out) is has_finding
+        assert (
+            'opencode 1.18.33 ends a call after 60 seconds without progress: tool "read" took 61 s' in out
+        ) is has_finding
         assert "ends a call after 60 seconds" in mcpproxy("check", str(late), "--hosts", "continue").out
 
 

@@ -29,7 +29,7 @@ from tests.real_hosts.played import played
 
 DEFAULT: Final = (
     "codex", "claude-code-2.1.197", "claude-code-2.1.332", "gemini-cli", "copilot-cli-chat", "opencode",
-    "cline", "continue", "openai-agents-chat",
+    "cline", "continue", "openai-agents-own-times",
 )  # fmt: skip
 
 _IN_OTHER_VERSIONS: Final[Mapping[State, str]] = {

@@ -34,7 +34,7 @@ def settings_of(fact: HostFact, evidence: Evidence) -> Mapping[str, Any]:
     """Return the settings, with the prefix that is there in the place of the shortest one."""
     settings = dict(fact.settings)
     if "before" in settings:
-        settings["before"] = len(evidence.prefix)
+        settings["before"] = len(evidence.prefix.replace(" / ", "__"))  # a namespace of Codex
     return settings
 
 
