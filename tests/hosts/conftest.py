@@ -14,6 +14,7 @@ Commands = Callable[..., Outcome]
 
 _ELSEWHERE = (
     "XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME", "CLINE_DIR", "OPENCODE_CONFIG",
+    "NVM_DIR",
 )  # fmt: skip
 
 
