@@ -47,6 +47,7 @@ from mcpproxy.observer.update_http import (
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.jsontext import several_texts
 from mcpproxy.protocol.message_parts import member, well_formed
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.session.exchanges import (
     MAX_REMEMBERED,
     HttpExchange,
@@ -70,7 +71,7 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Sender,
 )
-from mcpproxy.session.history import keep_latest
+from mcpproxy.session.history import History, keep_latest
 from mcpproxy.session.redirects import request_target
 
 _EXCHANGE_BYTES: Final = 1 << 10
@@ -394,6 +395,17 @@ class HttpJudge:
             is_complete = bool(session.id) or session.is_http_sse or not history.has_unattributed
             if not session.stateless and is_complete:
                 findings += session.judge.observe(close)
+        rows = [row for row in self._dispatch.event_checks if row.across_requests]
+        if rows and history.memories:
+            together = History(
+                candidates=STATELESS,
+                has_gap=history.has_gap,
+                over_http=True,
+                stateless_memories=history.memories,
+            )
+            for row in rows:
+                found = row.check(close, together)
+                findings += self._build_findings(found, 0, CLIENT, together.candidates)
         return findings
 
     def _sessions(self) -> list[HttpSession]:

@@ -270,11 +270,16 @@ class HttpCheck:
 
 @slotted(frozen=True)
 class EventCheck:
-    """One check that is called for a signal, and at the end of the recording to report missing messages."""
+    """One check that is called for a signal, and at the end of the recording to report missing messages.
+
+    One that looks ``across_requests`` is also called, at the end of a recording over HTTP, for all stateless
+    requests together: each of these has a history of its own, and no end.
+    """
 
     rules: tuple[str, ...]
     check: EventCheckFunction
     protocols: tuple[Protocol, ...] = MCP_ONLY
+    across_requests: bool = False
 
 
 @slotted(frozen=True)

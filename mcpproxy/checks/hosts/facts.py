@@ -11,7 +11,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, shortened
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import CLIENT_INFO_KEY
-from mcpproxy.session.history import History
+from mcpproxy.session.history import History, SentRequest
 
 Effect: TypeAlias = Literal["refused", "lost", "changed"]
 """What becomes of it: the server or a request is refused, a part is lost for the model, or it is changed."""
@@ -153,8 +153,13 @@ def client_of(context: MessageContext, history: History) -> Client | None:
     """Return the client of the session, as it names itself; ``None`` if it was not seen."""
     request = context.answers
     if context.stateless:
-        return _named(member(request.params, "_meta", CLIENT_INFO_KEY)) if request is not None else None
+        return client_of_request(request) if request is not None else None
     return client_of_session(history)
+
+
+def client_of_request(request: SentRequest) -> Client | None:
+    """Return the client that a stateless request names."""
+    return _named(member(request.params, "_meta", CLIENT_INFO_KEY))
 
 
 def client_of_session(history: History) -> Client | None:

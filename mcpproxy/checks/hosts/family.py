@@ -17,6 +17,7 @@ from mcpproxy.checks.hosts.observed import (
     calls_without_token,
     observed_limit,
     observed_pages,
+    remember_asked,
     remember_call,
     remember_given_up,
 )
@@ -126,11 +127,11 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
         """Report pages that hosts do not read, and that were not read in this session either (HOST-007)."""
         if choice is None or not isinstance(event, Close):
             return
-        for (caller, *_), reading in history.of(UnfinishedReadings).readings.items():
+        for (caller, *_), reading in history.across_requests(UnfinishedReadings).readings.items():
             found = list(_in_unfinished(choice, reading))
             yield from unreported("HOST", found, history, caller)
             if not found and event.ending != "cut" and not history.has_gap:
-                seen = observed_pages(choice, reading, history)
+                seen = observed_pages(choice, caller, reading, history)
                 yield from () if seen is None else (seen,)
 
     def limit(event: Signal | Close, history: History) -> Iterator[Violation]:
@@ -176,14 +177,15 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
             Check(("HOST-018",), requests, (Request,), sender=SERVER),
         ),
         events=(
-            EventCheck(("HOST-007",), unread_pages),
+            EventCheck(("HOST-007",), unread_pages, across_requests=True),
             EventCheck(("HOST-016",), limit),
-            EventCheck(("HOST-022",), no_token),
+            EventCheck(("HOST-022",), no_token, across_requests=True),
         ),
         updates=(
             StateUpdate(remember_reported, (Request, *ANSWERS), sender=SERVER),
             StateUpdate(remember_reading, (Response,), PAGED, sender=SERVER),
             StateUpdate(remember_call, ANSWERS, ("tools/call",), sender=SERVER),
+            StateUpdate(remember_asked, ANSWERS, sender=SERVER),
             StateUpdate(remember_given_up, (Notification,), ("notifications/cancelled",), sender=CLIENT),
         )
         if choice is not None

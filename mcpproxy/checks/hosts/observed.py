@@ -10,7 +10,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.checks.engine.context import MessageContext, Violation, shortened
-from mcpproxy.checks.hosts.facts import Client, HostChoice, client_of, client_of_session
+from mcpproxy.checks.hosts.facts import Client, HostChoice, client_of, client_of_request, client_of_session
 from mcpproxy.checks.hosts.hits import words
 from mcpproxy.checks.hosts.pages import ReadPages, left_unread
 from mcpproxy.checks.utilities.cancelled_requests import Cancellations
@@ -18,7 +18,7 @@ from mcpproxy.protocol.jsonrpc import ABSENT, Notification, request_id
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import seconds, shown
 from mcpproxy.session.frame import CLIENT, SERVER
-from mcpproxy.session.history import History, SentRequest
+from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
 
 PAGES: Final = ("HOST-007", "X-033")
 GIVEN_UP: Final = ("HOST-016", "X-042")
@@ -27,13 +27,14 @@ NO_TOKEN: Final = ("HOST-022", "X-048")
 _OFTEN: Final = 3
 """After how many calls that were given up after the same time this is a limit of the client."""
 _MOST_WAITS: Final = 64
+_MOST_CLIENTS: Final = 256
 _LONG_NS: Final = 10_000_000_000
 """A call that takes so long is one whose progress people want to see."""
 
 
 @slotted(eq=False)
 class Watched:
-    """The calls of a session: how many, how many with a ``progressToken``, and how long the client waited.
+    """The calls of a client: how many, how many with a ``progressToken``, and how long the client waited.
 
     ``seq`` is the frame of the slowest call, ``ended`` has the waits for calls that the client cancelled,
     in nanoseconds, each with its tool and the frame of the cancellation. Calls that it cancels at once are
@@ -56,12 +57,34 @@ class Watched:
             self.slowest_ns, self.tool, self.seq = taken_ns, tool_of(request), request.seq
 
 
+@slotted()
+class WatchedClients:
+    """By caller and client of stateless requests: its calls. The client of a session has no name here.
+
+    ``asked`` has, by caller and connection, the frame of the latest stateless request that was answered.
+    """
+
+    calls: dict[tuple[str, Client | None], Watched] = field(
+        default_factory=dict[tuple[str, Client | None], Watched]
+    )
+    asked: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+
+
+def remember_asked(context: MessageContext, history: History) -> None:
+    """Record that a stateless request over HTTP is answered. What a session asked is in its history."""
+    request = context.answers
+    if request is not None and history.stateless_memories is not None:
+        key = history.caller, context.frame.connection
+        keep_latest(history.across_requests(WatchedClients).asked, key, request.seq, _MOST_CLIENTS)
+
+
 def remember_call(context: MessageContext, history: History) -> None:
     """Record a call that is answered: that it was made, and how long it took."""
     if (request := context.answers) is None:
         return
-    watched = history.of(Watched)
-    watched.client, watched.candidates = client_of(context, history), context.candidates
+    client = client_of(context, history)
+    watched = _calls_of(client if context.stateless else None, history)
+    watched.client, watched.candidates = client, context.candidates
     _count(watched, request)
     watched.take(request, context.frame.observed_at_ns)
 
@@ -72,7 +95,8 @@ def remember_given_up(context: MessageContext[Notification], history: History) -
     request = history.of(Cancellations).request(history, CLIENT, id) if id is not None else None
     if request is None or request.method != "tools/call" or request.answered_seq:
         return
-    watched, now_ns = history.of(Watched), context.frame.observed_at_ns
+    client = client_of_request(request) if request.stateless else None
+    watched, now_ns = _calls_of(client, history), context.frame.observed_at_ns
     watched.candidates = context.candidates
     _count(watched, request)
     watched.take(request, now_ns)
@@ -85,22 +109,19 @@ def remember_given_up(context: MessageContext[Notification], history: History) -
 
 def observed_limit(choice: HostChoice, history: History) -> Iterator[Violation]:
     """Yield that a client gave calls up after the same time again and again (HOST-016)."""
-    watched, client = _watched(choice, history)
-    waits = [wait for wait, _, _ in watched.ended]
-    if client is None or len(waits) < _OFTEN:
-        return
-    if max(waits) - min(waits) <= _tolerance_ns(max(waits)):
-        says = f"gave up {len(waits):,} calls after {seconds(sorted(waits)[len(waits) // 2])} each"
-        met = f"tool {words(shown(tool) for _, tool, _ in watched.ended)}"
-        yield _violation(choice, client, GIVEN_UP, says, met, watched.ended[-1][2], watched.candidates)
+    for watched, client in _watched(choice, history):
+        waits = [wait for wait, _, _ in watched.ended]
+        if len(waits) >= _OFTEN and max(waits) - min(waits) <= _tolerance_ns(max(waits)):
+            says = f"gave up {len(waits):,} calls after {seconds(sorted(waits)[len(waits) // 2])} each"
+            met = f"tool {words(shown(tool) for _, tool, _ in watched.ended)}"
+            yield _violation(choice, client, GIVEN_UP, says, met, watched.ended[-1][2], watched.candidates)
 
 
 def calls_without_token(choice: HostChoice, history: History) -> Iterator[Violation]:
     """Yield that a client waited for calls without a ``progressToken`` (HOST-022)."""
-    watched, client = _watched(choice, history)
-    if client is None or watched.tokens:
-        return
-    if watched.slowest_ns >= _LONG_NS or watched.ended:
+    for watched, client in _watched(choice, history):
+        if watched.tokens or (watched.slowest_ns < _LONG_NS and not watched.ended):
+            continue
         slow = f"it waited {seconds(watched.slowest_ns)} for tool {shown(watched.tool)}"
         met = f"none of its {watched.calls:,} calls has one" if watched.calls > 1 else "its call has none"
         says = "sends no progressToken, so it hears of no progress"
@@ -108,10 +129,17 @@ def calls_without_token(choice: HostChoice, history: History) -> Iterator[Violat
         yield _violation(choice, client, NO_TOKEN, says, met, watched.seq, watched.candidates)
 
 
-def observed_pages(choice: HostChoice, reading: ReadPages, history: History) -> Violation | None:
+def observed_pages(choice: HostChoice, caller: str, reading: ReadPages, history: History) -> Violation | None:
     """Return that a client read no further in a list, and went on with something else (HOST-007)."""
     client = reading.client
-    if not choice.known or client is None or history.client.last_answered_seq <= reading.seq:
+    if not choice.known or client is None:
+        return None
+    asked_seq = history.client.last_answered_seq
+    if history.stateless_memories is not None:
+        # By the same connection it is certainly the same program, and not another one with its name.
+        asked = history.across_requests(WatchedClients).asked
+        asked_seq = asked.get((caller, reading.connection), 0)
+    if asked_seq <= reading.seq:
         return None
     met = left_unread(reading, len(reading.counts))
     says = f"did not ask for the next page of {reading.method}"
@@ -129,11 +157,20 @@ def _tolerance_ns(wait_ns: int) -> int:
     return max(500_000_000, wait_ns // 50)
 
 
-def _watched(choice: HostChoice, history: History) -> tuple[Watched, Client | None]:
-    """Return the calls of a session, and its client, if one is known and was asked about."""
-    watched = history.of(Watched)
-    client = client_of_session(history) or watched.client
-    return watched, client if choice.known and watched.calls else None
+def _calls_of(client: Client | None, history: History) -> Watched:
+    """Return the calls of a client of stateless requests, or those of the session."""
+    calls = history.across_requests(WatchedClients).calls
+    return get_or_make(calls, (history.caller, client), Watched, _MOST_CLIENTS)
+
+
+def _watched(choice: HostChoice, history: History) -> Iterator[tuple[Watched, Client]]:
+    """Yield the calls of each client that is known, if the client that is there was asked about."""
+    if not choice.known:
+        return
+    for watched in history.across_requests(WatchedClients).calls.values():
+        client = watched.client or client_of_session(history)
+        if client is not None and watched.calls:
+            yield watched, client
 
 
 def _count(watched: Watched, request: SentRequest) -> None:

@@ -23,14 +23,15 @@ NOUNS: Final = {
 class ReadPages:
     """A client's reading of one list, whose last page has not come.
 
-    ``counts`` is the number of its items after each page, ``seq`` the frame of the latest page.
-    ``candidates`` are the revisions that may apply.
+    ``counts`` is the number of its items after each page, ``seq`` the frame of the latest page, which came on
+    the connection with this number. ``candidates`` are the revisions that may apply.
     """
 
     method: str
     client: Client | None
     candidates: tuple[str, ...]
     seq: int
+    connection: int = 0
     counts: list[int] = field(default_factory=list[int])
 
 
@@ -87,7 +88,7 @@ def remember_reading(context: MessageContext, history: History) -> None:
         client = client_of(context, history)
         reading = ReadPages(context.answers.method, client, context.candidates, context.seq)
         keep_latest(readings, key, reading, MAX_WALKS)
-    reading.seq = context.seq
+    reading.seq, reading.connection = context.seq, context.frame.connection
     reading.counts.append(len(this.names_so_far()))
 
 
