@@ -6,7 +6,7 @@ from mcpproxy.checks.engine.context import Violation
 from mcpproxy.model.turns import ModelCall
 from mcpproxy.prompt.arrivals import AskedModel
 from mcpproxy.prompt.call_ways import CallWay
-from mcpproxy.prompt.changes import ValueChange, is_laid_out_anew
+from mcpproxy.prompt.changes import ValueChange, is_laid_out_anew, undecorated
 from mcpproxy.prompt.report import ServerWay, ToolWay
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import member
@@ -85,8 +85,8 @@ def _result(call: CallWay, at_most: Severity | None) -> Violation | None:
 
 
 def _length(text: str) -> int:
-    """Return how many characters a text has beside spaces and line ends, which hosts lay out anew."""
-    return sum(map(len, text.split()))
+    """Return how many characters a text has beside spaces, line ends and colours."""
+    return sum(map(len, undecorated(text).split()))
 
 
 def _arguments(call: CallWay, given: ModelCall, tool: ToolWay, at_most: Severity | None) -> Violation | None:

@@ -6,7 +6,7 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
-from mcpproxy.model.turns import ModelCall, ModelResult, OfferedTool
+from mcpproxy.model.turns import Content, ModelCall, ModelResult, OfferedTool
 from mcpproxy.model.values import decoded
 from mcpproxy.prompt.arrivals import ArrivedResult, AskedModel
 from mcpproxy.prompt.changes import (
@@ -191,17 +191,25 @@ def _reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> TextChan
     if piece.kind in _TEXTS and not piece.digest:
         if not piece.text.strip():
             return TextChange("same", 0, 0)
-        change = text_reached(piece.text, said)
+        texts = [one.text for one in came.result.content if one.kind == "text"]
+        change = text_reached(piece.text, (*said, "".join(texts)) if len(texts) > 1 else said)
         if change.way in ("missing", "cut") and is_laid_out_anew(piece.text, said):
             return TextChange("as text", change.size, change.size)
+        if change.way == "missing" and any(_is_foreign(one, own) for one in came.result.content):
+            return TextChange("unknown", change.size, 0)  # it may be in a file that the host made of it
         is_bare = piece.kind == "link" and change.way == "same"  # its name and description are gone
         return TextChange("as text", change.size, change.kept) if is_bare else change
     if piece.digest and any(one.digest == piece.digest for one in content):
         return TextChange("same", piece.size, piece.size)
     if len(piece.data) >= 8 and (any(piece.data in one for one in said) or _is_written_out(piece, said)):
         return TextChange("as text", piece.size, piece.size)
-    is_unsure = not piece.digest or any(one.kind != "text" and one.digest not in own for one in content)
+    is_unsure = not piece.digest or any(_is_foreign(one, own) for one in content)
     return TextChange("unknown" if is_unsure else "missing", piece.size, 0)
+
+
+def _is_foreign(content: Content, own: Container[str]) -> bool:
+    """Whether a result has a picture or a file that is none of the server's as it was."""
+    return content.kind != "text" and (not content.digest or content.digest not in own)
 
 
 def _is_written_out(piece: Piece, said: Iterable[str]) -> bool:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from re import escape, search
 from typing import Final, Literal, TypeAlias
+from unicodedata import normalize
 
 from mcpproxy.base.json_values import dumps
 from mcpproxy.base.patterns import pattern
@@ -19,6 +20,7 @@ Way: TypeAlias = Literal["same", "cut", "extended", "changed", "added", "missing
 _MOST_CHANGES: Final = 200
 _SHARED: Final = 32
 """How many characters of its beginning a text must share with another one to be a part of it that was cut."""
+_CODES: Final = pattern(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _WORD: Final = pattern(r"\w+")
 _OF_NAMES: Final = ("properties", "$defs", "definitions", "patternProperties")
 """The keywords of JSON Schema whose members are names that the author chose."""
@@ -70,7 +72,24 @@ def text_change(told: str | None, said: str | None) -> TextChange:
 
 
 def text_reached(text: str, said: Iterable[str]) -> TextChange:
-    """Say how much of ``text`` is in one of the texts, as it is or as a string of JSON."""
+    """Say how much of ``text`` is in one of the texts: as it is, as a string of JSON, or ``plain``."""
+    said = list(said)
+    found, bare, bare_said = _text_reached(text, said), undecorated(text), [*map(undecorated, said)]
+    if found.way not in ("missing", "cut") or (bare, bare_said) == (text, said):
+        return found
+    other = _text_reached(bare, bare_said)
+    way: Way = "as text" if other.way == "same" else other.way
+    kept = other.kept * len(text) // max(len(bare), 1)
+    return TextChange(way, len(text), kept, other.has_end) if kept > found.kept else found
+
+
+def undecorated(text: str) -> str:
+    """Return a text without codes of colours for a terminal, and with composed accents."""
+    bare = _CODES.sub("", text) if "\x1b" in text else text
+    return bare if bare.isascii() else normalize("NFC", bare)
+
+
+def _text_reached(text: str, said: Iterable[str]) -> TextChange:
     wire, size = text.strip(), len(text)
     best = TextChange("missing", size, 0)
     for one in said:

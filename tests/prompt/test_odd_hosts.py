@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from typing import Any, Final
+from unicodedata import normalize
 
 import pytest
 
@@ -25,7 +26,7 @@ def answer(*calls: dict[str, Any]) -> dict[str, Any]:
     return {"model": "claude", "content": calls}
 
 
-def request(*history: tuple[list[dict[str, Any]], list[tuple[str, str]]], tools: Any = None) -> Any:
+def request(*history: tuple[list[dict[str, Any]], list[tuple[str, Any]]], tools: Any = None) -> Any:
     """Return a request: the question, then the calls and the results of each turn before."""
     messages: list[Any] = [QUESTION]
     for calls, results in history:
@@ -172,6 +173,37 @@ def test_a_text_that_the_server_itself_has_cut_is_whole(tmp_path: Path) -> None:
     model = conversed(tmp_path, (request(), answer(*calls)), (request((calls, [("a", own)])), answer()))
     server = served(tmp_path, named("now"), ("now", {}, text(own)))
     assert (found(model, server), calls_of(model, server)) == ([], [[]])
+
+
+COLOURED: Final = "".join(f"\x1b[31m{at}\x1b[0m " for at in range(500))
+ACCENTS: Final = "\u00e9t\u00e9, \u00fcber, ni\u00f1o. " * 100
+INNER: Final = [{"type": "text", "text": STORY}]
+
+
+@pytest.mark.parametrize(
+    ("told", "content"),
+    [
+        (COLOURED, " ".join(map(str, range(500)))),
+        (normalize("NFD", ACCENTS), ACCENTS),
+        (STORY, [{"type": "text", "text": STORY[at : at + 500]} for at in range(0, len(STORY), 500)]),
+        (STORY, [{"type": "search_result", "source": "s", "title": "t", "content": INNER}]),
+        (STORY, [{"type": "document", "source": {"type": "content", "content": INNER}}]),
+    ],
+    ids=["without colours", "accents", "in pieces", "a result of a search", "a document"],
+)
+def test_a_text_that_a_host_gives_in_another_form(told: str, content: Any, tmp_path: Path) -> None:
+    calls = [use("a")]
+    model = conversed(tmp_path, (request(), answer(*calls)), (request((calls, [("a", content)])), answer()))
+    server = served(tmp_path, named("now"), ("now", {}, text(told)))
+    assert (found(model, server), calls_of(model, server)) == ([], [[]])
+
+
+def test_what_a_host_makes_a_file_of_is_not_known(tmp_path: Path) -> None:
+    calls, file = [use("a")], [{"type": "document", "source": {"type": "file", "file_id": "file_1"}}]
+    model = conversed(tmp_path, (request(), answer(*calls)), (request((calls, [("a", file)])), answer()))
+    server = served(tmp_path, named("now"), ("now", {}, text(STORY)))
+    assert found(model, server) == []
+    assert calls_of(model, server) == [["text not found, but it may be there in another form"]]
 
 
 def test_two_servers_with_one_name_of_which_the_second_gets_a_number(tmp_path: Path) -> None:

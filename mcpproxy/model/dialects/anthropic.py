@@ -125,6 +125,10 @@ def _content(block: JSONObject) -> Content:
             return Content("text", text_of(block, "text"))
         case "document" if source.get("type") == "text":
             return Content("text", text_of(source, "data"))
+        case "document" if source.get("type") == "content":
+            return Content("text", _inner_text(source))
+        case "search_result":
+            return Content("text", _inner_text(block))
         case "image" | "document" if source.get("type") == "base64":
             return blob(text_of(source, "data"), text_of(source, "media_type"))
         case "image" | "document":
@@ -133,6 +137,14 @@ def _content(block: JSONObject) -> Content:
             return Content("reference", text_of(block, "tool_name"))
         case _:
             return Content("other")
+
+
+def _inner_text(holder: JSONObject) -> str:
+    """Return what stands in a document or a result of a search that is itself made of texts."""
+    content = holder.get("content")
+    return (
+        content if isinstance(content, str) else "".join(text_of(one, "text") for _, one in objects(content))
+    )
 
 
 def _texts(body: JSONObject) -> Iterator[str]:
