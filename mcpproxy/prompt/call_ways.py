@@ -72,11 +72,17 @@ class CalledModel:
 class MatchedCalls:
     """Finds the model's call for each call on the wire, and the result that the model was given for it."""
 
-    def __init__(self, calls: Iterable[CalledModel], arrived: Mapping[str, list[ArrivedResult]]) -> None:
+    def __init__(
+        self,
+        calls: Iterable[CalledModel],
+        arrived: Mapping[str, list[ArrivedResult]],
+        aside: Mapping[str, list[ArrivedResult]],
+    ) -> None:
         # Of a request that was sent again, only the answer that was taken up has results.
         self._free: Final = sorted(calls, key=lambda called: called.call.id not in arrived)
         self._ids: Final = {called.call.id for called in self._free}
         self._arrived: Final = {key: list(results) for key, results in arrived.items()}
+        self._aside: Final = aside
 
     def ways(self, servers: Iterable[WireServer], matches: Iterable[Match]) -> list[CallWay]:
         """Return the ways of all calls, in their order in time."""
@@ -131,8 +137,14 @@ class MatchedCalls:
         """Return the next result of a call: by its id, else by the name of its tool, with an id that the host
         made if the service gave none."""
         by_id = self._arrived.get(call.id) if call.id else None
+        aside = next(iter(self._aside.get(call.id, ())), None) if call.id else None
         if by_id:
-            return by_id.pop(0)
+            came = by_id.pop(0)
+            # What a request without tools had before may since have been cleared.
+            is_left = aside is None or came.asked.frame < aside.asked.frame or _has_any(wire, came)
+            return came if is_left else aside
+        if aside is not None:
+            return aside
         for key, results in self._arrived.items():
             if results and results[0].result.name == call.name and key not in self._ids:
                 # What the request with the question had already is the result of an earlier call.

@@ -125,6 +125,8 @@ def read_prompt(
     for turn in turns:
         if turn.request.tools:
             seen.take(turn)
+        elif turn.request.results:
+            seen.take_aside(turn)
     return seen.report()
 
 
@@ -187,6 +189,8 @@ class _Seen:
         self._instructions: Final = [TextChange("missing", len(one.instructions), 0) for one in servers]
         self._calls: Final[list[CalledModel]] = []
         self._arrived: Final = Arrivals()
+        self._arrived_aside: Final = Arrivals()
+        """The results in requests without tools."""
         self._refused: Final[dict[tuple[int, str], _Refused]] = {}
         self._usages: Final[list[Usage]] = []
         self._user_agent = ""
@@ -215,6 +219,13 @@ class _Seen:
             self._calls.extend(CalledModel(call, asked) for call in answer.calls)
             if answer.usage is not None:
                 self._usages.append(answer.usage)
+
+    def take_aside(self, turn: ModelTurn) -> None:
+        """Take a request without tools: a host may leave them out when its model is to call no more."""
+        asked = AskedModel(turn.seq, self._started_ns + turn.at_ns)
+        self._arrived_aside.take(
+            turn.request, turn.request.beside, (), asked, is_refused=turn.status >= _REFUSED
+        )
 
     def _take_refusal(self, turn: ModelTurn) -> None:
         refusal = turn.refusal
@@ -249,7 +260,9 @@ class _Seen:
         last = max((offer.until for offer in found), default=0) - first + 1
         tools = [self._tool_way(match, first) for match in matches]
         known = {written(match.offered) for match in matches if match.offered is not None}
-        calls = MatchedCalls(self._calls, self._arrived.found).ways(self._servers, matches)
+        calls = MatchedCalls(self._calls, self._arrived.found, self._arrived_aside.found).ways(
+            self._servers, matches
+        )
         (dialect, model), _ = (self._dialects.most_common(1) or [(("", ""), 0)])[0]
         return PromptReport(
             dialect,

@@ -175,6 +175,17 @@ def test_a_text_that_the_server_itself_has_cut_is_whole(tmp_path: Path) -> None:
     assert (found(model, server), calls_of(model, server)) == ([], [[]])
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_the_tools_are_left_out_when_the_model_is_to_call_no_more(goes_on: bool, tmp_path: Path) -> None:
+    calls = [use("a")]
+    last = {name: value for name, value in request((calls, [("a", STORY)])).items() if name != "tools"}
+    cleared = (request((calls, [("a", "[cleared]")])), answer())
+    turns = [(request(), answer(*calls)), (last, answer()), *([cleared] if goes_on else [])]
+    model = conversed(tmp_path, *turns)
+    server = served(tmp_path, named("now"), ("now", {}, text(STORY)))
+    assert (found(model, server), calls_of(model, server)) == ([], [[]])
+
+
 COLOURED: Final = "".join(f"\x1b[31m{at}\x1b[0m " for at in range(500))
 ACCENTS: Final = "\u00e9t\u00e9, \u00fcber, ni\u00f1o. " * 100
 INNER: Final = [{"type": "text", "text": STORY}]
