@@ -222,10 +222,10 @@ class _Seen:
 
     def take_aside(self, turn: ModelTurn) -> None:
         """Take a request without tools: a host may leave them out when its model is to call no more."""
-        asked = AskedModel(turn.seq, self._started_ns + turn.at_ns)
-        self._arrived_aside.take(
-            turn.request, turn.request.beside, (), asked, is_refused=turn.status >= _REFUSED
-        )
+        request, asked = turn.request, AskedModel(turn.seq, self._started_ns + turn.at_ns)
+        texts = tuple(text for text in request.texts if not is_masked(text))
+        is_refused = turn.status >= _REFUSED
+        self._arrived_aside.take(request, request.beside, texts, asked, is_refused=is_refused)
 
     def _take_refusal(self, turn: ModelTurn) -> None:
         refusal = turn.refusal
@@ -260,9 +260,8 @@ class _Seen:
         last = max((offer.until for offer in found), default=0) - first + 1
         tools = [self._tool_way(match, first) for match in matches]
         known = {written(match.offered) for match in matches if match.offered is not None}
-        calls = MatchedCalls(self._calls, self._arrived.found, self._arrived_aside.found).ways(
-            self._servers, matches
-        )
+        matched_calls = MatchedCalls(self._calls, self._arrived.found, self._arrived_aside.found)
+        calls = matched_calls.ways(self._servers, matches)
         (dialect, model), _ = (self._dialects.most_common(1) or [(("", ""), 0)])[0]
         return PromptReport(
             dialect,

@@ -178,7 +178,9 @@ def test_a_text_that_the_server_itself_has_cut_is_whole(tmp_path: Path) -> None:
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_the_tools_are_left_out_when_the_model_is_to_call_no_more(goes_on: bool, tmp_path: Path) -> None:
     calls = [use("a")]
-    last = {name: value for name, value in request((calls, [("a", STORY)])).items() if name != "tools"}
+    last = request((calls, [("a", "It stands beside.")]))
+    last["messages"][-1]["content"].append({"type": "text", "text": STORY})
+    del last["tools"]
     cleared = (request((calls, [("a", "[cleared]")])), answer())
     turns = [(request(), answer(*calls)), (last, answer()), *([cleared] if goes_on else [])]
     model = conversed(tmp_path, *turns)
