@@ -35,6 +35,7 @@ BOUNDED: Final = {
     "reports/fingerprint.py:_VARYING": "the message of a finding, whose texts of peers are shortened",
     "relay/stdio/windows_command.py:67": "an argument of the user, of at most 8,191 characters",
     "relay/stdio/windows_command.py:68": "an argument of the user, of at most 8,191 characters",
+    "session/filter.py:_VALUE": "a term of a filter, whose quotes have their ends",
     "ui/held_text.py:_TOKEN": "JSON that was read before, whose strings have their ends",
 }
 """Those that may take longer, since what they read is short or our own: where each is, and what it reads."""

@@ -25,6 +25,7 @@ from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
     JSON,
+    Absent,
     ErrorResponse,
     JSONObject,
     Notification,
@@ -277,3 +278,10 @@ def _retyped(id: RequestId) -> RequestId:
     if isinstance(id, int):
         return str(id)
     return int(id) if id.removeprefix("-").isdecimal() and len(id) < 20 else id
+
+
+def asked_in(params: "JSON | Absent") -> str:
+    """Return the revision for which ``initialize`` asks. One that is no text is taken for a version of ACP,
+    which is no candidate in a session of MCP."""
+    version = member(params, "protocolVersion")
+    return version if isinstance(version, str) else next(iter(acp.possible_versions(version)))

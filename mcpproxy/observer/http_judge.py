@@ -17,6 +17,7 @@ from mcpproxy.checks.engine.http_facts import ALL_FACTS, HttpFact
 from mcpproxy.checks.engine.rows import Moment
 from mcpproxy.checks.transports.issuers import remember_issuer
 from mcpproxy.observer.attribution import session_of
+from mcpproxy.observer.classify import asked_in
 from mcpproxy.observer.classify_http import (
     facts_of_content,
     facts_of_end,
@@ -28,8 +29,9 @@ from mcpproxy.observer.classify_http import (
     revisions_for,
 )
 from mcpproxy.observer.findings import FindingBuilder
+from mcpproxy.observer.hidden_values import is_hidden
 from mcpproxy.observer.memory_limit import MemoryUse
-from mcpproxy.observer.message_judge import MessageJudge, asked_in, is_hidden
+from mcpproxy.observer.message_judge import MessageJudge
 from mcpproxy.observer.update_http import (
     keys_of,
     remember_404,

@@ -5,31 +5,30 @@ history (``update``). So a check sees the history as it was before the message. 
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache, partial
-from typing import Final, TypeAlias, cast
+from functools import partial
+from typing import Final, TypeAlias
 
 from mcpproxy.checks import BATCH_CHECKS, ENVELOPE_RULES, FRAME_CHECKS
-from mcpproxy.checks.basic.frames import BOM, looks_meant, message_kind, not_a_message
+from mcpproxy.checks.basic.frames import BOM, looks_meant
 from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.dispatch import Dispatch, is_plain
-from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR, Check, takes
+from mcpproxy.checks.engine.rows import AT_START, MISSHAPEN, UNFAMILIAR
 from mcpproxy.checks.transports.stdio import (
     is_stray,
     other_transport,
     split_message,
     spread_output,
     stray_array,
-    stray_output,
 )
-from mcpproxy.observer.classify import context_of, is_acp
-from mcpproxy.observer.findings import Cause, FindingBuilder
+from mcpproxy.observer.classify import asked_in, context_of, is_acp
+from mcpproxy.observer.findings import FindingBuilder
+from mcpproxy.observer.hidden_values import is_hidden
 from mcpproxy.observer.memory_limit import MOST_BYTES, MemoryUse, measure, weight
+from mcpproxy.observer.repeated_noise import NOISE_BYTES, NOT_AN_OBJECT, RepeatedNoise
 from mcpproxy.observer.update import remember
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import (
     ABSENT,
-    JSON,
-    Absent,
     Batch,
     ErrorResponse,
     Flaw,
@@ -40,7 +39,6 @@ from mcpproxy.protocol.jsonrpc import (
     parse_leniently,
 )
 from mcpproxy.protocol.lifecycle import State
-from mcpproxy.protocol.message_parts import member, value_of
 from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS
 from mcpproxy.session.frame import (
     CLIENT,
@@ -56,28 +54,16 @@ from mcpproxy.session.frame import (
     Stderr,
     other,
 )
-from mcpproxy.session.history import History, SentRequest, UsedIds
-from mcpproxy.session.masked_values import MARK, holds_mask
+from mcpproxy.session.history import History, UsedIds
 from mcpproxy.session.pretty_printed import is_meant
 
-_MASK_START: Final = MARK.encode("ascii")
 JudgeCarried: TypeAlias = Callable[[MessageContext, History], list[Finding]]
-
-_NOISE_BYTES: Final = 64
-_MOST_NOISE: Final = 1024
-"""Lines that are not messages: up to which length their findings are remembered, and of how many lines."""
-
-_NOT_AN_OBJECT: Final = None
-"""Stands in ``_judge_noise`` for every element of a batch that is not an object: all have equal findings."""
 
 _BYTES_PER_ITEM: Final = 600
 """About how many bytes it takes to remember an element of a batch, in addition to the whole batch."""
 
 _HARMLESS: Final = ("SIGWINCH", "SIGCONT", "SIGTSTP")
 """Signals that do not end a server."""
-
-_NEVER_MASKED: Final = ("id", "jsonrpc", "method")
-"""Members that are never masked."""
 
 
 class MessageJudge:
@@ -108,8 +94,7 @@ class MessageJudge:
         self._dispatch = dispatch
         self._asked = asked
         self._memory_use = memory_use or MemoryUse()
-        self._noise: dict[tuple[object, ...], tuple[Cause, ...]] = {}
-        """For short lines that are not messages: the causes of their findings, in case a line is repeated."""
+        self._noise = RepeatedNoise(build_findings)
         self._history = History(facts=AT_START, masked=masked, over_http=over_http)
         self._judge_carried_in_acp = judge_carried
         self._judge_carried: JudgeCarried | None = None
@@ -277,8 +262,9 @@ class MessageJudge:
             side = self._history.side(frame.sender)
             side.has_other_framing = True
             side.sent_unreadable |= self._has_other_framing(frame.sender)
-        if type(message) is Malformed and len(frame.raw) <= _NOISE_BYTES and not frame.exchange:
-            return self._judge_noise(frame.raw, frame, partial(self._judge_leniently, frame, message))
+        if type(message) is Malformed and len(frame.raw) <= NOISE_BYTES and not frame.exchange:
+            judge = partial(self._judge_leniently, frame, message)
+            return self._noise.judge(frame.raw, frame, self._history, self._dispatch, judge)
         return self._judge_leniently(frame, message)
 
     def _has_other_framing(self, sender: Sender) -> bool:
@@ -352,39 +338,11 @@ class MessageJudge:
         history.side(frame.sender).sent_invalid = True
         for index, item in enumerate(message.items):
             if type(item) is Malformed and item.flaw is Flaw.SCALAR:  # there may be millions of them
-                findings += self._judge_noise(
-                    _NOT_AN_OBJECT, frame, partial(self._judge_single, frame, item, f"/{index}")
-                )
+                judge = partial(self._judge_single, frame, item, f"/{index}")
+                findings += self._noise.judge(NOT_AN_OBJECT, frame, history, self._dispatch, judge)
             else:
                 findings += self._judge_single(frame, item, f"/{index}")
         history.side(frame.sender).notified_seq = 0  # An array is no notification, whatever it holds.
-        return findings
-
-    def _judge_noise(
-        self, raw: bytes | None, frame: Frame, judge: Callable[[], list[Finding]]
-    ) -> list[Finding]:
-        """Return what ``judge`` finds in a line that is not a message.
-
-        ``raw`` identifies the line. If the line is repeated, and its findings would only be counted and not
-        given in full, they are counted without judging the line again.
-        """
-        history = self._history
-        if frame.refused or not _noise_checks_are_built_in(self._dispatch):
-            return judge()
-        key = (raw, frame.sender, frame.terminated, history.candidates, history.facts, frame.exchange > 0)
-        causes = self._noise.get(key)
-        if causes is not None and self._build_findings.count_repeated(causes, frame.seq, frame.sender):
-            history.side(frame.sender).notified_seq = 0  # its latest line is no notification
-            return []
-        counts_before = self._build_findings.causes()
-        findings = judge()
-        if causes is None:
-            if len(self._noise) >= _MOST_NOISE:
-                self._noise.clear()
-            counts_after = self._build_findings.causes()
-            self._noise[key] = tuple(
-                cause for cause, count in counts_after.items() if count > counts_before.get(cause, 0)
-            )
         return findings
 
     # One message
@@ -474,38 +432,3 @@ class MessageJudge:
         history.state = State.UNKNOWN
         for side in (history.client, history.server):
             side.held_lines.release()
-
-
-@lru_cache(maxsize=64)
-def _noise_checks_are_built_in(dispatch: Dispatch) -> bool:
-    """Whether only built-in checks judge non-messages. The findings of these depend only on the line."""
-    rows = (*dispatch.message_checks, *dispatch.updates)
-    checks = [row.check if isinstance(row, Check) else None for row in rows if takes(row, Malformed)]
-    return all(check in (not_a_message, message_kind, stray_output) for check in checks)
-
-
-def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) -> bool:
-    """Whether a finding at ``pointer`` in a message may depend on a masked value.
-
-    It may if there is a mask at that place, or in the same object or array, or in the params of the request
-    ``answers``, which the message answers.
-    """
-    if answers is not None and isinstance(answers.params, dict) and holds_mask(answers.params):
-        return True
-    if _MASK_START not in frame.raw or pointer.lstrip("/0123456789") in _NEVER_MASKED:
-        return False
-    value = value_of(frame.message)
-    steps = pointer.split("/")[1:]
-    for step in steps[:-1] if len(steps) > 1 else steps:
-        if isinstance(value, list):
-            value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
-        else:
-            value = member(value, step.replace("~1", "/").replace("~0", "~"))
-    return isinstance(value, str | list | dict) and holds_mask(cast("JSON", value))
-
-
-def asked_in(params: "JSON | Absent") -> str:
-    """Return the revision for which ``initialize`` asks. One that is no text is taken for a version of ACP,
-    which is no candidate in a session of MCP."""
-    version = member(params, "protocolVersion")
-    return version if isinstance(version, str) else next(iter(acp.possible_versions(version)))
