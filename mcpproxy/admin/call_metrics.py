@@ -109,7 +109,7 @@ class CallMetrics:
             case RequestHead(exchange=number):
                 self._exchanges[number] = _Exchange()
             case ResponseHead(exchange=number) if event.status >= 200 and number in self._exchanges:
-                is_stream = Fields(event.headers).media_type == "text/event-stream"
+                is_stream = Fields(event.headers).is_event_stream
                 self._exchanges[number] = _Exchange(
                     event.status, event.by_proxy, event.observed_at_ns, is_stream
                 )

@@ -81,7 +81,7 @@ class Metrics:
                         self._head_latency_s[exchange] = latency_s
                     else:
                         self._latency.observe(latency_s)
-                if Fields(event.headers).media_type == "text/event-stream":
+                if Fields(event.headers).is_event_stream:
                     self._streaming.add(exchange)
                     self._streams.set(len(self._streaming))
             case ExchangeEnd(exchange=exchange):

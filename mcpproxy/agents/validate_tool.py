@@ -60,7 +60,7 @@ class ValidateTool:
         counts = found.counts
         notes = (*found.notes, *found.faults, *filter(None, [found.untested]))
         head = ValidationText(
-            target=self._library.shown(found.target, 600),
+            target=self._library.shown(found.target, _MESSAGE_CHARACTERS),
             verdict=found.verdict,
             passed=counts["passed"],
             failed=counts["failed"],

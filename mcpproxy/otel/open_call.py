@@ -9,6 +9,7 @@ from opentelemetry.trace import Link, SpanContext
 
 from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Request, Response
 from mcpproxy.protocol.mcp_in_acp import Innermost, innermost
+from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import RequestHead, ResponseHead, Sender
 from mcpproxy.session.outcomes import Outcome
@@ -40,7 +41,7 @@ class CarryingExchange:
     def is_stream(self) -> bool:
         """Whether the response is an event stream, which another exchange may resume."""
         response = self.response
-        return response is not None and Fields(response.headers).media_type == "text/event-stream"
+        return response is not None and Fields(response.headers).is_event_stream
 
     @property
     def fields(self) -> Fields:
@@ -89,8 +90,7 @@ class OpenCall:
     @property
     def meta(self) -> JSONObject:
         """The ``_meta`` of the request."""
-        meta = self.params.get("_meta")
-        return meta if isinstance(meta, dict) else {}
+        return as_object(self.params.get("_meta")) or {}
 
 
 @dataclass(slots=True)

@@ -215,7 +215,7 @@ def left_records(folder: str, journal_end: int) -> list[tuple[int, bytes, int, i
 def _from_journal_end(
     stored: bytes, position: int, journal_end: int
 ) -> Iterator[tuple[int, bytes, int, int]]:
-    """The records that ``stored`` holds from ``journal_end`` on, if the first will begin at ``position``."""
+    """Yield the records in ``stored`` from ``journal_end`` on; the first of all begins at ``position``."""
     begin = 0
     while begin + _HEAD_BYTES <= len(stored):
         size, kind, connection, at_ns = HEAD.unpack_from(stored, begin)

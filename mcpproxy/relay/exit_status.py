@@ -25,9 +25,8 @@ of its own accord."""
 UNREAD_S: Final = 0.05
 """The same if nobody reads it, because the host waits for our exit: a late recorder goes on alone."""
 
-
 SUMMARY_S: Final = 0.25
-"""How much longer it waits for the last lines of a recorder that has completed the recording."""
+"""How much longer the wait is for the last lines of a recorder that has completed the recording."""
 
 LATE_RECORDER: Final = "the recorder is not done; it goes on alone, and mcpproxy show waits for it"
 """What stderr says in place of the summary when that time is over."""

@@ -25,6 +25,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.raw_json import messages_with_bytes
 from mcpproxy.replay.delivered import seen_by
 from mcpproxy.replay.named_requests import NamedRequests
+from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import (
     Eof,
     Event,
@@ -100,10 +101,7 @@ class Exchange:
     @property
     def is_stream(self) -> bool:
         """Whether the response is a stream of Server-Sent Events."""
-        return any(
-            name.lower() == "content-type" and value.lower().startswith("text/event-stream")
-            for name, value in self.headers
-        )
+        return Fields(self.headers).is_event_stream
 
 
 @dataclass(slots=True)

@@ -80,7 +80,7 @@ def _texts_of(known: Mapping[str, object]) -> Setting:
 
 
 _LIMIT: Final[Setting] = (lambda value: _is_count(value) and value != 0, "a number above 0", ...)
-_BEFORE: Final[Setting] = (_is_count, "a number", 0)
+_COUNT: Final[Setting] = (_is_count, "a number", 0)
 _UNIT: Final[Setting] = _one_of("characters", "bytes", default="characters")
 _PATTERN: Final[Setting] = (_is_pattern, "a regular expression", ...)
 _TEXTS: Final[Setting] = (_is_texts, "a list of texts", ...)
@@ -97,13 +97,13 @@ _TIMES: Final[dict[str, Setting]] = {
 }
 
 KINDS: Final[Mapping[str, Mapping[str, Setting]]] = {
-    "name-length": {"limit": _LIMIT, "before": _BEFORE, "unit": _UNIT},
+    "name-length": {"limit": _LIMIT, "before": _COUNT, "unit": _UNIT},
     "name-characters": {"pattern": _PATTERN},
     "name-collision": {
         "replaced": _NO_TEXT,
         "by": (_NO_TEXT[0], "a text", "_"),
-        "limit": (_is_count, "a number", 0),
-        "before": _BEFORE,
+        "limit": _COUNT,
+        "before": _COUNT,
         "ends": (lambda value: value == [] or _is_two_counts(value), "two numbers", []),
     },
     "argument-name": {"pattern": _PATTERN},
@@ -125,7 +125,7 @@ KINDS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "media": _NO_TEXTS,
         "not_media": _NO_TEXTS,
         "blob": (lambda value: isinstance(value, bool), "true or false", False),
-        "after": (_is_count, "a number", 0),
+        "after": _COUNT,
     },
     "structured-content": {"keeps": _NO_TEXTS},
     "start-time": _TIMES,
@@ -274,7 +274,7 @@ def _lines_of_facts(path: str) -> list[int]:
         return [number for number, line in enumerate(file, 1) if line.strip() == "[[fact]]"]
 
 
-def _no_others(where: str, table: Mapping[str, object], known: "frozenset[str]") -> None:
+def _no_others(where: str, table: Mapping[str, object], known: frozenset[str]) -> None:
     if others := table.keys() - known:
         raise RuleError(f"{where}: unknown member {min(others)!r}")
 

@@ -71,6 +71,11 @@ class Fields:
         # Caches the facts (bits, see ``checks.engine.http_facts``) that follow from these fields alone.
         self.facts: int | None = None
 
+    @property
+    def is_event_stream(self) -> bool:
+        """Whether they are those of a stream of SSE events."""
+        return self.media_type == "text/event-stream"
+
     def all(self, name: str) -> tuple[str, ...]:
         """Return every value of ``name`` (lower case), in order."""
         return self._values.get(name, ())
@@ -290,7 +295,7 @@ class HttpExchange:
     @property
     def response_is_sse(self) -> bool:
         """Whether the response is an SSE stream."""
-        return self.response_fields.media_type == "text/event-stream"
+        return self.response_fields.is_event_stream
 
     @property
     def unanswered(self) -> tuple[Request, ...]:

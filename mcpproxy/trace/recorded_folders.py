@@ -39,10 +39,10 @@ def folders_below(folder: str, command: Callable[[str], list[str]]) -> tuple[lis
     return below[:_MOST_FOLDERS], max(len(below) - _MOST_FOLDERS, 0)
 
 
-def one_path_per_recording(paths: list[str]) -> list[str]:
-    """Return the first path of each recording in ``paths``. A rotated recording has several files."""
+def one_path_per_recording(found: list[str]) -> list[str]:
+    """Return the first path of each recording in ``found``. A rotated recording has several files."""
     named: dict[str, str] = {}
-    for path in paths:
+    for path in found:
         named.setdefault(os.path.abspath(chain.first_of(path)), path)
     return list(named.values())
 

@@ -358,7 +358,7 @@ def _whole_answer(head: ResponseHead, frames: Sequence[Frame]) -> str:
         return f"It was answered with HTTP {head.status} to {visible(location[:_REASON_CHARACTERS])}"
     fields = Fields(head.headers)
     sent = [frame for frame in frames if frame.sender == SERVER]
-    is_stream = fields.media_type == "text/event-stream"
+    is_stream = fields.is_event_stream
     if fields.media_type and not is_stream and any(isinstance(each.message, Malformed) for each in sent):
         said = f"Its answer was {visible(fields.media_type)}, not JSON-RPC"
         return ": ".join(filter(None, (said, *map(_body_of, sent[:1]))))

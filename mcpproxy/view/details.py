@@ -271,7 +271,7 @@ def _part(columns: Columns, row: int, line: int, record: Record) -> Iterator[Par
             yield Part(Role.HTTP_REQUEST, record.seq, record.observed_at_ns, owner, record, words)
         case ResponseHead():
             words = shortened(f"{record.status} {record.reason}".strip())
-            if Fields(record.headers).media_type == "text/event-stream":
+            if Fields(record.headers).is_event_stream:
                 words += ", event stream"
             yield Part(Role.HTTP_RESPONSE, record.seq, record.observed_at_ns, owner, record, words)
         case ExchangeEnd(cut=cut, by=by, observed_at_ns=at_ns):

@@ -15,7 +15,7 @@ from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.engine.rows import ACP_ONLY, Check, RuleFamily, StateUpdate
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, Notification, Request, Response
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import History, get_or_make
@@ -113,7 +113,7 @@ def unlisted_value(context: MessageContext[Request], history: History) -> Iterat
 def undeclared_options(
     context: MessageContext[Response | Notification], history: History
 ) -> Iterator[Violation]:
-    """Report options with yes and no although the client did not declare them, in version 1 (ACP-020)."""
+    """Report boolean options although the client did not declare them, in version 1 (ACP-020)."""
     declarations = history.of(Declarations)
     if context.sender != SERVER or declarations.client is None or history.has_gap:
         return
@@ -185,7 +185,7 @@ def _add_values(offer: Offer, name: str, option: JSON) -> None:
     for choice in choices if isinstance(choices, list) else ():
         inner = member(choice, "options")
         for each in inner if isinstance(inner, list) else (choice,):
-            value = member(as_object(each), "value")
+            value = member(each, "value")
             if isinstance(value, str) and values is not None:
                 values.add(value)
                 offer.count += 1

@@ -22,7 +22,7 @@ from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, well_formed
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.session.exchanges import HttpExchange
-from mcpproxy.session.frame import Frame
+from mcpproxy.session.frame import CLIENT, Frame
 from mcpproxy.session.history import History, ModernAnswer
 
 MODERN_CODES: Final = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
@@ -93,7 +93,7 @@ def listed_versions(context: MessageContext) -> tuple[str, ...]:
 def fallback_after_modern_answer(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report an initialize after a modern answer has shown that the server needs none (ERA-002)."""
     answer = history.modern_answer
-    if context.sender != "client" or answer is None or history.stateful_seq is not None:
+    if context.sender != CLIENT or answer is None or history.stateful_seq is not None:
         return
     if answer.versions and not answer.stateless_versions:
         return  # The server listed only revisions that need the handshake.
@@ -127,7 +127,7 @@ def refusal_without_versions(context: MessageContext[ErrorResponse], history: Hi
         )
 
 
-def _names_a_version(error: "JSON") -> bool:
+def _names_a_version(error: JSON) -> bool:
     """Whether some string in ``error``, at any depth, contains the name of a revision."""
     stack = [error]  # A stack, because the error may be nested deeper than Python can recurse.
     while stack:

@@ -51,10 +51,8 @@ Violations = Iterator[Violation]
 def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a version header that is missing or differs from the body (HDR-001, HDR-002, PROTO-008)."""
     for request in exchange.requests[:1]:
-        body_version, header_version = (
-            member(request.params, "_meta", VERSION_KEY),
-            exchange.fields.get(PROTOCOL_VERSION),
-        )
+        body_version = member(request.params, "_meta", VERSION_KEY)
+        header_version = exchange.fields.get(PROTOCOL_VERSION)
         if header_version is None:
             yield Violation("HDR-001", "R-230", "client sent a request without MCP-Protocol-Version")
         elif not isinstance(body_version, str) or header_version == body_version:
@@ -171,8 +169,10 @@ def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
             problem = (
                 f"client requested version {shortened(version)}; frame {answer.seq} lists {version_list}"
             )
-            requirement = ("PROTO-008", "R-220") if answer.refused else ("PROTO-008", "R-223")
-            yield Violation(*requirement, problem, related=(answer.seq,), candidates=answer.candidates)
+            requirement = "R-220" if answer.refused else "R-223"
+            yield Violation(
+                "PROTO-008", requirement, problem, related=(answer.seq,), candidates=answer.candidates
+            )
 
 
 # The server's answers
@@ -296,7 +296,7 @@ def missing_capability(context: MessageContext[ErrorResponse], history: History)
     yield Violation("PROTO-009", "R-224", problem, pointer=context.at + "/error/data", related=(request.seq,))
 
 
-def _covers(declared: "JSON", required: "JSON") -> bool:
+def _covers(declared: JSON, required: JSON) -> bool:
     """Whether ``declared`` contains all that ``required`` contains, at any depth."""
     if not isinstance(required, dict):
         return declared == required

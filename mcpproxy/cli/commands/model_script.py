@@ -15,6 +15,7 @@ from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import emit, tell, terminal_style
+from mcpproxy.relay.exit_status import shell_code
 
 if TYPE_CHECKING:
     from mcpproxy.scripted_model.model_server import ModelServer
@@ -161,4 +162,4 @@ async def _until_the_end(server: "ModelServer", host: Sequence[str]) -> int:
     if not (await asyncio.wait([ended], timeout=_END_S))[0]:
         process.kill()
     code = await ended
-    return code if code >= 0 else 128 - code
+    return shell_code(code)

@@ -99,7 +99,7 @@ class HeadReader:
             if self._learns_keys:
                 head_ids += tuple(mask.credentials(start.headers, start.target))
         else:
-            streams = fields.media_type == "text/event-stream"
+            streams = fields.is_event_stream
         head_ids = tuple(id for id in head_ids if len(id) >= ID_LENGTH)
         return MaskedHead(
             mask.headers(start.headers, (*ids, *head_ids)),

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from mcpproxy.relay.http.request_reader import RequestReader
 
 
-class Records:
+class ConnectionRecords:
     """Writes the records of one connection into the journal of ``proxy``; ``client`` is the peer's
     ``ip:port``, and ``requests`` knows the server."""
 

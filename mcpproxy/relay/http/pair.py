@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
-    from mcpproxy.relay.http.connection_records import Records
+    from mcpproxy.relay.http.connection_records import ConnectionRecords
     from mcpproxy.relay.http.dial import Dial
     from mcpproxy.relay.http.proxy_interface import ProxyInterface
     from mcpproxy.relay.http.request_reader import RequestReader
@@ -39,7 +39,7 @@ class Pair:
     )
 
     def __init__(
-        self, proxy: ProxyInterface, client: TunnelSocket, records: Records, requests: RequestReader
+        self, proxy: ProxyInterface, client: TunnelSocket, records: ConnectionRecords, requests: RequestReader
     ) -> None:
         self._proxy = proxy
         self.client = client

@@ -51,7 +51,7 @@ class ProxyInterface(Protocol):
 
 
 class TunnelRecords(Protocol):
-    """The part of ``Records`` that a gate uses; see there."""
+    """The part of ``ConnectionRecords`` that a gate uses; see there."""
 
     number: int
 

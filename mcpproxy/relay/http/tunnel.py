@@ -31,7 +31,7 @@ from __future__ import annotations
 from mcpproxy.base.upstream.http_proxy import status_of
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.http.connection_fields import UpgradeResponse, may_have_hops
-from mcpproxy.relay.http.connection_records import Records
+from mcpproxy.relay.http.connection_records import ConnectionRecords
 from mcpproxy.relay.http.dial import Dial, no_tls
 from mcpproxy.relay.http.pair import CHUNK_BYTES, Pair
 from mcpproxy.relay.http.reply import ESTABLISHED, reply
@@ -77,7 +77,7 @@ class Tunnel(Pair):
     def __init__(self, proxy: ProxyInterface, sock: Sock, peer: str) -> None:
         client = TunnelSocket(proxy.loop, sock, self._on_client)
         requests = RequestReader(proxy.router, self._on_request)
-        super().__init__(proxy, client, Records(proxy, peer, requests), requests)
+        super().__init__(proxy, client, ConnectionRecords(proxy, peer, requests), requests)
         self._out = b""  # the bytes to send as soon as upstream is connected
         self._opened_ns = 0  # when they came
         self._stage = _HTTP

@@ -116,10 +116,10 @@ def request_indices(all_listings: Iterable[PagedListing]) -> set[int]:
 
 def _kind(pointer: str) -> Kind:
     """Return the kind of a change at ``pointer`` in an entry."""
-    member = pointer[1:].partition("/")[0]
-    if member in _SCHEMAS:
+    name = pointer[1:].partition("/")[0]
+    if name in _SCHEMAS:
         return "schema"
-    return "description" if member in _DESCRIPTIONS else "value"
+    return "description" if name in _DESCRIPTIONS else "value"
 
 
 def _entries(listing: PagedListing) -> Iterator[tuple[_Name, tuple[str, JSON]]]:
@@ -138,9 +138,9 @@ def _entries(listing: PagedListing) -> Iterator[tuple[_Name, tuple[str, JSON]]]:
 
 def _envelope(listing: PagedListing) -> JSON:
     """Return the result of the first page without its entries and cursor; a malformed list is kept."""
-    member = listing.list_kind.member
+    listed = listing.list_kind.member
     first_page = listing.results[0]
-    left_out = {"nextCursor", *((member,) if isinstance(first_page.get(member), list) else ())}
+    left_out = {"nextCursor", *((listed,) if isinstance(first_page.get(listed), list) else ())}
     return {name: value for name, value in first_page.items() if name not in left_out}
 
 
