@@ -117,9 +117,9 @@ def _dotted(path: Path, package: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported(path: Path, known: Mapping[str, object]) -> Iterator[str]:
-    """Yield the modules of mcpproxy that the file ``path`` imports, at its top or in functions."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+def imported(tree: ast.Module, known: Mapping[str, object]) -> Iterator[str]:
+    """Yield the modules of mcpproxy that the module ``tree`` imports, at its top or in functions."""
+    for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
                 name = f"{node.module}.{alias.name}"
@@ -139,7 +139,7 @@ def graph() -> dict[str, set[str]]:
 
 def imports_of(known: Mapping[str, Path]) -> dict[str, set[str]]:
     """Return for each of the modules ``known`` those that it imports."""
-    return {name: set(imported(path, known)) - {name} for name, path in known.items()}
+    return {name: set(imported(ast.parse(path.read_bytes()), known)) - {name} for name, path in known.items()}
 
 
 def package_of(module: str) -> str:

@@ -204,19 +204,37 @@ def _is_required_header(node: ast.expr) -> bool:
     return isinstance(value, str) and value.lower() in _REQUIRED_HEADERS
 
 
+_Placed: TypeAlias = list[tuple[ast.AST, ast.AST | None]]
+"""The nodes of a module, each with the innermost function around it."""
+
+
 def places(tree: ast.AST, pattern: Pattern) -> list[int]:
     """Return the line of each place in a module."""
-    found: dict[ast.AST, int] = {}
-    waiting: list[tuple[ast.AST, ast.AST | None]] = [(tree, None)]
+    return _places(_placed(tree), pattern)
+
+
+def _placed(tree: ast.AST) -> _Placed:
+    """Return the nodes of a module, without those that have no line and no content of their own."""
+    found: _Placed = []
+    waiting: _Placed = [(tree, None)]
     while waiting:
         node, function = waiting.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             function = node
+        found.append((node, function))
+        for child in ast.iter_child_nodes(node):
+            if not isinstance(child, ast.expr_context | ast.operator | ast.cmpop | ast.boolop | ast.unaryop):
+                waiting.append((child, function))
+    return found
+
+
+def _places(nodes: _Placed, pattern: Pattern) -> list[int]:
+    found: dict[ast.AST, int] = {}
+    for node, function in nodes:
         if pattern(node):
             line = node.pattern.lineno if isinstance(node, ast.match_case) else getattr(node, "lineno", 0)
             place = function or node
             found[place] = min(line, found.get(place, line))
-        waiting += [(child, function) for child in ast.iter_child_nodes(node)]
     return sorted(found.values())
 
 
@@ -234,18 +252,19 @@ def counted(checkout: Path) -> Structure:
     paths = sorted(package.rglob("*.py"))
     modules = {_dotted(checkout, path): path for path in paths}
     trees = {path: ast.parse(path.read_bytes()) for path in paths}
-    edges: set[tuple[str, str]] = set()
-    for name, path in modules.items():
-        edges |= {(_part(name), _part(used)) for used in imported(path, modules)}
-    places_of: dict[str, list[str]] = {}
-    for decision, pattern in DECISIONS.items():
-        places_of[decision] = [
-            f"{path.relative_to(checkout).as_posix()}:{line}"
-            for path, tree in trees.items()
-            if not NOT_COUNTED & set(path.relative_to(package).parts)
-            and path.relative_to(checkout).as_posix() not in OTHER_DECISIONS.get(decision, ())
-            for line in places(tree, pattern)
-        ]
+    edges = {
+        (_part(name), _part(used))
+        for name, path in modules.items()
+        for used in imported(trees[path], modules)
+    }
+    places_of: dict[str, list[str]] = {decision: [] for decision in DECISIONS}
+    for path, tree in trees.items():
+        if NOT_COUNTED & set(path.relative_to(package).parts):
+            continue
+        nodes, where = _placed(tree), path.relative_to(checkout).as_posix()
+        for decision, pattern in DECISIONS.items():
+            if where not in OTHER_DECISIONS.get(decision, ()):
+                places_of[decision] += [f"{where}:{line}" for line in _places(nodes, pattern)]
     counts = {
         "lines of Python in mcpproxy/": _lines(paths),
         "lines of Python in tests/": _lines((checkout / "tests").rglob("*.py")),
@@ -276,9 +295,10 @@ def _lines(paths: Iterable[Path]) -> int:
 
 
 def _own_flags(tree: ast.AST) -> int:
+    """Count the statements ``TYPE_CHECKING = False``, which stand at the top of a module."""
     return sum(
         isinstance(node, ast.Assign) and ast.unparse(node) == "TYPE_CHECKING = False"
-        for node in ast.walk(tree)
+        for node in ast.iter_child_nodes(tree)
     )
 
 
