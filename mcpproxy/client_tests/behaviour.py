@@ -100,6 +100,9 @@ def _patience(silent: Played) -> str:
         if seen.notifications["notifications/cancelled"]:
             return f"cancels a call without an answer after {waited_s:.1f} s"
         return f"leaves a call without an answer after {waited_s:.1f} s, without cancelling it"
+    if silent.stay.code is None and not seen.over_ns:
+        ended = f"until it is ended, {silent.stay.seconds:.0f} s after its start"
+        return f"waits for a call without an answer {ended}"
     if silent.stay.code is None:
         waited_s = max(seen.over_ns - seen.asked_ns, 0) // 1_000_000_000
         return f"waits for a call without an answer for more than {waited_s} s"

@@ -135,7 +135,7 @@ def seen_in(traces: Iterable[Trace]) -> SeenClient:
             elif isinstance(event, ExchangeEnd):
                 if event.cut and event.by == CLIENT and event.exchange in session.calls:
                     session.gave_up_ns = session.gave_up_ns or event.left_ns or event.observed_at_ns
-            elif isinstance(event, Eof | Signal | Close) or (isinstance(event, Note) and _ends(event)):
+            elif isinstance(event, Eof | Signal | Close | Note) and _ends(event):
                 session.over_ns = session.over_ns or event.observed_at_ns
         if session.asked_ns and (not seen.asked_ns or (session.gave_up_ns and not seen.gave_up_ns)):
             seen.asked_ns, seen.gave_up_ns, seen.over_ns = (
@@ -150,9 +150,15 @@ def _issues(head: ResponseHead) -> bool:
     return any(name.lower() == SESSION_ID for name, _ in head.headers)
 
 
-def _ends(note: Note) -> bool:
-    """Whether a note is about the whole recording, and not about a connection or an exchange over HTTP."""
-    return not note.exchange and not note.connection
+def _ends(event: Eof | Signal | Close | Note) -> bool:
+    """Whether a session is over with this.
+
+    A note is about a connection or an exchange over HTTP, or about the whole recording. Of one that is cut,
+    only the last message is known.
+    """
+    if isinstance(event, Note):
+        return not event.exchange and not event.connection
+    return not isinstance(event, Close) or event.ending != "cut"
 
 
 def _opens(frame: Frame) -> bool:

@@ -7,15 +7,31 @@ from typing import Any
 
 import pytest
 
+from mcpproxy.client_tests.behaviour import behaviour
 from mcpproxy.client_tests.client_process import Stay
 from mcpproxy.client_tests.fact_rows import fact_table
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.client_tests.scenarios import SCENARIOS
-from mcpproxy.client_tests.seen import SeenClient
+from mcpproxy.client_tests.seen import SeenClient, seen_in
 from mcpproxy.client_tests.verdict import Played
+from mcpproxy.opening import open_trace
 from mcpproxy.ruleset import host_facts
 from tests.client_tests.test_validate_client import LIMIT, Outcome, minimal
 
+HEADER = {
+    "type": "header",
+    "format": 1,
+    "mcpproxy": "0.1.0",
+    "transport": "stdio",
+    "command": ["server"],
+    "label": "server",
+    "cwd": "/",
+    "pid": 1,
+    "started_at": "2026-11-29T14:11:46.570401Z",
+    "started_ns": 1,
+    "redaction": "none",
+}
+CALL = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "echo"}}
 TODAY = datetime.date(2026, 11, 29)
 
 
@@ -118,3 +134,16 @@ def test_pages_do_not_add_up_over_walks_through_the_list(
 def test_a_client_of_a_known_host_is_said_to_be_one() -> None:
     text = fact_table({"name": "gemini-cli-mcp-client", "version": "0.61.0"}, played("two-pages"), TODAY)
     assert "# Facts about this client stand in rules/hosts/gemini-cli.toml already.\n" in text
+
+
+def test_how_long_a_client_waits_whose_recording_is_cut(tmp_path: Path) -> None:
+    ask = {"type": "frame", "seq": 1, "t": 5_000_000_000, "from": "client", "message": CALL}
+    end = {"type": "close", "t": 5_000_000_000, "ending": "cut", "exit_code": None, "signal": None}
+    lines = [HEADER, ask, end]
+    path = tmp_path / "never-answers.jsonl"
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    silent = Played(scenario("never-answers"), seen_in([open_trace(str(path))]), Stay(None, 45.2, ""), ())
+    told = dict(behaviour({"never-answers": silent}))
+    assert told["call-timeout"] == (
+        "waits for a call without an answer until it is ended, 45 s after its start"
+    )
