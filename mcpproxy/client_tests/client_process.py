@@ -120,7 +120,7 @@ def _is_runnable(thread: Path) -> bool:
 
 def _computed_ns(thread: Path) -> int:
     with suppress(OSError, ValueError):
-        return int((thread / "schedstat").read_text().split()[0])
+        return int((thread / "schedstat").read_bytes().split()[0])
     return 0
 
 
