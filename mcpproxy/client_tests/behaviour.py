@@ -5,8 +5,8 @@ from typing import Final
 
 from mcpproxy.base.style import count
 from mcpproxy.base.system_words import end_text
-from mcpproxy.client_tests.authorized import Discovery
 from mcpproxy.client_tests.lawful import PAGES
+from mcpproxy.client_tests.rows.authorized import Discovery
 from mcpproxy.client_tests.seen import SeenClient
 from mcpproxy.client_tests.verdict import Played, lacking
 from mcpproxy.client_tests.wrong import OTHERS_FIRST

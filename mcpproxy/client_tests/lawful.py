@@ -2,13 +2,13 @@
 
 from typing import Final
 
-from mcpproxy.client_tests.authorized import AUTHORIZED
 from mcpproxy.client_tests.faulty import LAWFUL_FAULTS
-from mcpproxy.client_tests.listed import LISTED
-from mcpproxy.client_tests.over_http import HTTP_LAWFUL
 from mcpproxy.client_tests.peer import TOOL, PeerRequest, ScriptedServer
+from mcpproxy.client_tests.rows.authorized import AUTHORIZED
+from mcpproxy.client_tests.rows.listed import LISTED
+from mcpproxy.client_tests.rows.over_http import HTTP_LAWFUL
+from mcpproxy.client_tests.rows.stateless import STATELESS_LAWFUL
 from mcpproxy.client_tests.scenario import Scenario
-from mcpproxy.client_tests.stateless import STATELESS_LAWFUL
 from mcpproxy.protocol.error_message import INVALID_PARAMS
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import STATEFUL

@@ -3,10 +3,10 @@
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from mcpproxy.client_tests.authorized import AUTHORIZED, NOWHERE
 from mcpproxy.client_tests.lawful import LAWFUL
+from mcpproxy.client_tests.rows.authorized import AUTHORIZED, NOWHERE
+from mcpproxy.client_tests.rows.stateless import STATELESS_LAWFUL, STATELESS_WRONG
 from mcpproxy.client_tests.scenario import Scenario
-from mcpproxy.client_tests.stateless import STATELESS_LAWFUL, STATELESS_WRONG
 from mcpproxy.client_tests.wrong import WRONG
 from mcpproxy.errors import UsageError, nearest
 

@@ -10,9 +10,9 @@ from typing import Final
 
 from mcpproxy.base.style import count
 from mcpproxy.base.system_words import end_text
-from mcpproxy.client_tests.authorized import REFUSALS
 from mcpproxy.client_tests.client_process import Stay
 from mcpproxy.client_tests.peer import ANSWER_S
+from mcpproxy.client_tests.rows.authorized import REFUSALS
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.client_tests.seen import SeenClient
 from mcpproxy.client_tests.wrong import CANCELLED

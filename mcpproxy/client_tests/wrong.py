@@ -3,13 +3,13 @@
 import json
 from typing import Final
 
-from mcpproxy.client_tests.authorized import NOWHERE
 from mcpproxy.client_tests.faulty import WRONG_FAULTS
 from mcpproxy.client_tests.http_peer import plain
-from mcpproxy.client_tests.over_http import HTTP_WRONG
 from mcpproxy.client_tests.peer import TOOL, PeerRequest, ScriptedServer
+from mcpproxy.client_tests.rows.authorized import NOWHERE
+from mcpproxy.client_tests.rows.over_http import HTTP_WRONG
+from mcpproxy.client_tests.rows.stateless import STATELESS_WRONG
 from mcpproxy.client_tests.scenario import Scenario
-from mcpproxy.client_tests.stateless import STATELESS_WRONG
 from mcpproxy.protocol.jsonrpc import JSONObject
 
 CANCELLED: Final = "notifications/cancelled"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.client_tests.authorized import AUTHORIZED, NOWHERE
-from mcpproxy.client_tests.over_http import HTTP_LAWFUL, HTTP_WRONG
+from mcpproxy.client_tests.rows.authorized import AUTHORIZED, NOWHERE
+from mcpproxy.client_tests.rows.over_http import HTTP_LAWFUL, HTTP_WRONG
 from mcpproxy.client_tests.wrong import OTHERS_FIRST
 from tests.client_tests.test_validate_client import HERE, LIMIT, Outcome, statuses
 

@@ -1,0 +1,1 @@
+"""Rows of the table of scenarios, by what their servers are about."""
