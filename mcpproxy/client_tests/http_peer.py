@@ -5,6 +5,7 @@ answered as by an ordinary server, which answers messages by the scripts that th
 """
 
 import json
+import os
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping
@@ -13,7 +14,7 @@ from secrets import token_hex
 from typing import Final
 from urllib.parse import urlsplit
 
-from mcpproxy.client_tests.peer import Script, ScriptedServer
+from mcpproxy.client_tests.peer import MOST_REQUESTS, Script, ScriptedServer
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import as_object, text_member
@@ -179,6 +180,9 @@ class HttpPeer:
 
     def answer(self, exchange: Exchange) -> None:
         """Answer one exchange."""
+        self.seen["exchanges"] += 1
+        if self.seen["exchanges"] > MOST_REQUESTS:
+            os._exit(0)
         if not self._script(self, exchange):
             self.ordinary(exchange)
 

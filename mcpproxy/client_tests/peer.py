@@ -32,7 +32,7 @@ TOOL: Final[JSONObject] = {
 }
 """The tool that every server of ours has. Any arguments are right."""
 
-_MOST_REQUESTS: Final = 5_000
+MOST_REQUESTS: Final = 5_000
 """A client that asks for more goes in a circle, and what is recorded of it would fill the disk."""
 
 _UNSUPPORTED: Final = -32022
@@ -116,7 +116,7 @@ class ScriptedServer:
             return
         asked = PeerRequest(message["id"], method, as_object(message.get("params")) or {})
         self.seen[method] += 1
-        if self.seen.total() > _MOST_REQUESTS:
+        if self.seen.total() > MOST_REQUESTS:
             self.leave(0)
         self.revision = asked.version or self.revision
         if method == "initialize" or asked.version:
