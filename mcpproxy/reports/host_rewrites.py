@@ -104,10 +104,14 @@ def _shorten_name(settings: Settings, tool: JSONObject, others: Sequence[str]) -
     while len(words) > 1 and len("".join(words).encode()) > min(most, _GOOD_LENGTH):
         words.pop()
     short = "".join(words).rstrip("_-./ ")[:most]
-    tool["name"] = _unused(re.sub(r"([_-](a|an|and|in|of|the|to|with))+$", "", short) or short, others, most)
+    while little := _LITTLE_WORD.search(short):
+        short = short[: little.start()]
+    tool["name"] = _unused(short, others, most)
 
 
 _GOOD_LENGTH: Final = 40
+_LITTLE_WORD: Final = re.compile(r"[_-](?:a|an|and|in|of|the|to|with)$")
+"""A word with which no name ends."""
 
 
 def _replace_characters(settings: Settings, tool: JSONObject, others: Sequence[str]) -> None:
