@@ -86,7 +86,7 @@ def _end_daemons(home: Path) -> None:
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
             environment = (folder / "environ").read_bytes().split(b"\0")
-            if mark in environment and b"mcpproxy" not in (folder / "cmdline").read_bytes():
+            if mark in environment and b"\0mcpproxy\0" not in (folder / "cmdline").read_bytes():
                 os.kill(int(folder.name), signal.SIGKILL)
 
 
