@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from mcpproxy.base.json_values import dumps
 from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import Usage
-from mcpproxy.prompt.call_ways import CallWay
+from mcpproxy.prompt.call_ways import CallWay, PieceWay
 from mcpproxy.prompt.changes import TextChange, ValueChange
 from mcpproxy.prompt.findings import PromptFinding
 from mcpproxy.prompt.report import PromptReport, RefusedRequest, RefusedTool, ServerWay, ToolWay
@@ -76,14 +76,15 @@ def _call(way: CallWay) -> JSONObject:
         "model_call": way.model.id or None if way.model is not None else None,
         "certainty": way.certainty if way.model is not None else None,
         "arguments": [_change(change) for change in way.changed],
-        "result": [
-            {"kind": piece.piece.kind, "mime": piece.piece.mime or None, **_text(piece.change)}
-            for piece in way.pieces
-        ]
-        if way.result is not None
-        else None,
+        "result": [_piece(piece) for piece in way.pieces] if way.result is not None else None,
         "failure_unmarked": way.is_unmarked,
     }
+
+
+def _piece(way: PieceWay) -> JSONObject:
+    piece = way.piece
+    about: JSONObject = {"kind": piece.kind, "mime": piece.mime or None, "for_model": piece.is_for_model}
+    return {**about, **_text(way.change)}
 
 
 def _refusal(refused: RefusedRequest) -> JSONObject:

@@ -72,6 +72,7 @@ def test_the_same_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
         (4, "a", "likely"),
         (5, "b", "guess"),
     ]
+    assert all(piece["for_model"] for piece in weather["calls"][0]["result"])
     assert [piece["way"] for piece in weather["calls"][0]["result"]] == [
         "missing",
         "same",

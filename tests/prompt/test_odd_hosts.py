@@ -152,6 +152,8 @@ def test_what_is_for_the_user_alone_is_not_lost(audience: list[str], tmp_path: P
         assert [rule for rule, *_ in found(model, server)] == ["PROMPT-003"]
     else:
         assert found(model, server) == []
+        (server_way,) = read_run(open_trace(model), [server]).servers
+        assert [way.piece.is_for_model for way in server_way.calls[0].pieces] == [False, False, True]
         left_out = "left out, which is for the user alone"
         assert calls_of(model, server) == [[f"text {left_out}", f"image image/png, 5 B {left_out}"]]
 
