@@ -7,6 +7,7 @@ characters, and what it begins with, over and over.
 """
 
 import ast
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -20,6 +21,9 @@ parser: Final[Any] = import_module("re._parser")
 PACKAGE: Final = Path(__file__).parents[1] / "mcpproxy"
 
 METHODS: Final = frozenset({"findall", "finditer", "fullmatch", "match", "search", "split", "sub", "subn"})
+
+_MENTIONS: Final = re.compile(rb"\bre\.|[pP]attern\(|\.(?:%b)\b" % "|".join(METHODS).encode())
+"""What each module with an expression has: the others are not parsed."""
 
 _MOST_BEGINNINGS: Final = 28
 _MOST_RUNS: Final = 9
@@ -46,7 +50,8 @@ class Place:
 
 def places() -> Iterator[Place]:
     """Yield every place in mcpproxy where an expression is compiled, or used by its text."""
-    trees = {path: ast.parse(path.read_bytes()) for path in sorted(PACKAGE.rglob("*.py"))}
+    sources = {path: path.read_bytes() for path in sorted(PACKAGE.rglob("*.py"))}
+    trees = {path: ast.parse(source) for path, source in sources.items() if _MENTIONS.search(source)}
     used = _uses(trees)
     for path, tree in trees.items():
         module = _module_of(path)
@@ -120,15 +125,17 @@ def _arguments(module: str, call: ast.Call, verb: str) -> tuple[str | bytes | No
     if verb in ("compile", "pattern"):
         flags += call.args[1:2]
     try:
-        scope = vars(import_module(module))
-        text, *given = [_value(node, scope) for node in (call.args[0], *flags)]
+        text, *given = [_value(node, module) for node in (call.args[0], *flags)]
     except (NameError, AttributeError, TypeError, KeyError, ImportError):
         return None, 0
     return (text, int(given[0]) if given else 0) if isinstance(text, str | bytes) else (None, 0)
 
 
-def _value(node: ast.expr, scope: dict[str, Any]) -> Any:
-    return eval(compile(ast.Expression(node), "<expression>", "eval"), dict(scope))  # of our own source
+def _value(node: ast.expr, module: str) -> Any:
+    """Return the value of Python in a module, which is imported if anything of it is named."""
+    names = {inner.id for inner in ast.walk(node) if isinstance(inner, ast.Name)}
+    scope: dict[str, Any] = {"re": re} if names <= {"re"} else dict(vars(import_module(module)))
+    return eval(compile(ast.Expression(node), "<expression>", "eval"), scope)
 
 
 # Texts

@@ -212,6 +212,14 @@ def header(text: str) -> tuple[str, str]:
     return name.strip(), value.strip()
 
 
+def variable(text: str) -> tuple[str, str]:
+    """An argparse type: name and value of an environment variable."""
+    name, sign, value = text.partition("=")
+    if not sign or not name:
+        raise argparse.ArgumentTypeError(f"{name!r} is not a variable such as NAME=VALUE")
+    return name, value
+
+
 def url(text: str) -> str:
     """An argparse type: the URL of an HTTP server."""
     if not text.startswith(("http://", "https://")):

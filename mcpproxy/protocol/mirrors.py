@@ -115,16 +115,7 @@ def mirrored_arguments(mirrors: Mirrors, arguments: JSON) -> Iterator[tuple[Path
     The value is ``None`` where the header must be absent, because the argument is null or absent.
     """
     for path, header in mirrors.headers:
-        yield path, header, argument(arguments, path)
-
-
-def argument(arguments: JSON, path: Path) -> JSON:
-    """Return the argument at ``path``; ``None`` if it is null or absent, because then it needs no header."""
-    for name in path:
-        if not isinstance(arguments, dict):
-            return None
-        arguments = arguments.get(name)
-    return arguments
+        yield path, header, member(arguments, *path)
 
 
 def encoded(text: str) -> str:

@@ -5,28 +5,16 @@ import json
 import os
 import resource
 import stat
-from collections.abc import Generator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from mcpproxy.relay import journal
 from mcpproxy.relay.journal import CLIENT, EXIT, GAP, SERVER, SERVER_EOF, START, STDERR, Journal
+from tests.recorder.limits import file_size_limit
 from tests.relay.hosts import Host, behind, peer, read_journal, stream
 
 SECOND = journal.RETRY_NS
-
-
-@contextmanager
-def file_limit(size: int) -> Generator[None]:
-    """A stand-in for a full disk: no file of this process may grow past ``size``."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
 def test_records_come_back_as_they_were_written(tmp_path: Path) -> None:
@@ -147,7 +135,7 @@ def test_a_full_disk_loses_bytes_but_no_count(tmp_path: Path) -> None:
     told: list[str] = []
     writer = Journal(trace, b"{}", 0)
     writer.on_notice = told.append
-    with file_limit(10_000):
+    with file_size_limit(10_000):
         for number in range(100):
             writer.append(CLIENT if number % 2 else STDERR, 0, b"%04d" % number * 100)
         writer.append(SERVER_EOF, 0)
@@ -173,7 +161,7 @@ def test_a_full_disk_loses_bytes_but_no_count(tmp_path: Path) -> None:
 def test_room_again_only_at_the_end(tmp_path: Path) -> None:
     trace = str(tmp_path / "t.jsonl")
     writer = Journal(trace, b"{}", 0)
-    with file_limit(1000):
+    with file_size_limit(1000):
         writer.append(SERVER, 0, b"x" * 2000)
         writer.append(EXIT, 0, b"{}")
     writer.close(0)
@@ -185,7 +173,7 @@ def test_room_again_only_at_the_end(tmp_path: Path) -> None:
 def test_no_room_to_the_end(tmp_path: Path) -> None:
     trace = str(tmp_path / "t.jsonl")
     writer = Journal(trace, b"{}", 0)
-    with file_limit(1):
+    with file_size_limit(1):
         writer.append(SERVER, 0, b"x")
         writer.append(EXIT, SECOND, b"{}")
         writer.close(2 * SECOND)
@@ -193,7 +181,7 @@ def test_no_room_to_the_end(tmp_path: Path) -> None:
 
 
 def test_a_journal_that_cannot_be_started_leaves_nothing(tmp_path: Path) -> None:
-    with file_limit(10), pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
+    with file_size_limit(10), pytest.raises(OSError, match=os.strerror(errno.ENOSPC)):
         Journal(str(tmp_path / "t.jsonl"), b"a start record of some length", 0)
     assert list(tmp_path.iterdir()) == []
 

@@ -16,7 +16,7 @@ from mcpproxy.cli import (
     upstream_options,
     validation_report,
 )
-from mcpproxy.cli.arguments import Parser, UsageError, seconds, url
+from mcpproxy.cli.arguments import Parser, UsageError, seconds, url, variable
 from mcpproxy.cli.checking import host_options
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import emit, tell, terminal_style
@@ -202,17 +202,9 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add("--pins", metavar="FILE", help="report tools that are not as pinned in FILE")
     host_options.add(parser)
     add("--trace", metavar="FILE", help="record the first session here, others beside it")
-    add("--env", metavar="NAME=VALUE", action="append", type=_env, default=[], help="for a command")
+    add("--env", metavar="NAME=VALUE", action="append", type=variable, default=[], help="for a command")
     upstream_options.add_options(parser)
     return parser.parse_args(argv), command
-
-
-def _env(text: str) -> tuple[str, str]:
-    """An argparse type: name and value of an environment variable."""
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise argparse.ArgumentTypeError(f"{name!r} is not a variable such as NAME=VALUE")
-    return name, value
 
 
 def _call(text: str) -> tuple[str, JSONObject]:

@@ -57,11 +57,11 @@ class ServerNames:
     def learn(self, recorded: JSON, live: JSON) -> None:
         """Learn from the recorded and the live result of one request."""
         for path, kind in _ISSUED:
-            recorded_name, live_name = _member_at(recorded, path), _member_at(live, path)
+            recorded_name, live_name = member(recorded, *path), member(live, *path)
             if isinstance(recorded_name, str):
                 self._live_names[kind, recorded_name] = live_name if isinstance(live_name, str) else None
-        recorded_inputs = _member_at(recorded, ("inputRequests",))
-        live_inputs = _member_at(live, ("inputRequests",))
+        recorded_inputs = member(recorded, "inputRequests")
+        live_inputs = member(live, "inputRequests")
         if not isinstance(recorded_inputs, dict) or not isinstance(live_inputs, dict):
             return
         unmatched = {name: request for name, request in live_inputs.items() if name not in recorded_inputs}
@@ -88,7 +88,7 @@ class ServerNames:
         """
         edits: dict[Path, bytes] = {}
         for path, kind in _RETURNED:
-            name = _member_at(value, path)
+            name = member(value, *path)
             if not isinstance(name, str) or (kind, name) not in self._live_names:
                 continue
             live_name = self._live_names[kind, name]
@@ -96,19 +96,11 @@ class ServerNames:
                 raise WithheldError(f"the server gave no {_NOUN_OF_KIND[kind]} this time")
             if live_name != name:
                 edits[path] = raw_json.written(live_name)
-        inputs = _member_at(value, ("params", "inputResponses"))
+        inputs = member(value, "params", "inputResponses")
         if isinstance(inputs, dict) and self._input_names.keys() & inputs.keys():
             path = ("params", "inputResponses")
             edits[path] = raw_json.renamed(raw_json.value_bytes(raw, path) or b"{}", self._input_names)
         return raw_json.spliced(raw, edits) if edits else raw
-
-
-def _member_at(value: JSON, path: Path) -> JSON:
-    for name in path:
-        if not isinstance(value, dict):
-            return None
-        value = value.get(name)
-    return value
 
 
 def _method(request: JSON) -> JSON:

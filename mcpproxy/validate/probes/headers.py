@@ -13,7 +13,7 @@ from typing import Final
 from mcpproxy.protocol.error_message import HEADER_MISMATCH
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member, target_of
-from mcpproxy.protocol.mirrors import Mirrors, Path, argument
+from mcpproxy.protocol.mirrors import Mirrors, Path
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.connection import dumps
@@ -191,7 +191,7 @@ def _mirrored_call(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
             path, header = mirrors.headers[0]
             tools = context.inventory.tools
             schema = next((tool.get("inputSchema") for tool in tools if tool.get("name") == name), None)
-            value = argument(arguments, path)
+            value = member(arguments, *path)
             if value is None:
                 value = sample(_schema_at(schema, path))
                 _set_argument(arguments, path, value)

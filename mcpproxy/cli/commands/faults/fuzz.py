@@ -14,7 +14,7 @@ from mcpproxy.base.authority import is_loopback
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import async_main, find_traces, upstream_options
-from mcpproxy.cli.arguments import Parser, UsageError, positive, seconds, url
+from mcpproxy.cli.arguments import Parser, UsageError, positive, seconds, url, variable
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import StatusLine, emit, tell, terminal_style
 from mcpproxy.fuzz.campaign import Campaign
@@ -151,14 +151,6 @@ def _new_folder(label: str) -> str:
     return os.path.join(paths.probe_folder("fuzz"), stem)
 
 
-def _env(text: str) -> tuple[str, str]:
-    """An argparse type: name and value of an environment variable."""
-    name, sign, value = text.partition("=")
-    if not sign or not name:
-        raise argparse.ArgumentTypeError(f"{name!r} is not a variable such as NAME=VALUE")
-    return name, value
-
-
 def _kinds(text: str) -> frozenset[Kind]:
     """An argparse type: kinds of faults, separated by commas."""
     wanted = frozenset(name.strip() for name in text.split(","))
@@ -222,7 +214,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         default=[],
         help="a host that may be fuzzed although it is not this machine",
     )
-    add("--env", metavar="NAME=VALUE", action="append", type=_env, default=[], help="for a command")
+    add("--env", metavar="NAME=VALUE", action="append", type=variable, default=[], help="for a command")
     upstream_options.add_options(parser)
     options = parser.parse_args(argv)
     if options.trace and options.trace.startswith(("http://", "https://")) and not options.url:
