@@ -14,14 +14,11 @@ from mcpproxy.client_tests.verdict import Played, verdict
 from mcpproxy.client_tests.wrong import OTHERS_FIRST, WRONG
 from mcpproxy.intercept.fault_rules import read_faults
 from mcpproxy.ruleset.ruleset import load
-from tests.client_tests.test_validate_client import LIMIT, Outcome, minimal, statuses
+from tests.client_tests.test_validate_client import HANGS_S, LIMIT, Outcome, minimal, statuses
 
 FAULTS = [*LAWFUL_FAULTS, *WRONG_FAULTS]
 BY_SCRIPT = ("breaks-output-schema", "no-structured-result", "cut-in-line", *OTHERS_FIRST)
 CANCELS = "answers-cancelled"
-HANGS_S = 5 if sys.platform == "linux" else 20
-"""How long a client is waited for that hangs. On Linux one that only gets no processor does not."""
-
 VISIT = (
     "import os\n"
     "from tests.client_tests.visitor import Visitor\n"
