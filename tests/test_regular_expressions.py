@@ -59,6 +59,7 @@ AT_RUN_TIME: Final = {
     "protocol/schema/soundness.py": "the notation of our own schemas",
     "relay/http/rewrite.py": "the address of a server as a plain word",
     "replay/diff/values.py": "what the user wrote, and the plain words around a mask",
+    "reports/host_rewrites.py": "what a table of facts says of a host",
     "ruleset/host_facts.py": "what a table of facts says of a host",
     "scripted_model/script_player.py": "a name of our own before two numbers",
     "session/filter.py": "what the user wrote",

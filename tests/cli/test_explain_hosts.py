@@ -70,7 +70,8 @@ def samples(fact: HostFact) -> Iterator[tuple[JSONObject, list[str]]]:
     of = fact.settings.get("of", "inputSchema")
     match fact.kind:
         case "name-length":
-            yield tool("create_a_customer_record_with_an_address_and_a_list_of_the_contacts"), []
+            words = "create_a_customer_record_with_an_address_and_a_list_of_the_contacts"
+            yield tool(words if fact.settings["limit"] <= 64 else f"{words}_{words}"), []
             yield tool("x" * 128), []
         case "name-characters":
             yield tool("files.read/now"), ["files_read_now"]
