@@ -1,7 +1,8 @@
 """The server that a scenario plays over HTTP itself: an ordinary one, unless a script does otherwise.
 
-An HTTP script gets the ``HttpPeer`` and one ``Exchange``, and responds; or returns ``False``, and has it
-answered as by an ordinary server, which answers messages by the scripts that there are on stdio, too.
+An HTTP script gets the ``ScriptedEndpoint`` and one ``ScriptedExchange``, and responds; or returns ``False``,
+and has it answered as by an ordinary server, which answers messages by the scripts that there are on stdio,
+too.
 """
 
 import json
@@ -31,7 +32,7 @@ _SILENCE_S: Final = 120
 Headers = Mapping[str, str]
 
 
-class Exchange:
+class ScriptedExchange:
     """One request of the client over HTTP, and the response to it.
 
     ``headers`` have names in lower case. ``message`` is ``None`` if the body is no JSON object.
@@ -108,7 +109,7 @@ class Exchange:
         self._handler.end_headers()
 
 
-class HttpSession(ScriptedServer):
+class EndpointSession(ScriptedServer):
     """One session, or one stateless request: what is sent goes to the response of the exchange under way.
 
     An answer that comes first and alone is a JSON body; anything else makes a stream of events.
@@ -119,12 +120,12 @@ class HttpSession(ScriptedServer):
     ) -> None:
         super().__init__(scripts, capabilities, eras, None)
         self._turn: Final = threading.Lock()
-        self._exchange: Exchange | None = None
+        self._exchange: ScriptedExchange | None = None
         self._headers: Headers = {}
         self._held = b""
         self._is_streaming = False
 
-    def answer(self, exchange: Exchange, headers: Headers) -> None:
+    def answer(self, exchange: ScriptedExchange, headers: Headers) -> None:
         """Answer the request of an exchange, with ``headers`` in its response."""
         assert exchange.message is not None
         with self._turn:
@@ -152,7 +153,7 @@ class HttpSession(ScriptedServer):
         exchange.event(message)
 
 
-class HttpPeer:
+class ScriptedEndpoint:
     """A server for one scenario. ``seen`` counts what scripts count; ``kept`` is what they have put off."""
 
     def __init__(
@@ -168,7 +169,7 @@ class HttpPeer:
         self._scripts: Final = scripts
         self._capabilities: Final = capabilities
         self._eras: Final = eras
-        self._sessions: Final[dict[str, HttpSession]] = {}
+        self._sessions: Final[dict[str, EndpointSession]] = {}
         self._server: Final = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
         self._server.daemon_threads = True
         self.origin: Final = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -178,7 +179,7 @@ class HttpPeer:
         """Answer until the process ends."""
         self._server.serve_forever()
 
-    def answer(self, exchange: Exchange) -> None:
+    def answer(self, exchange: ScriptedExchange) -> None:
         """Answer one exchange."""
         self.seen["exchanges"] += 1
         if self.seen["exchanges"] > MOST_REQUESTS:
@@ -186,7 +187,7 @@ class HttpPeer:
         if not self._script(self, exchange):
             self.ordinary(exchange)
 
-    def ordinary(self, exchange: Exchange) -> None:
+    def ordinary(self, exchange: ScriptedExchange) -> None:
         """Answer as an ordinary server does, which has no stream of the session."""
         if exchange.path != ENDPOINT:
             exchange.respond(404)
@@ -202,15 +203,15 @@ class HttpPeer:
         """Lose all sessions."""
         self._sessions.clear()
 
-    def knows(self, exchange: Exchange) -> bool:
+    def knows(self, exchange: ScriptedExchange) -> bool:
         """Whether an exchange belongs to a session, or is stateless."""
         return exchange.headers.get(SESSION_ID, "") in self._sessions or exchange.version != ""
 
-    def answer_alone(self, exchange: Exchange) -> None:
+    def answer_alone(self, exchange: ScriptedExchange) -> None:
         """Answer a request that belongs to no session."""
         self._session().answer(exchange, {})
 
-    def _post(self, exchange: Exchange, message: JSONObject) -> None:
+    def _post(self, exchange: ScriptedExchange, message: JSONObject) -> None:
         if exchange.version:
             self.answer_alone(exchange)
             return
@@ -228,21 +229,21 @@ class HttpPeer:
             session.receive(json.dumps(message).encode())
             exchange.respond(202)
 
-    def _session(self) -> HttpSession:
-        return HttpSession(self._scripts, self._capabilities, self._eras)
+    def _session(self) -> EndpointSession:
+        return EndpointSession(self._scripts, self._capabilities, self._eras)
 
 
-HttpScript = Callable[[HttpPeer, Exchange], bool]
+HttpScript = Callable[[ScriptedEndpoint, ScriptedExchange], bool]
 """Responds to one request of the client over HTTP, or returns ``False``."""
 
 
-def plain(peer: HttpPeer, exchange: Exchange) -> bool:
+def plain(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
     """Leave all exchanges to the ordinary server: only the answers to messages differ."""
     del peer, exchange
     return False
 
 
-def _handler(peer: HttpPeer) -> type[BaseHTTPRequestHandler]:
+def _handler(peer: ScriptedEndpoint) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = _SILENCE_S
@@ -254,7 +255,7 @@ def _handler(peer: HttpPeer) -> type[BaseHTTPRequestHandler]:
                 self.send_error(413)
                 return
             try:
-                peer.answer(Exchange(self, self.rfile.read(int(length))))
+                peer.answer(ScriptedExchange(self, self.rfile.read(int(length))))
             except OSError:  # the client has gone
                 self.close_connection = True
 

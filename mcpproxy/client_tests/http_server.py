@@ -6,7 +6,7 @@ from those of other runs.
 
 import sys
 
-from mcpproxy.client_tests.http_peer import HttpPeer
+from mcpproxy.client_tests.http_peer import ScriptedEndpoint
 from mcpproxy.client_tests.scenarios import SCENARIOS
 
 
@@ -14,7 +14,7 @@ def main() -> None:
     """Play the scenario that the first argument names, until the process is ended."""
     scenario = next(scenario for scenario in SCENARIOS if scenario.name == sys.argv[1])
     assert scenario.http is not None
-    peer = HttpPeer(scenario.http, scenario.scripts, scenario.capabilities, scenario.eras)
+    peer = ScriptedEndpoint(scenario.http, scenario.scripts, scenario.capabilities, scenario.eras)
     sys.stderr.write(f"listening on {peer.url}\n")
     sys.stderr.flush()
     peer.serve()

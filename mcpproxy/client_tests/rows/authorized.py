@@ -12,7 +12,7 @@ from secrets import token_hex
 from typing import Final
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
-from mcpproxy.client_tests.http_peer import ENDPOINT, Exchange, HttpPeer
+from mcpproxy.client_tests.http_peer import ENDPOINT, ScriptedEndpoint, ScriptedExchange
 from mcpproxy.client_tests.scenario import Scenario, Transport
 from mcpproxy.protocol.jsonrpc import JSONObject
 
@@ -48,7 +48,7 @@ class Discovery:
     server: str = "/.well-known/oauth-authorization-server"
     issuer: str = ""
 
-    def __call__(self, peer: HttpPeer, exchange: Exchange) -> bool:
+    def __call__(self, peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
         """Answer what needs no token, and refuse what has none."""
         if exchange.path == ENDPOINT:
             return self._is_refused(peer, exchange)
@@ -70,7 +70,7 @@ class Discovery:
             exchange.respond(404)
         return True
 
-    def _is_refused(self, peer: HttpPeer, exchange: Exchange) -> bool:
+    def _is_refused(self, peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
         kind, _, token = exchange.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and token and peer.kept.get("token") == {"is": token}:
             return False
@@ -99,7 +99,7 @@ class Discovery:
         return metadata
 
 
-def _register(exchange: Exchange) -> None:
+def _register(exchange: ScriptedExchange) -> None:
     """Register any client, without a secret."""
     wanted = exchange.message or {}
     kept = {name: wanted[name] for name in ("redirect_uris", "client_name", "scope") if name in wanted}
@@ -107,7 +107,7 @@ def _register(exchange: Exchange) -> None:
     exchange.respond_json({**kept, **fixed, "client_id": token_hex(8)}, 201)
 
 
-def _approve(peer: HttpPeer, exchange: Exchange) -> None:
+def _approve(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> None:
     """Send the browser back with a code."""
     asked = dict(parse_qsl(exchange.query))
     target = urlsplit(asked.get("redirect_uri", ""))
@@ -122,7 +122,7 @@ def _approve(peer: HttpPeer, exchange: Exchange) -> None:
     exchange.respond(302, headers={"Location": urlunsplit(target._replace(query=back))})
 
 
-def _give_token(peer: HttpPeer, exchange: Exchange) -> None:
+def _give_token(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> None:
     """Give a token for a code, once."""
     asked = dict(parse_qsl(exchange.body.decode(errors="replace")))
     code = peer.kept.pop(f"code {asked.get('code', '')}", None)

@@ -3,7 +3,7 @@
 import json
 from typing import Final
 
-from mcpproxy.client_tests.http_peer import Exchange, HttpPeer
+from mcpproxy.client_tests.http_peer import ScriptedEndpoint, ScriptedExchange
 from mcpproxy.client_tests.scenario import Scenario, Transport
 from mcpproxy.protocol.jsonrpc import JSONObject
 
@@ -17,7 +17,7 @@ _POLLS: Final = "2025-11-25"
 """The revision in which a stream may end before the answer."""
 
 
-def _without_session(peer: HttpPeer, exchange: Exchange) -> bool:
+def _without_session(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
     """Have no sessions: nothing is named, and nothing is looked for."""
     if exchange.method != "POST" or exchange.message is None:
         exchange.respond(405, headers={"Allow": "POST"})
@@ -28,7 +28,7 @@ def _without_session(peer: HttpPeer, exchange: Exchange) -> bool:
     return True
 
 
-def _empty_bodies(peer: HttpPeer, exchange: Exchange) -> bool:
+def _empty_bodies(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
     """Accept messages with bodies that are empty in different ways."""
     if exchange.method == "DELETE":
         peer.forget_sessions()
@@ -45,7 +45,7 @@ def _empty_bodies(peer: HttpPeer, exchange: Exchange) -> bool:
     return True
 
 
-def _mixed(peer: HttpPeer, exchange: Exchange) -> bool:
+def _mixed(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
     """Answer calls with a stream, and all else with JSON. The stream has all that a stream may have."""
     if exchange.asks != "tools/call" or not peer.knows(exchange):
         return False
@@ -59,7 +59,7 @@ def _mixed(peer: HttpPeer, exchange: Exchange) -> bool:
     return True
 
 
-def _polled(peer: HttpPeer, exchange: Exchange) -> bool:
+def _polled(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
     """End the stream of a call after its first event; the answer is for whoever comes again."""
     if exchange.asks == "initialize":
         return False
@@ -79,7 +79,7 @@ def _polled(peer: HttpPeer, exchange: Exchange) -> bool:
     return True
 
 
-def _cut(peer: HttpPeer, exchange: Exchange) -> bool:
+def _cut(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
     """Lose the connection of a call; the answer is for whoever comes again."""
     if exchange.asks == "tools/call" and peer.knows(exchange):
         assert exchange.message is not None
@@ -91,11 +91,11 @@ def _cut(peer: HttpPeer, exchange: Exchange) -> bool:
     return exchange.method == "GET" and _polled(peer, exchange)
 
 
-def _may_poll(exchange: Exchange) -> bool:
+def _may_poll(exchange: ScriptedExchange) -> bool:
     return exchange.headers.get("mcp-protocol-version") == _POLLS
 
 
-def _forgets(peer: HttpPeer, exchange: Exchange) -> bool:
+def _forgets(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
     """Forget the first session at the first list."""
     if exchange.asks == "tools/list" and not peer.seen["forgotten"]:
         peer.seen["forgotten"] += 1
@@ -103,7 +103,7 @@ def _forgets(peer: HttpPeer, exchange: Exchange) -> bool:
     return False
 
 
-def _no_content(peer: HttpPeer, exchange: Exchange) -> bool:
+def _no_content(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
     """Answer a notification with 204."""
     if exchange.method != "POST" or exchange.asks or not peer.knows(exchange):
         return False
