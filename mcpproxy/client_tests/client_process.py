@@ -46,15 +46,17 @@ async def stay(
     *,
     limit_s: float,
     quiet_s: float,
+    after: str,
     watch: Watch,
     token: str,
     settled: Callable[[], Awaitable[None]],
 ) -> Stay:
     """Run the client until it exits, at most ``limit_s`` seconds, and end what still runs.
 
-    It is ended earlier if nothing was recorded for ``quiet_s`` seconds after a message of it; 0 switches that
-    off. On Linux it is not ended while it computes or waits for a processor, for that it is slow is no sign
-    that it hangs; until it has computed for three times ``limit_s``.
+    It is ended earlier if nothing was recorded for ``quiet_s`` seconds after a message of it, one of the
+    method ``after`` if that is not empty; 0 switches that off. On Linux it is not ended while it computes or
+    waits for a processor, for that it is slow is no sign that it hangs; until it has computed for three times
+    ``limit_s``.
     ``token`` is a text that is in the environment of the client, by which processes are found that have left
     its group. ``settled`` waits, for a limited time, for the end of the server.
 
@@ -78,7 +80,7 @@ async def stay(
                 code = process.exit_code
                 continue
             is_late = loop.time() - started >= limit_s
-            rests = bool(quiet_s and watch.look() and watch.rested_s > quiet_s)
+            rests = bool(quiet_s and watch.has_sent(after) and watch.rested_s > quiet_s)
             if (is_late or rests) and not await _is_at_work(token, limit_s * _PATIENCE):
                 if await process.wait_for_exit(_POLL_S):  # it has ended meanwhile
                     code = process.exit_code

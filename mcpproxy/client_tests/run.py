@@ -21,6 +21,7 @@ from mcpproxy.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, comp
 from mcpproxy.client_tests.verdict import Played, failure, lacking, verdict
 from mcpproxy.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
 from mcpproxy.client_tests.watch import Watch
+from mcpproxy.client_tests.wrong import CANCELLED
 from mcpproxy.judging import judge
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.recorder.secret_arguments import shown
@@ -293,6 +294,7 @@ class ClientTestRun:
                 quiet_s=0
                 if scenario.is_silent or (exits and scenario.reaction != "may wait")
                 else test.quiet_s,
+                after=_awaited(scenario) if exits else "",
                 watch=Watch(trace),
                 token=token,
                 settled=_nothing if test.listen else partial(completed, trace),
@@ -348,3 +350,8 @@ def _unreached(played: Played, test: ClientTest) -> str:
         f"the client sent no message to our server, and {how} {after}; "
         f"see that it {where} what {VARIABLE} says, or put {{server}} in its command"
     )
+
+
+def _awaited(scenario: Scenario) -> str:
+    """Return the message after which a client that exits by itself may wait in vain; before, it is slow."""
+    return "tools/call" if scenario.needs == CANCELLED else scenario.needs

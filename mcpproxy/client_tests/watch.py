@@ -26,6 +26,11 @@ class Watch:
             self._seen = seen_in(growing(self._trace))
         return self._seen
 
+    def has_sent(self, method: str) -> bool:
+        """Whether the client has sent a message of this method so far, any if it is empty."""
+        seen = self.look()
+        return seen.has_sent(method) if method else seen.messages > 0
+
     @property
     def rested_s(self) -> float:
         """For how long nothing has been recorded, at the last look; 0 before the client's first message."""

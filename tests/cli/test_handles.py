@@ -38,6 +38,7 @@ USES: Final[dict[str, tuple[str, ...]]] = {
     "export otlp": ("export", "otlp", "{}", "-o", "{out}"),
     "redact": ("redact", "{}", "--preset", "secrets", "-o", "{out}"),
     "check": ("check", "{}"),
+    "explain": ("explain", "HOST-001", "{}"),
     "pin": ("pin", "{}", "-o", "-"),
     "versions": ("versions", "{}"),
     "faults plan": ("faults", "plan", "kind:request => drop", "{}"),
@@ -48,6 +49,7 @@ USES: Final[dict[str, tuple[str, ...]]] = {
 WITHOUT_A_NAME: Final = {
     "tui": "it shows the folder",
     "ui": "it shows the folder",
+    "explain": "it explains the rule alone",
     "diff": "its first recording is the one before the latest",
     "pin": "who approves something names it",
     "versions": "it counts them all",

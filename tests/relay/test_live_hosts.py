@@ -24,7 +24,7 @@ READY: Final = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 
 SAID: Final = (
     "Legal MCP. Claude Code 2.1.332 leaves out a tool with brackets in the name of an argument: "
-    'tool "find" ("ids[]") (measured with 2.1.332, 2026-11-27'
+    'tool "find" ("ids[]") (measured with 2.1.332, '
 )
 
 

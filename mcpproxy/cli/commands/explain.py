@@ -27,6 +27,9 @@ def run(argv: list[str]) -> int:
     catalogue = known_rules(folders)
     recordings = [name for name in given if name.endswith(".jsonl") or os.path.isfile(name)]
     names = [name for name in given if name not in recordings]
+    if len(names) > 1 and not recordings and not resolve(catalogue, names[-1]):
+        recordings = _by_handle(names[-1])
+        names = names[: len(names) - len(recordings)]
     if recordings and not names:
         raise UsageError("explain", "a recording, and no rule", f"mcpproxy explain HOST-008 {recordings[0]}")
     if len(recordings) > 1:
@@ -53,6 +56,17 @@ def run(argv: list[str]) -> int:
 
             emit(explained_hosts.lines(rule, recordings[0] if recordings else "", style))
     return 0
+
+
+def _by_handle(name: str) -> list[str]:
+    """Return the recording that a handle means; empty if it means none, as a misspelt rule does."""
+    from mcpproxy.cli import find_traces  # not for those who name rules
+
+    try:
+        path = find_traces.one(name)
+    except UsageError:
+        return []
+    return [path] if os.path.exists(path) else []
 
 
 def _broken_rules(catalogue: Catalogue) -> list[str]:

@@ -40,7 +40,13 @@ def run(argv: list[str]) -> int:
     parser.add_argument(
         "--findings", metavar="RESULTS", help="what check --out found, instead of what was recorded"
     )
-    parser.add_argument("--shard", type=shard, default=Shard(), metavar="I/N", help="as for check: 3/64")
+    parser.add_argument(
+        "--shard",
+        type=shard,
+        default=Shard(),
+        metavar="I/N",
+        help="this part only, as for check: 3/64 (default: 0/1)",
+    )
     options = parser.parse_args(argv)
     extras.check("export parquet", "fleet", "pyarrow")
     if options.findings and not (urls.is_url(options.findings) or os.path.isdir(options.findings)):
