@@ -129,6 +129,7 @@ READS: Final = {
     ("validate/transports/http_endpoint.py", "refusal"): "is printed for the user",
     ("bridge/remote_session.py", "on_head"): "is printed for the user",
     ("replay/client/http_link.py", "on_head"): "is printed for the user",
+    ("client_tests/rows/authorized.py", "_approve"): "sends the browser of a client on, as a server does",
 }
 
 JOINS: Final = {

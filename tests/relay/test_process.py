@@ -236,6 +236,23 @@ def test_signals_are_recorded(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", RELAYS)
+@pytest.mark.parametrize("over", ["pipes", "sockets"])
+def test_what_a_host_writes_before_it_goes_away_arrives(over: str, kind: str) -> None:
+    """What it has written, and that it reads no more, are seen together."""
+    said = b"".join(b"%d\n" % number for number in range(10_000))
+    with Host(behind(kind, ["sh", "-c", "echo ready; cat >&2"]), over) as host:
+        assert host.read(6) == b"ready\n"
+        host.signal(signal.SIGSTOP)
+        os.waitid(os.P_PID, host.process.pid, os.WSTOPPED | os.WNOWAIT)
+        host.write(said)
+        host.stop_reading()
+        host.end_input()
+        host.signal(signal.SIGCONT)
+        assert host.wait() == 0
+        assert host.all_errors() == said
+
+
+@pytest.mark.parametrize("kind", RELAYS)
 def test_a_stubborn_server_does_not_outlive_a_host_that_went_away(kind: str) -> None:
     with Host(behind(kind, peer("stubborn"), grace_s=0.2)) as host:
         server = int(_line(host))

@@ -255,6 +255,8 @@ class Relay(PosixServerLife):
             gate.take_bytes(source, now_ns, bytes(data))
         elif not self.deliver(sink, source.kind, now_ns, data):
             self.pause(sink)
+        if self.host_gone and source.kind == journals.CLIENT:
+            self._leave_host()
 
     def deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
         """Write the part that fits, journal it and keep the rest in ``sink``. Return false if a rest is left.
@@ -322,7 +324,7 @@ class Relay(PosixServerLife):
         if sink is self.to_stderr:
             self._write_pending_lines()
         elif self.host_gone and sink.number < 0:  # the server's stdin
-            self._close(sink)
+            self._leave_host()
 
     # Ends.
 
@@ -355,13 +357,26 @@ class Relay(PosixServerLife):
                     self.watch(source)  # it may have been paused
         if sink.number == 1:  # the host's stdout
             self.host_gone = True
-            for source in self.sources:
-                if source.kind == journals.CLIENT:
-                    self._stop(source)
-                    break
-            if self.peers[0].rest is None:
-                self._close(self.peers[0])
+            self._leave_host()
             self._start_grace_period()
+
+    def _leave_host(self) -> None:
+        """Close the server's stdin after a host that is gone, once all that the host wrote is forwarded.
+
+        A host may write and exit at once. Without us, what it wrote would wait for the server in its stdin.
+        """
+        from mcpproxy.base.ready import is_readable  # only at the end
+
+        to_server = self.peers[0]
+        if to_server.rest is not None:
+            return  # this is called again when it is written
+        for source in self.sources:
+            if source.kind == journals.CLIENT:
+                if to_server.open and is_readable(source.fd):
+                    return  # it is read in the next round
+                self._stop(source)
+                break
+        self._close(to_server)
 
     def _stop(self, source: RelaySource) -> None:
         """Stop reading ``source``, and close it."""
