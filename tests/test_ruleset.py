@@ -64,6 +64,14 @@ def test_a_custom_rule_is_reported_with_the_others(mcpproxy: Mcpproxy, tmp_path:
     assert mcpproxy("check", trace).code == 0
 
 
+def test_its_data_may_name_a_host_of_its_own(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recordings.write(tmp_path / "t.jsonl", CLEAN)
+    check = CHECK.replace('Info")', 'Info", data={"host": "example.com"})')
+    assert "data=" in check
+    checked = mcpproxy("check", trace, "--rules", folder(tmp_path, check=check))
+    assert checked.out.startswith(f"{trace}:3: error HOUSE-001 frame 2: server has no title\n")
+
+
 def test_it_can_be_selected_and_ignored_by_name(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     trace, house = recordings.write(tmp_path / "t.jsonl", CLEAN), folder(tmp_path)
     assert mcpproxy("check", trace, "--rules", house, "--select", "nameless-server").code == 1
