@@ -216,8 +216,10 @@ def _take(frame: Frame, seen: SeenClient, session: _Session) -> None:
 def _take_request_head(head: RequestHead, seen: SeenClient, session: _Session) -> None:
     fields = {name.lower(): value for name, value in head.headers}
     session.heads[head.exchange] = head
+    if not head.endpoint:
+        return  # a login belongs to no session
     seen.sessions_ended += head.method == "DELETE"
-    seen.with_login += head.endpoint and "authorization" in fields
+    seen.with_login += "authorization" in fields
     seen.resumed += head.method == "GET" and "last-event-id" in fields
     if head.method == "DELETE":
         session.has_id = False

@@ -192,6 +192,8 @@ def connect() -> None:
 
 
 connect()
+if FLAW == "logs-in-twice":
+    log_in("")
 tools = ask("tools/list")["result"]["tools"]
 ask("tools/call", {"name": tools[0]["name"], "arguments": {"text": "hello"}})
 if FLAW == "never-comes-again":

@@ -47,6 +47,11 @@ def test_a_client_that_logs_in_finds_each_authorization_server(
     assert played.told["login-nowhere (behaviour)"].startswith("looks for an authorization server, and finds")
 
 
+def test_a_login_belongs_to_no_session(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    played = Played(capsys, tmp_path, "logs-in-twice", ["login-at-root"])
+    assert statuses(played) == {"ordinary": "passed", "login-at-root": "passed"}
+
+
 def test_a_client_that_cannot_log_in_may_give_up(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     played = Played(capsys, tmp_path, "cannot-log-in", ["login-by-challenge"])
     assert statuses(played) == {"ordinary": "passed", "login-by-challenge": "passed"}
