@@ -36,8 +36,7 @@ WHOSE: Final[Mapping[str, tuple[str, str]]] = {
     "cli/output.py": ("open os.unlink", OUTPUT + "; deleted only if this call has made it"),
     "cli/replay_update.py": ("os.replace shutil.rmtree", OUTPUT + ", and a folder made beside it"),
     "client_tests/client_process.py": (".glob .read_bytes", SYSTEM),
-    "client_tests/served.py": ("os.listdir", NAMES),
-    "client_tests/watch.py": ("os.walk", NAMES),
+    "client_tests/served.py": ("os.listdir os.walk", NAMES),
     "fleet/closed_files.py": ("os.listdir", NAMES),
     "fleet/columns/places.py": (
         "os.listdir os.makedirs",

@@ -180,6 +180,22 @@ def growing(trace: str) -> list[Trace]:
     return traces
 
 
+def recorded_bytes(trace: str) -> int:
+    """Return how many bytes are in the recordings of a scenario and their journals."""
+    total = 0
+    for path in _files(trace):
+        for folder, _, names in os.walk(journal.folder(path)):
+            total += sum(_size(os.path.join(folder, name)) for name in names)
+        total += _size(path)
+    return total
+
+
+def _size(path: str) -> int:
+    with suppress(OSError):
+        return os.path.getsize(path)
+    return 0
+
+
 def _files(trace: str) -> list[str]:
     """Return the recordings with the name ``trace``, those of further sessions after it."""
     stem, suffix = os.path.splitext(trace)

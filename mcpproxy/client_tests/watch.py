@@ -1,27 +1,24 @@
 """The recordings of a scenario while its client is there: what the client has done, and how long it rests."""
 
-import os
 import time
-from contextlib import suppress
 from typing import Final
 
 from mcpproxy.client_tests.seen import SeenClient, seen_in
-from mcpproxy.client_tests.served import growing
+from mcpproxy.client_tests.served import growing, recorded_bytes
 
 
 class Watch:
-    """Looks at the recordings with the name ``trace``, again only if anything in their folder has grown."""
+    """Looks at the recordings with the name ``trace``, again only if they have grown."""
 
     def __init__(self, trace: str) -> None:
         self._trace: Final = trace
-        self._folder: Final = os.path.dirname(trace)
-        self._size = _size(self._folder)
+        self._size = recorded_bytes(trace)
         self._changed_s = time.monotonic()
         self._seen = SeenClient()
 
     def look(self) -> SeenClient:
         """Return what the client has done so far."""
-        if (size := _size(self._folder)) != self._size:
+        if (size := recorded_bytes(self._trace)) != self._size:
             self._size, self._changed_s = size, time.monotonic()
             self._seen = seen_in(growing(self._trace))
         return self._seen
@@ -35,13 +32,3 @@ class Watch:
     def rested_s(self) -> float:
         """For how long nothing has been recorded, at the last look; 0 before the client's first message."""
         return time.monotonic() - self._changed_s if self._seen.messages else 0
-
-
-def _size(folder: str) -> int:
-    """Return how many bytes are in the files of a folder and of the folders in it."""
-    total = 0
-    for where, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += os.path.getsize(os.path.join(where, name))
-    return total
