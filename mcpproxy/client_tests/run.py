@@ -15,10 +15,11 @@ from urllib.parse import urlsplit
 from mcpproxy.base import paths
 from mcpproxy.client_tests.behaviour import behaviour
 from mcpproxy.client_tests.client_process import Stay, end_strays, stay
+from mcpproxy.client_tests.rows.authorized import Discovery
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.client_tests.seen import NAMELESS, seen_in
 from mcpproxy.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, completed, recorded, served
-from mcpproxy.client_tests.verdict import Played, failure, lacking, verdict
+from mcpproxy.client_tests.verdict import Played, lacking, may_be_late, verdict
 from mcpproxy.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
 from mcpproxy.client_tests.watch import Watch
 from mcpproxy.client_tests.wrong import CANCELLED
@@ -135,7 +136,7 @@ class ClientTestRun:
                     if number == 2 and self._test.jobs > 1:
                         self._begin(scenarios[1:], total)
                     play = await (self._tasks.get(scenario.name) or self._turn(scenario, number, total))
-                    if isinstance(play, _Play) and self._tasks and failure(play.played, self._ordinary):
+                    if isinstance(play, _Play) and self._tasks and may_be_late(play.played, self._ordinary):
                         # It may only have had too little of the machine.
                         await asyncio.wait(self._tasks.values())
                         play = await self._play(scenario, number, total, "-again")
@@ -183,12 +184,14 @@ class ClientTestRun:
 
     def _begin(self, scenarios: list[Scenario], total: int) -> None:
         """Begin to play scenarios, a few at a time, first those that wait longest."""
-        turns = asyncio.Semaphore(self._test.jobs)
+        turns, logins = asyncio.Semaphore(self._test.jobs), asyncio.Lock()
 
         async def play(scenario: Scenario, number: int) -> "_Play | str":
             if prior := self._tasks.get(scenario.after):
                 await asyncio.wait((prior,))
-            async with turns:
+            # A client may wait at one port of its own for the browser to come back.
+            alone = logins if isinstance(scenario.http, Discovery) else nullcontext()
+            async with alone, turns:
                 return await self._turn(scenario, number, total)
 
         numbered = list(enumerate(scenarios, start=2))

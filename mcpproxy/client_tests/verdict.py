@@ -90,10 +90,14 @@ def _deaf(seen: SeenClient, catalogue: Catalogue, revision: str) -> tuple[Conclu
 
     The judge says nothing of them, because it does not know that the server waited before it went on.
     """
-    if seen.pings < 2 or len(seen.open_pings) < seen.pings:
+    if not _answers_no_ping(seen):
         return None
     text = f"client answered none of {seen.pings} pings, each of which waited {ANSWER_S:.0f} s"
     return _failed(_PING, text, list(seen.open_pings.values()), catalogue, revision)
+
+
+def _answers_no_ping(seen: SeenClient) -> bool:
+    return seen.pings >= 2 and len(seen.open_pings) >= seen.pings
 
 
 def _forgetful(
@@ -145,6 +149,11 @@ def _hangs(played: Played, ordinary: Played | None) -> bool:
     return played.scenario.reaction != "may wait" and not (
         played.scenario.needs == CANCELLED and lacking(played)
     )
+
+
+def may_be_late(played: Played, ordinary: Played | None) -> bool:
+    """Whether what is wrong may come of a machine that was too slow for so many clients at once."""
+    return bool(failure(played, ordinary)) or _answers_no_ping(played.seen)
 
 
 def failure(played: Played, ordinary: Played | None) -> str:
