@@ -8,7 +8,7 @@ returned.
 import copy
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias, cast
 
 from mcpproxy.base.patterns import pattern
@@ -26,8 +26,8 @@ _SAID_CHARACTERS: Final = 300
 _MOST_ROUNDS: Final = 4
 """How often all facts are gone through: what pleases one host may not please another one."""
 
-_MOST_INLINED: Final = 200
-"""How many references are replaced by what they refer to."""
+_MOST_INLINED: Final = 10_000
+"""How many objects and lists are written in the place of references at most."""
 
 
 @slotted(frozen=True)
@@ -130,7 +130,7 @@ def _separate_name(settings: Settings, tool: JSONObject, others: Sequence[str]) 
     tool["name"] = _unused(str(tool["name"]), [re.sub(r"[^A-Za-z0-9]+", "_", other) for other in others], 64)
 
 
-def _unused(name: str, others: Sequence[str], most: int) -> str:
+def _unused(name: str, others: Container[str], most: int) -> str:
     number, free = 2, name
     while free in others:
         suffix = f"_{number}"
@@ -144,10 +144,11 @@ def _rename_arguments(settings: Settings, tool: JSONObject) -> None:
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(schema, dict) or not isinstance(properties, dict):
         return
-    allowed, new = pattern(settings["pattern"]), dict[str, str]()
+    allowed, new, taken = pattern(settings["pattern"]), dict[str, str](), set(properties)
     for name in properties:
         plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") or "value"
-        new[name] = name if allowed.fullmatch(name) else _unused(plain, [*properties, *new.values()], 64)
+        new[name] = name if allowed.fullmatch(name) else _unused(plain, taken, 64)
+        taken.add(new[name])
     schema["properties"] = {new[name]: value for name, value in properties.items()}
     if isinstance(required := schema.get("required"), list):
         schema["required"] = [new.get(name, name) if isinstance(name, str) else name for name in required]
@@ -233,11 +234,12 @@ def _named(branch: JSON) -> str:
 
 
 def _inline(schema: JSONObject) -> None:
-    """Write definitions where they are used. One that refers to itself is left as it is."""
+    """Write definitions where they are used, unless that is too long. One that refers to itself is left."""
     document, left = copy.deepcopy(schema), _MOST_INLINED
 
     def resolved(value: JSON, inside: tuple[str, ...]) -> JSON:
         nonlocal left
+        left -= bool(inside)
         if isinstance(value, list):
             return [resolved(each, inside) for each in value]
         if not isinstance(value, dict):
@@ -246,12 +248,13 @@ def _inline(schema: JSONObject) -> None:
         if isinstance(reference, str) and reference.startswith("#/") and reference not in inside and left > 0:
             target = _at(document, reference)
             if isinstance(target, dict):
-                left -= 1
                 rest = {key: each for key, each in value.items() if key != "$ref"}
                 return resolved({**target, **rest}, (*inside, reference))
         return {key: resolved(each, inside) for key, each in value.items()}
 
     whole = cast("JSONObject", resolved(schema, ()))
+    if left <= 0:
+        return
     refers = any("$ref" in each for _, each in subschemas({**whole, "$defs": {}, "definitions": {}}))
     schema.clear()
     schema.update(whole if refers else {k: v for k, v in whole.items() if k not in ("$defs", "definitions")})

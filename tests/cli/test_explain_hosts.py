@@ -185,6 +185,18 @@ def test_what_no_form_is_known_for_is_said(mcpproxy: Mcpproxy, tmp_path: Path) -
     )
 
 
+def test_what_is_written_in_the_place_of_references_is_bounded() -> None:
+    facts = [fact for host in host_facts.load(date(2026, 11, 29)) for fact in host.facts]
+    facts = [fact for fact in facts if "$ref" in fact.settings.get("keywords", ())]
+    assert facts
+    long: JSONObject = {"type": "object", "properties": {f"p{number}": {} for number in range(1000)}}
+    for uses, has_form in (2, True), (60, False):
+        named: JSONObject = {f"a{number}": {"$ref": "#/$defs/long"} for number in range(uses)}
+        schema: JSONObject = {"type": "object", "properties": named, "$defs": {"long": long}}
+        found = rewritten({"name": "find", "inputSchema": schema}, facts[:1])
+        assert (found is not None) == has_form
+
+
 def test_a_recording_goes_together_with_a_rule_about_hosts(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     trace = recorded(tmp_path / "a.jsonl", "another", "1", [tool()])
     for given, fact in (
