@@ -9,6 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
 from tests.peers.fixtures import Peers
 from tests.reports.test_sarif import faults
@@ -154,3 +155,15 @@ def test_no_host_works_because_there_are_too_many_findings(mcpproxy: Mcpproxy, t
     hosts = ("--hosts", "vscode,gemini-api", "--hosts-grade", "thread")
     said = json.loads(mcpproxy("check", trace, *hosts, "--format", "json").out)
     assert states(said["hosts"]) == {"vscode": "blocked", "gemini-api": "blocked"}
+
+
+def test_a_host_does_not_work_because_no_server_answered(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    silent = (*recordings.HANDSHAKE[:2], recordings.close(1, 0))
+    trace = recordings.write(tmp_path / "t.jsonl", silent)
+    said = mcpproxy("check", "--hosts", "codex", trace).out
+    assert said.endswith(
+        "\n\nNo server of MCP has answered in what was judged, so nothing can be said of hosts.\n"
+    )
+    assert "\n\n\n" not in said
+    listed = json.loads(mcpproxy("check", "--hosts", "codex", "--json", trace).out)["hosts"]
+    assert states(listed) == {"codex": "unknown"}

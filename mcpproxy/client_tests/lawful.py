@@ -127,6 +127,10 @@ def _logs(peer: ScriptedServer, asked: PeerRequest) -> None:
     peer.ordinary(asked)
 
 
+def _accepted(peer: ScriptedServer, asked: PeerRequest) -> None:
+    peer.result(asked, {})
+
+
 def _large(peer: ScriptedServer, asked: PeerRequest) -> None:
     peer.text(asked, "0123456789abcdef" * (1 << 16))
 
@@ -215,7 +219,7 @@ LAWFUL: Final = (
         "sequence",
         "the server logs during a call",
         "tools/call",
-        {"tools/call": _logs},
+        {"tools/call": _logs, "logging/setLevel": _accepted},
         capabilities={"tools": {}, "logging": {}},
     ),
     Scenario(

@@ -149,6 +149,9 @@ class ClientTestRun:
                 for task in self._tasks.values():
                     task.cancel()
                 await asyncio.gather(*self._tasks.values(), return_exceptions=True)
+        if all(check.conclusion.status == "skipped" for check in self._checks):
+            self._untested = _useless(self._played["ordinary"])
+            return
         for name, clause in behaviour(self._played):
             scenario = next((one for one in scenarios if one.name == name), scenarios[0])
             self._tell(f"{name} (behaviour)", scenario, clause)
@@ -340,17 +343,26 @@ def _judged_recording(one: JudgedTrace) -> JudgedRecording:
     return JudgedRecording(one.path, about, one.frames)
 
 
+def _useless(ordinary: Played) -> str:
+    """Return why nothing can be said of a client that did with no server what its scenario needs."""
+    return f"{lacking(ordinary)} to an ordinary server, and {_left(ordinary)}; so nothing can be said of it"
+
+
+def _left(played: Played) -> str:
+    """Return a clause that says how the client left."""
+    words = f": {played.stay.last_words}" if played.stay.last_words else ""
+    how = f"exited with {played.stay.code}{words}" if played.stay.code is not None else "was ended"
+    return f"{how} after {played.stay.seconds:.1f} s"
+
+
 def _unreached(played: Played, test: ClientTest) -> str:
     """Return why nothing can be said: the client did not come to the ordinary server."""
     if played.stay.is_visit:
         waited = f"no client has come within {played.stay.seconds:.0f} s"
         return f"{waited}; lead it to the URL, or wait longer with --timeout"
-    words = f": {played.stay.last_words}" if played.stay.last_words else ""
-    how = f"exited with {played.stay.code}{words}" if played.stay.code is not None else "was ended"
-    after = f"after {played.stay.seconds:.1f} s"
     where = "connects to" if test.listen else "runs"
     return (
-        f"the client sent no message to our server, and {how} {after}; "
+        f"the client sent no message to our server, and {_left(played)}; "
         f"see that it {where} what {VARIABLE} says, or put {{server}} in its command"
     )
 

@@ -50,17 +50,18 @@ class HostReason:
 
 @slotted(frozen=True)
 class HostRow:
-    """A host and what it does, the worst first."""
+    """A host and what it does, the worst first. ``has_server`` says that it was judged by a server of MCP."""
 
     id: str
     name: str
     has_facts: bool
     reasons: tuple[HostReason, ...]
+    has_server: bool = True
 
     @property
     def state(self) -> HostState:
-        """The worst state of its reasons; it is not known without facts."""
-        if not self.has_facts:
+        """The worst state of its reasons; it is not known without facts, or without a server."""
+        if not (self.has_facts and self.has_server):
             return "unknown"
         states = {_STATE_OF[reason.effect] for reason in self.reasons}
         return "blocked" if "blocked" in states else "degraded" if "degraded" in states else "works"
@@ -80,10 +81,13 @@ def named_hosts(choice: HostChoice) -> tuple[NamedHost, ...]:
     return tuple((each.host.id, each.label, bool(each.facts)) for each in judged)
 
 
-def host_rows(hosts: Iterable[NamedHost], findings: Iterable[Finding]) -> tuple[HostRow, ...]:
+def host_rows(
+    hosts: Iterable[NamedHost], findings: Iterable[Finding], *, has_server: bool = True
+) -> tuple[HostRow, ...]:
     """Return a row for each host, by the findings of the family HOST; the worst first.
 
-    What a host does several times, as in several recordings, is one reason, with a count.
+    What a host does several times, as in several recordings, is one reason, with a count. Without
+    ``has_server`` nothing can be said: what was recorded is not MCP, or the server never answered.
     """
     met: dict[str, dict[tuple[str, str, str], dict[str, None]]] = {id: {} for id, _, _ in hosts}
     for finding in findings:
@@ -91,14 +95,21 @@ def host_rows(hosts: Iterable[NamedHost], findings: Iterable[Finding]) -> tuple[
         if data is not None and host is not None and host in met:
             fact = finding.rule, str(data["effect"]), str(data["says"])
             met[host].setdefault(fact, {})[str(data["reason"])] = None
-    rows = [HostRow(id, name, has_facts, _reasons(met[id])) for id, name, has_facts in hosts]
+    rows = [HostRow(id, name, has_facts, _reasons(met[id]), has_server) for id, name, has_facts in hosts]
     order = ("unknown", *STATES)
     return tuple(sorted(rows, key=lambda row: order.index(row.state), reverse=True))
 
 
 def rows_of_run(verdict: JudgedTraces) -> tuple[HostRow, ...]:
     """Return the hosts that were named, by the findings of all traces, also those of a baseline."""
-    return host_rows(verdict.hosts, (finding for trace in verdict.traces for finding in _all_of(trace)))
+    findings = [finding for trace in verdict.traces for finding in _all_of(trace)]
+    has_server = any(is_of_server(trace.revision) for trace in verdict.traces)
+    return host_rows(verdict.hosts, findings, has_server=has_server or any(map(host_of, findings)))
+
+
+def is_of_server(revision: str | None) -> bool:
+    """Whether a recording with this revision, as it was at the end, is one of a server that answered."""
+    return revision is not None and not revision.startswith("acp-")
 
 
 def _all_of(trace: JudgedTrace) -> Iterator[Finding]:
@@ -112,7 +123,7 @@ def markdown_lines(rows: tuple[HostRow, ...]) -> Iterator[str]:
     yield f"| host | {' | '.join(STATES)} |"
     yield f"| --- |{' :---: |' * len(STATES)}"
     for row in rows:
-        if row.has_facts:
+        if row.state != "unknown":
             cells = ("x" if row.state == state else "" for state in STATES)
             yield f"| {escaped(row.name)} | {' | '.join(cells)} |"
     yield ""
@@ -151,8 +162,9 @@ def failing_in(verdict: JudgedTraces) -> frozenset[str]:
 
 
 def _case(row: HostRow, *, has_failed: bool) -> Case:
-    if not row.has_facts:
-        return Case("hosts", row.name, status="skipped", message="nothing of this grade is known of it")
+    if row.state == "unknown":
+        why = "nothing of this grade is known of it" if row.has_server else "no server of MCP has answered"
+        return Case("hosts", row.name, status="skipped", message=why)
     if not has_failed:
         return Case("hosts", row.name)
     first, *others = lines_of = tuple(_reason_lines(row))
@@ -172,7 +184,9 @@ def lines(rows: tuple[HostRow, ...], style: Style = PLAIN) -> Iterator[str]:
     """
     cells = [("HOST", *(state.upper() for state in STATES))]
     cells += [
-        (row.name, *("x" if row.state == state else "" for state in STATES)) for row in rows if row.has_facts
+        (row.name, *("x" if row.state == state else "" for state in STATES))
+        for row in rows
+        if row.state != "unknown"
     ]
 
     def paint(column: int, cell: str, padded: str) -> str:
@@ -190,12 +204,15 @@ def lines(rows: tuple[HostRow, ...], style: Style = PLAIN) -> Iterator[str]:
                 text, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False
             )
     if unknown := _unknown_line(rows):
-        yield ""
+        yield from [""] if len(cells) > 1 else []
         yield from textwrap.wrap(unknown, width, break_on_hyphens=False)
 
 
 def _unknown_line(rows: Iterable[HostRow]) -> str:
-    """Return a sentence that names the hosts without facts; empty if there are none."""
+    """Return a sentence that names the hosts without facts, or says that nothing can be said; empty else."""
+    rows = tuple(rows)
+    if rows and not any(row.has_server for row in rows):
+        return "No server of MCP has answered in what was judged, so nothing can be said of hosts."
     unknown = ", ".join(row.name for row in rows if not row.has_facts)
     return (
         f"Nothing of this grade is known of {unknown}. For all facts: --hosts-grade thread" if unknown else ""

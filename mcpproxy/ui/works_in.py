@@ -5,7 +5,7 @@ from typing import cast
 from mcpproxy import judging
 from mcpproxy.checks.hosts.family import host_checks
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.reports.host_matrix import STATES, as_objects, host_rows, named_hosts
+from mcpproxy.reports.host_matrix import STATES, as_objects, host_rows, is_of_server, named_hosts
 from mcpproxy.ruleset import host_choice, ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.view.growing_trace import GrowingTrace
@@ -16,6 +16,8 @@ _FAMILY = "HOST"
 def works_in(path: str) -> JSONObject:
     """Return the matrix of ``mcpproxy check --hosts all`` for the recording at ``path``, and its states.
 
+    ``has_server`` says whether a server of MCP has answered in it; if not, all states are unknown.
+
     Raises:
         TraceError: the recording cannot be read.
         RuleError: a table of facts is not valid.
@@ -25,5 +27,7 @@ def works_in(path: str) -> JSONObject:
     selection = Selection.of(rules.catalogue, (_FAMILY,), (), (_FAMILY,))
     rules = rules.extended(selection.wanted or (), [host_checks(choice)])
     judged = judging.judge(GrowingTrace(path).open(), rules, selection)
-    rows = host_rows(named_hosts(choice), judged.findings)
-    return cast("JSONObject", {"states": [*STATES], "hosts": as_objects(rows)})
+    has_server = bool(judged.findings) or is_of_server(judged.revision)
+    rows = host_rows(named_hosts(choice), judged.findings, has_server=has_server)
+    shown = {"states": [*STATES], "hosts": as_objects(rows), "has_server": has_server}
+    return cast("JSONObject", shown)

@@ -173,6 +173,14 @@ def objects_in(printed: str) -> Sequence[str]:
     return texts
 
 
+def test_two_tools_get_two_names(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    long = "compare_the_readings_of_all_gauges_along_the_river_in_the_last_thirty_days_for_the_{}_bank"
+    listed = [tool(long.format(bank)) for bank in ("east", "west")]
+    trace = recorded(tmp_path / "a.jsonl", "another", "1", listed)
+    names = [json.loads(text)["name"] for text in objects_in(mcpproxy("explain", "HOST-001", trace).out)]
+    assert len(set(names)) == 2
+
+
 def test_what_no_form_is_known_for_is_said(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     schema = {"type": "object", "properties": {"a": {"$ref": "#/$defs/node"}}}
     node = {"$defs": {"node": {"type": "object", "properties": {"next": {"$ref": "#/$defs/node"}}}}}

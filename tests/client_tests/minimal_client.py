@@ -105,6 +105,9 @@ def read_tools(most: int) -> list[Object]:
 def main() -> None:
     if FLAW == "never-starts":
         return
+    if FLAW == "never-opens":
+        ask("ping")
+        sys.exit("what next?")
     if FLAW == "fails-once" and "two-pages" in COMMAND and not (note := Path(os.environ["NOTE"])).exists():
         note.touch()
         sys.exit("too little time")

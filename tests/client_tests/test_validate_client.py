@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.cli.main import main
+from mcpproxy.client_tests.scenarios import SCENARIOS
 
 HERE = Path(__file__).parent
 SDK = (sys.executable, str(HERE / "sdk_client.py"))
@@ -171,6 +172,17 @@ def test_a_client_that_does_not_come(capsys: pytest.CaptureFixture[str], tmp_pat
     assert "the client sent no message to our server, and exited with 0" in outcome.err
 
 
+def test_a_client_that_does_nothing_is_not_valid(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    outcome = Outcome(capsys, tmp_path, "--only=two-pages,slow-start", "--", *minimal("never-opens"))
+    assert outcome.code == 2
+    assert "the client sent no initialize to an ordinary server, and exited with 1: what next?" in outcome.err
+
+
+def test_a_server_does_what_it_declares() -> None:
+    for scenario in SCENARIOS:
+        assert ("logging" in scenario.capabilities) <= ("logging/setLevel" in scenario.scripts), scenario.name
+
+
 @pytest.mark.parametrize(
     ("argv", "text"),
     [
@@ -178,6 +190,7 @@ def test_a_client_that_does_not_come(capsys: pytest.CaptureFixture[str], tmp_pat
         (("--", "no-such-client-here"), "no-such-client-here: no such command"),
         (("--", "python", "{sever}"), "'{sever}' does not name the server; write {server}"),
         (("--only=two-page", "--", "python"), "did you mean two-pages?"),
+        (("--only=no-session", "--", "python"), "none of these servers is played over stdio; add --listen"),
         (("--listen=here", "--", "python"), "--listen here is not HOST:PORT"),
         (("--jobs=2", "--listen=127.0.0.1:9", "--", "python"), "give it port 0"),
         (("--jobs=2", "--listen=127.0.0.1:0"), "you lead the client to one server after the other"),

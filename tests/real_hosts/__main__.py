@@ -7,6 +7,7 @@ hosts are large, and the first run fetches them.
 """
 
 import argparse
+import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -42,6 +43,11 @@ def main() -> int:
             text, is_good = told(name, options.runs, keep)
         except PeerUnavailableError as unavailable:
             text, is_good = f"## {name}\n\nnot to be had: {unavailable}\n", False
+        except subprocess.TimeoutExpired as late:
+            text, is_good = (
+                f"## {name}\n\nended after {late.timeout:.0f} s, without all of the script\n",
+                False,
+            )
         failed = failed or not is_good
         sys.stdout.write(f"{text}\n")
         sys.stdout.flush()

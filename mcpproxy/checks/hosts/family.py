@@ -34,7 +34,7 @@ from mcpproxy.checks.hosts.tools import MEETS, size_of
 from mcpproxy.checks.server.listings import listed as listed_items
 from mcpproxy.checks.server.listings import page
 from mcpproxy.checks.stateless.servers import server
-from mcpproxy.protocol.jsonrpc import ABSENT, JSON, JSONObject, Notification, Request, Response
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import seconds, shown, token
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Signal
@@ -353,6 +353,8 @@ def _in_time(choice: HostChoice | None, context: MessageContext, history: Histor
             taken_ns = context.frame.observed_at_ns - request.sent_ns
             if fact.settings["over"] == "http" and not history.over_http:
                 continue
+            if request.method == "server/discover" and isinstance(context.message, ErrorResponse):
+                continue  # such a server has a handshake: the host takes it for what it is
             if (
                 request.method in fact.settings["methods"]
                 and taken_ns > fact.settings["limit"] * 1_000_000_000

@@ -63,13 +63,14 @@ def _in_another_way(listed: list[JSONObject], facts: list[HostFact], columns: in
     if not met:
         yield from prose(f"None of {count(len(listed), 'tool')} meets it.", columns)
         return
-    names = [str(tool["name"]) for tool in listed]
+    names = {str(tool["name"]) for tool in listed}
     for tool in (tool for tool in listed if tool["name"] in met[:_SHOWN]):
         name = str(tool["name"])
-        found = rewritten(tool, facts, [other for other in names if other != name])
+        found = rewritten(tool, facts, sorted(names - {name}))
         if found is None:
             yield from prose(f"tool {shown(name)}: no other form of it is known; see Do instead", columns)
             continue
+        names.add(str(found.changed["name"]))
         yield f"  tool {visible(shown(name))}, for all of these hosts:"
         text = json.dumps(found.changed, ensure_ascii=False)
         yield from (f"    {visible(line)}" for line in laid_out(text, columns - 4))

@@ -110,7 +110,10 @@ def _register(exchange: ScriptedExchange) -> None:
 def _approve(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> None:
     """Send the browser back with a code."""
     asked = dict(parse_qsl(exchange.query))
-    target = urlsplit(asked.get("redirect_uri", ""))
+    try:
+        target = urlsplit(asked.get("redirect_uri", ""))
+    except ValueError:  # no URL
+        target = urlsplit("")
     if not target.scheme or not target.geturl().isprintable() or " " in target.geturl():
         exchange.respond(400)
         return

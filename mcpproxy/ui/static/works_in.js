@@ -15,8 +15,9 @@ const MARKS = { works: "✓", degraded: "▲", blocked: "✗" };
 export function WorksIn({ summary }) {
   const [answer, instead] = useAnswer(`/api/recordings/${summary.recording.id}/works-in`); // of a running session as it is now: all of it is judged
   if (!answer) return instead;
-  /** @type {{states: string[], hosts: Host[]}} */
-  const { states, hosts } = answer;
+  /** @type {{states: string[], hosts: Host[], has_server: boolean}} */
+  const { states, hosts, has_server } = answer;
+  if (!has_server) return html`<div class="page works-in" role="region" aria-label="Works in" tabindex="0"><p class="count">No server of MCP has answered in this recording, so nothing can be said of hosts.</p></div>`;
   const known = hosts.filter((one) => one.state !== "unknown");
   const unknown = hosts.filter((one) => one.state === "unknown");
   return html`<div class="page works-in" role="region" aria-label="Works in" tabindex="0">

@@ -49,6 +49,9 @@ def run(argv: list[str]) -> int:
     """
     options, command = _arguments(argv)
     scenarios = chosen(options.only, options.skip)
+    transport, other = ("HTTP", "leave --listen out") if options.listen else ("stdio", "add --listen")
+    if len(scenarios) > 1 and not any(transport.lower() in one.transports for one in scenarios[1:]):
+        raise UsageError("--only", f"none of these servers is played over {transport}", other)
     _check_command(command, options)
     if options.listen:
         split_listen("validate client", options.listen)
