@@ -46,8 +46,12 @@ HOST_S: Final = 120
 def main() -> int:
     """Measure every host, or those that the arguments name; 1 if a row is contradicted."""
     parser = argparse.ArgumentParser(prog="python -m tests.hosts.measure", description=__doc__)
-    parser.add_argument("host", nargs="*", metavar="HOST", help=", ".join(HOSTS))
-    parser.add_argument("--probe", action="append", help="only these: " + ", ".join(PROBES))
+    parser.add_argument(
+        "host", nargs="*", default=[], choices=[*HOSTS, []], metavar="HOST", help=", ".join(HOSTS)
+    )
+    parser.add_argument(
+        "--probe", action="append", choices=PROBES, metavar="PROBE", help="only these: " + ", ".join(PROBES)
+    )
     parser.add_argument("--longest", type=float, default=80, metavar="S", help="no slower answers (80)")
     recordings = parser.add_mutually_exclusive_group()
     recordings.add_argument("--keep", type=Path, metavar="FOLDER", help="keep the recordings there")
