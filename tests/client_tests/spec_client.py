@@ -41,6 +41,7 @@ class OverStdio:
     def __init__(self) -> None:
         self.came: Final[Queue[Any]] = Queue()
         self.revision = ""
+        self._first = b""
         self._process: Final = subprocess.Popen(
             shlex.split(SERVER), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
         )
@@ -52,8 +53,11 @@ class OverStdio:
         line = json.dumps(message, indent=1 if pretty else None).encode()
         if FLAW == "latin-1" and message.get("method") == "tools/list":
             line = line[:-1] + b', "x-place": "K\xf6ln"}'
+        if FLAW == "token-twice" and message.get("method") == "tools/call" and not self._first:
+            self._first = line + b"\n"  # it is written with the second: both are open at once
+            return
         with suppress(OSError):  # what a server that has gone said last is read in any case
-            self._process.stdin.write(line + b"\n")
+            self._process.stdin.write(self._first + line + b"\n")
             self._process.stdin.flush()
 
     def close(self) -> None:

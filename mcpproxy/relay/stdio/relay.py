@@ -372,7 +372,7 @@ class Relay(PosixServerLife):
             return  # this is called again when it is written
         for source in self.sources:
             if source.kind == journals.CLIENT:
-                if to_server.open and is_readable(source.fd):
+                if to_server.open and source.is_read and is_readable(source.fd):
                     return  # it is read in the next round
                 self._stop(source)
                 break
