@@ -5,6 +5,7 @@ from zlib import crc32
 
 import pytest
 
+from mcpproxy.checks.opt_in.credentials import credentials_in
 from mcpproxy.checks.security.secrets import FAMILY, FORMS, secrets_in
 from mcpproxy.enforce.policy import enforceable_rules
 from mcpproxy.ruleset import ruleset
@@ -113,3 +114,9 @@ def test_the_rule_can_be_enforced_for_requests() -> None:
     dispatch = ruleset.load().extended({"SEC-007"}).dispatch
     assert FAMILY in dispatch.families
     assert "SEC-007" in enforceable_rules(dispatch)
+
+
+@pytest.mark.parametrize("header", ["hbGciOiJub25lIn0", "A" * 2000])
+def test_a_token_whose_header_has_a_certificate_is_a_credential(header: str) -> None:
+    found = list(credentials_in(f"the token eyJ{header}.eyJ{'B' * 40}.{'C' * 40}"))
+    assert ["a JSON Web Token" in str(each) for each in found] == [True]

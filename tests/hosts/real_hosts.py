@@ -11,7 +11,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -129,20 +129,7 @@ def play(name: str, host: RealHost, home: Path) -> tuple[str, ...]:
     ]
 
     def run(*command: str, timeout_s: float = TIMEOUT_S) -> str:
-        with subprocess.Popen(
-            command,
-            cwd=home,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        ) as process:
-            try:
-                return process.communicate(timeout=timeout_s)[0]
-            except subprocess.TimeoutExpired:
-                process.terminate()
-                return process.communicate(timeout=TIMEOUT_S)[0]
+        return output_of(command, environment, home, timeout_s)
 
     run("mcpproxy", "wrap", NAME, "--host", name)
     is_wrapped = LABEL in file.read_text(encoding="utf-8")
@@ -165,6 +152,27 @@ def play(name: str, host: RealHost, home: Path) -> tuple[str, ...]:
         str(errors),
         unwrapped,
     )
+
+
+def output_of(
+    command: Sequence[str], environment: Mapping[str, str], home: Path, timeout_s: float = TIMEOUT_S
+) -> str:
+    """Run a command in a home folder; return what it writes until it exits, or is ended."""
+    with subprocess.Popen(
+        command,
+        cwd=home,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    ) as process:
+        try:
+            return process.communicate(timeout=timeout_s)[0]
+        except subprocess.TimeoutExpired:
+            process.terminate()
+            return process.communicate(timeout=TIMEOUT_S)[0]
 
 
 def _wait_for_recordings(listed: Callable[[], str]) -> None:

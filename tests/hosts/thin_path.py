@@ -9,7 +9,6 @@ part of the gate: the hosts are large, and the first run fetches them.
 import json
 import os
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 import mcpproxy
-from tests.hosts.real_hosts import HOSTS, NAME, TIMEOUT_S, RealHost
+from tests.hosts.real_hosts import HOSTS, NAME, RealHost, output_of
 from tests.peers import install
 from tests.relay.hosts import until_recorded
 
@@ -69,7 +68,7 @@ def play(name: str, host: RealHost, home: Path) -> bool:
         *host.arguments,
     ]
     full = {**os.environ, "HOME": str(home)}
-    _run(["npx", *SERVER], full, home)  # fetches the server, for which hosts do not wait
+    output_of(["npx", *SERVER], full, home)  # fetches the server, for which hosts do not wait
     bare = {"PATH": str(thin), "HOME": str(home), "TERM": "dumb"}
     at = ("--host", name)
 
@@ -77,18 +76,18 @@ def play(name: str, host: RealHost, home: Path) -> bool:
         sys.stdout.write(f"{name}: {what}: {' '.join(said.split())[-_TOLD:]}\n")
         sys.stdout.flush()
 
-    say("not wrapped, the host says", _run(started, bare, home, host.connects_s))
-    say("hosts says", _run([*OURS, "hosts"], bare, home))
-    say("wrap says", _run([*OURS, "wrap", NAME, *at], bare, home))
+    say("not wrapped, the host says", output_of(started, bare, home, host.connects_s))
+    say("hosts says", output_of([*OURS, "hosts"], bare, home))
+    say("wrap says", output_of([*OURS, "wrap", NAME, *at], bare, home))
     say("wrapped, recorded", _recorded(started, bare, home, host.connects_s))
-    _run([*OURS, "unwrap", NAME, *at], bare, home)
+    output_of([*OURS, "unwrap", NAME, *at], bare, home)
     is_same = file.read_text(encoding="utf-8") == content
     say("unwrapped", "to the byte" if is_same else "the host has written its file anew")
-    say("wrap --keep-path says", _run([*OURS, "wrap", NAME, *at, "--keep-path"], bare, home))
+    say("wrap --keep-path says", output_of([*OURS, "wrap", NAME, *at, "--keep-path"], bare, home))
     recorded = _recorded(started, bare, home, host.connects_s)
     say("wrapped with --keep-path, recorded", recorded)
-    say("hosts says", _run([*OURS, "hosts"], bare, home))
-    _run([*OURS, "unwrap", NAME, *at], bare, home)
+    say("hosts says", output_of([*OURS, "hosts"], bare, home))
+    output_of([*OURS, "unwrap", NAME, *at], bare, home)
     is_restored = '"--path"' not in (now := file.read_text(encoding="utf-8")) and '"npx"' in now
     say("unwrapped", "to the byte" if now == content else "the host has written its file anew")
     return "initialize" in recorded and is_restored
@@ -98,32 +97,14 @@ def _recorded(command: list[str], bare: Mapping[str, str], home: Path, seconds: 
     """Start a host, and return what the newest recording of its server has."""
     folder = home / ".local/state/mcpproxy"
     before = set(folder.glob("*.jsonl"))
-    _run(command, bare, home, seconds)
+    output_of(command, bare, home, seconds)
     until_recorded(folder)
     new = sorted(set(folder.glob("*.jsonl")) - before)
     methods = {call.method for path in new for call in mcpproxy.open_trace(path).calls() if call.is_answered}
     notes = {note for path in new for note in mcpproxy.open_trace(path).notes}
-    said = _run([*OURS, "show", str(new[-1])], bare, home) if new and not methods else ""
+    shown = output_of([*OURS, "show", str(new[-1])], bare, home) if new and not methods else ""
     answered = ", ".join(sorted(methods)) or "nothing"
-    return f"{len(new)} recordings; answered: {answered} {'; '.join(notes)} {said}"
-
-
-def _run(command: list[str], bare: Mapping[str, str], home: Path, seconds: float = TIMEOUT_S) -> str:
-    with subprocess.Popen(
-        command,
-        cwd=home,
-        env=bare,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    ) as process:
-        try:
-            return process.communicate(timeout=seconds)[0]
-        except subprocess.TimeoutExpired:
-            process.terminate()
-            return process.communicate(timeout=TIMEOUT_S)[0]
+    return f"{len(new)} recordings; answered: {answered} {'; '.join(notes)} {shown}"
 
 
 if __name__ == "__main__":

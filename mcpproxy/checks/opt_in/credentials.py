@@ -27,7 +27,11 @@ TOKENS: Final = (
     ("a Google API key", pattern(r"\bAIza[A-Za-z0-9_-]{35}")),
     ("a Stripe key", pattern(r"\b[rs]k_live_[A-Za-z0-9]{16}")),
     ("an API key", pattern(r"\bsk-(?:[a-z]{1,20}[0-9]{0,9}-){0,5}[A-Za-z0-9_]{20}")),
-    ("a JSON Web Token", pattern(r"\beyJ[A-Za-z0-9_-]{8,512}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8}")),
+    # Its header may have a certificate in it, and be long.
+    (
+        "a JSON Web Token",
+        pattern(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8}"),
+    ),
     ("a bearer token", pattern(r"\b[Bb]earer [A-Za-z0-9._~+/-]{20}")),
     ("a password in a URL", pattern(r"\b[a-z][a-z0-9+.-]{1,20}://[^\s/:@*<{$]{1,64}:[^\s/@*<{$]{3,128}@")),
 )

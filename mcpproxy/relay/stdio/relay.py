@@ -364,6 +364,7 @@ class Relay(PosixServerLife):
         """Close the server's stdin after a host that is gone, once all that the host wrote is forwarded.
 
         A host may write and exit at once. Without us, what it wrote would wait for the server in its stdin.
+        What a gate holds back is not waited for: nobody is there any more to whom it could be answered.
         """
         from mcpproxy.base.ready import is_readable  # only at the end
 
