@@ -2,15 +2,15 @@
 
 Each host is installed in its pinned version, and plays a script ``N`` times (3 without the option), each time
 in a new home folder. What ``mcpproxy prompt`` says of the recordings is printed as a table. The exit code is
-1 if a turn failed, if another version played, or if two runs do not say the same. Not part of the gate: the
-hosts are large, and the first run fetches them.
+1 if a turn failed, if another version played, if two runs do not say the same, or if what ``hosts.py`` knows
+of a host is not so. Not part of the gate: the hosts are large, and the first run fetches them.
 """
 
 import argparse
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -21,7 +21,7 @@ from mcpproxy.prompt.words import call_words, list_words, text_words, tool_words
 from tests.peers.install import PeerUnavailableError
 from tests.real_hosts.hosts import HOSTS
 from tests.real_hosts.played import Played, played
-from tests.real_hosts.script import SCRIPT
+from tests.real_hosts.script import script_for
 
 LONGEST: Final = 30
 WHILE_STARTING: Final = ("WaitForMcpServers",)
@@ -62,15 +62,23 @@ def told(name: str, runs: int, keep: Path | None) -> tuple[str, bool]:
         with tempfile.TemporaryDirectory(prefix="real-host-", ignore_cleanup_errors=True) as scratch:
             folder = Path(scratch) if keep is None else keep / f"{name}-{number + 1}"
             folder.mkdir(parents=True, exist_ok=True)
-            plays.append(played(host, folder, SCRIPT))
+            plays.append(played(host, folder, script_for(host.results)))
     tables = [list(table(play.report)) for play in plays]
     seconds = ", ".join(f"{play.seconds:.1f}" for play in plays)
     troubles = [trouble for play in plays for trouble in play.troubles]
+    for play in plays:
+        troubles += unexpected(play.errors, host.errors)
     for number, other in enumerate(tables[1:], 2):
         troubles += [f"run {number} differs: {row}" for row in set(tables[0]) ^ set(other)]
     clients = ", ".join(f"{client} {version}" for client, version in plays[0].clients)
     lines = [f"## {name}", "", f"{clients}; {seconds} s", "", *tables[0], *troubles, ""]
     return "\n".join(lines), not troubles
+
+
+def unexpected(errors: Sequence[str], known: Sequence[str]) -> Iterator[str]:
+    """Yield the findings that are not known of a host, and those that are and did not come."""
+    yield from (f"not known of the host: {error}" for error in errors if error not in known)
+    yield from (f"known of the host, and not so: {error}" for error in known if error not in errors)
 
 
 def table(report: PromptReport) -> Iterator[str]:

@@ -42,7 +42,9 @@ class RealHost:
     """A host: its ``clientInfo``, name and version, and how it is started.
 
     ``version`` is that of the package, which not every client gives. ``prepared`` writes its settings and
-    returns its arguments. ``before`` is a command of the host itself that must run first.
+    returns its arguments. ``before`` is a command of the host itself that must run first. ``results`` and
+    ``errors`` are what is known of the host inside the script: a text in the result of a tool, where the host
+    does not give what the script expects, and the findings of the server in the revision that it asks for.
     """
 
     client: tuple[str, str]
@@ -51,6 +53,8 @@ class RealHost:
     prepared: Callable[[Stage], Sequence[str]]
     variables: Callable[[str], Mapping[str, str]] = field(default=lambda _url: {})
     before: Callable[[Stage], Sequence[str]] | None = None
+    results: Mapping[str, str] = field(default_factory=dict[str, str])
+    errors: Sequence[str] = ()
 
     def command(self, stage: Stage) -> list[str]:
         """Return the command, installed if need be, after its settings are written.
@@ -88,6 +92,8 @@ def _node_host(
     *,
     client_version: str = "",
     before: Callable[[Stage], Sequence[str]] | None = None,
+    results: Mapping[str, str] | None = None,
+    errors: Sequence[str] = (),
 ) -> RealHost:
     package = install.HOSTS[pin]
     version = package.rpartition("@")[2]
@@ -95,7 +101,8 @@ def _node_host(
     def started() -> list[str]:
         return [str(install.node_packages(f"host-{program}", (package,)) / ".bin" / program)]
 
-    return RealHost((client, client_version or version), version, started, prepared, variables, before)
+    told = (client, client_version or version)
+    return RealHost(told, version, started, prepared, variables, before, results or {}, errors)
 
 
 def _claude_code(version: str, **variables: str) -> RealHost:
@@ -217,6 +224,11 @@ def _continue(stage: Stage) -> list[str]:
     return ["--config", str(path), "--auto", "-p", "go"]
 
 
+def _not_in_2024_11_05(place: str, kind: str) -> str:
+    known = '"text", "image" or "resource"'
+    return f'CONT-001: server sent a tools/call result in which {place} should be {known}, is "{kind}"'
+
+
 _MODEL: Final = "gpt-4.1"
 """A model that takes pictures, as hosts know."""
 
@@ -239,6 +251,8 @@ HOSTS: Final[Mapping[str, RealHost]] = {
         "opencode",
         _opencode,
         lambda _url: {"OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
+        # It keeps a long line in a file, and gives the model none of it.
+        results={"logbook": "...120000 bytes truncated..."},
     ),
     "cline": _node_host(
         "cline",
@@ -248,6 +262,11 @@ HOSTS: Final[Mapping[str, RealHost]] = {
         lambda _url: {"CLINE_NO_AUTO_UPDATE": "1", "CLINE_TELEMETRY_DISABLED": "1"},
         client_version="0.0.0",
         before=_cline_key,
+        # It asks for 2024-11-05, which has neither of the two.
+        errors=[
+            _not_in_2024_11_05("result/content/1/type", "resource_link"),
+            _not_in_2024_11_05("result/content/4/type", "audio"),
+        ],
     ),
     "continue": _node_host(
         "continue",

@@ -30,14 +30,15 @@ MCPPROXY: Final = (sys.executable, "-m", "mcpproxy")
 class Played:
     """What came of a run. ``clients`` are the names and versions of ``clientInfo``.
 
-    ``troubles`` is all that should not be: turns that failed, another version than the pinned one, and errors
-    of the server.
+    ``troubles`` is all that should not be: turns that failed, and another version than the pinned one.
+    ``errors`` are the findings of the server that are errors, each once.
     """
 
     seconds: float
     clients: tuple[tuple[str, str], ...]
     report: PromptReport
     troubles: tuple[str, ...]
+    errors: tuple[str, ...]
 
 
 def started(host: RealHost, stage: Stage, timeout_s: float = TIMEOUT_S) -> subprocess.CompletedProcess[str]:
@@ -129,13 +130,13 @@ def played(
     recordings = [str(path) for path in sorted(servers.glob("*.jsonl"))]
     report = read_run(open_trace(str(trace)), recordings)
     clients = tuple(dict.fromkeys(client for path in recordings for client in _clients(path)))
-    problems = (problem for state in model.player.turns for problem in state.problems())
-    troubles = [*problems, *_errors(recordings)]
+    troubles = [problem for state in model.player.turns for problem in state.problems()]
     if clients != (host.client,):
         troubles.append(f"{host.client} was to play, and it was {clients}")
     if troubles or ran.returncode:
         troubles.append(f"exit code {ran.returncode}; it said: {ran.stdout[-2000:]}")
-    return Played(seconds, clients, report, tuple(troubles))
+    errors = tuple(dict.fromkeys(_errors(recordings)))
+    return Played(seconds, clients, report, tuple(troubles), errors)
 
 
 def _clients(recording: str) -> Iterator[tuple[str, str]]:
@@ -145,7 +146,7 @@ def _clients(recording: str) -> Iterator[tuple[str, str]]:
 
 
 def _errors(recordings: Sequence[str]) -> Iterator[str]:
-    """Yield what the awkward server, which is lawful, is found to do wrong."""
+    """Yield what the server is found to do wrong."""
     for recording in recordings:
         for finding in mcpproxy.check(recording).findings:
             if finding.blame == "server" and finding.severity == "error":

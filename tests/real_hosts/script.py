@@ -1,5 +1,6 @@
 """What a scripted model does with the awkward server."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 from tests.real_hosts.awkward_server import SEVENTY
@@ -17,3 +18,11 @@ SCRIPT: Final[list[dict[str, Any]]] = [
     {"say": "That was all."},
 ]
 """What a model does with the server: each call that is answered in a way of its own."""
+
+
+def script_for(results: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the script for a host: ``results`` are texts of tools' results, instead of what it expects."""
+    return [
+        turn | {"expect": {"contains": results[turn["call"]]}} if turn.get("call") in results else turn
+        for turn in SCRIPT
+    ]

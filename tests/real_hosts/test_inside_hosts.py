@@ -59,7 +59,7 @@ def test_a_server_inside_a_host(host: RealHost, mcp_model: Callable[[Any], McpMo
 def test_what_a_host_makes_of_the_awkward_server(host: RealHost, tmp_path: Path) -> None:
     script = [{"call": "wind.speed", "arguments": {"at": "noon"}}, {"call": "forecast"}, {"say": "Done."}]
     ran = played(host, tmp_path, script)
-    assert ran.troubles == ()
+    assert (ran.troubles, ran.errors) == ((), ())
     (server,) = ran.report.servers
     became = {way.match.tool.name: list(tool_words(way, server)) for way in server.tools}
     assert became["greet"] == []

@@ -126,7 +126,7 @@ def _run(host: RealHost, folder: Path, probes: Mapping[str, Probe]) -> None:
                 name=probe.name,
                 timeout_s=HOST_S + 2 * probe.seconds,
             )
-            said = "\n".join(ran.troubles)
+            said = "\n".join((*ran.troubles, *ran.errors))
         except (PeerUnavailableError, subprocess.TimeoutExpired) as error:
             said = f"{error}"
         (place / SAID).write_text(said, encoding="utf-8")
