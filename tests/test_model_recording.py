@@ -204,7 +204,7 @@ def test_a_request_that_is_too_long_to_be_read_passes_and_is_told(
     tmp_path: Path, options: tuple[str, ...]
 ) -> None:
     trace = tmp_path / "m.jsonl"
-    picture = {"type": "image", "source": {"type": "base64", "data": "aGVs" * (17 << 18)}}
+    picture = {"type": "image", "source": {"type": "base64", "data": "aGVs" * (40 << 18)}}
     asked = [{**REQUESTS["anthropic"], "messages": [{"role": "user", "content": [picture]}]}]
     bodies = [written(asked[0]), requests("anthropic")[0]]
     with serving() as (port, got):
@@ -221,7 +221,8 @@ def test_a_request_that_is_too_long_to_be_read_passes_and_is_told(
         check=True,
     ).stdout
     if options:
-        assert "2 requests, 2 with tools" in said
+        assert "2 requests, 2 with tools; 3 tools, 2 calls" in said
+        assert "not read" not in said
         assert body_bytes(open_trace(trace).records(), 1, "client") == bodies[0]
         assert "missing here" not in shown
     else:

@@ -15,7 +15,7 @@ class TurnCounter:
     """Counts the turns of a recording whose dialect is ``dialect``."""
 
     def __init__(self, dialect: str) -> None:
-        self._reader = TurnReader(dialect, HELD_BYTES)
+        self._reader = TurnReader(dialect, counts_in=HELD_BYTES)
         self._tools: set[tuple[str, str]] = set()
         self._requests = self._with_tools = self._calls = 0
 

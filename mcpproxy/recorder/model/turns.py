@@ -10,6 +10,7 @@ from mcpproxy.model.refusals import read_refusal
 from mcpproxy.model.turns import ModelAnswer, ModelRequest, ServiceRefusal
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, read
 from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.recorder.model.long_strings import LongStrings
 from mcpproxy.session.frame import CLIENT, ExchangeEnd, Frame, Headers, RequestHead, ResponseHead
 
 if TYPE_CHECKING:
@@ -17,8 +18,11 @@ if TYPE_CHECKING:
 
 MOST_OPEN: Final = 1024
 MOST_BYTES: Final = 64 << 20
-"""How many exchanges are followed at once, and how many bytes of bodies they may have together, if it is not
-said. Those that began first are given up first."""
+"""How many exchanges are followed at once, and how many bytes of bodies they may have together. Those that
+began first are given up first."""
+
+_SHORT_BYTES: Final = 64 << 10
+"""A part of a body up to this length is kept as it is, also if turns are only counted."""
 
 _EACH_BYTES: Final = 64
 """How much memory an event takes besides its text. Parsed, it would take many times as much."""
@@ -46,29 +50,34 @@ class ModelTurn:
 class _Exchange:
     target: str
     user_agent: str = ""
-    size: int = 0
+    passed: int = 0
+    held: int = 0
     seq: int = 0
     at_ns: int = 0
     asked: list[bytes] = field(default_factory=list[bytes])
     status: int = 0
     body: list[bytes] = field(default_factory=list[bytes])
     events: list[bytes] = field(default_factory=list[bytes])
+    strings: LongStrings = field(default_factory=LongStrings)
+    """What leaves out the long strings of the request, if turns are only counted."""
 
 
 class TurnReader:
     """Makes turns of the events of a recording. ``dialect`` is that which the recording names, if it does.
-    The bodies of open exchanges may have ``most_bytes`` together, and parsed take a few times as much memory.
+    What is parsed takes a few times as much memory as the bodies, so ``counts_in`` says how many bytes of
+    them may be held if turns are only counted: then they have no long texts, such as pictures.
 
     ``unread`` is how many requests to a model had a body that cannot be read, so that they are no turns: one
     that is too long or not whole, no JSON, or masked as a whole.
     """
 
-    def __init__(self, dialect: str = "", most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, dialect: str = "", counts_in: int | None = None) -> None:
         self._dialect = dialect
-        self._most_bytes = most_bytes
+        self._counts = counts_in is not None
+        self._most_held = MOST_BYTES if counts_in is None else counts_in
         self.unread = 0
         self._opened: dict[int, _Exchange] = {}
-        self._bytes = 0  # in the bodies of these
+        self._passed = self._held = 0  # bytes in the bodies of these
 
     def take(self, event: object) -> Iterator[ModelTurn]:
         """Take the next event, and yield the turns that it ends. The caller must exhaust the result."""
@@ -79,10 +88,10 @@ class TurnReader:
                 if len(opened) > MOST_OPEN:
                     yield from self._ended(next(iter(opened)))
             case Frame() if exchange := opened.get(event.exchange):
-                size = _take(exchange, event)
-                exchange.size += size
-                self._bytes += size
-                while self._bytes > self._most_bytes:
+                passed, held = len(event.raw), _take(exchange, event, counts=self._counts)
+                exchange.passed, exchange.held = exchange.passed + passed, exchange.held + held
+                self._passed, self._held = self._passed + passed, self._held + held
+                while self._passed > MOST_BYTES or self._held > self._most_held:
                     yield from self._ended(next(iter(opened)))
             case ResponseHead() if event.status >= 200 and (exchange := opened.get(event.exchange)):
                 exchange.status = event.status
@@ -98,7 +107,8 @@ class TurnReader:
 
     def _ended(self, number: int) -> Iterator[ModelTurn]:
         exchange = self._opened.pop(number)
-        self._bytes -= exchange.size
+        self._passed -= exchange.passed
+        self._held -= exchange.held
         return self._turn(exchange)
 
     def _turn(self, exchange: _Exchange) -> Iterator[ModelTurn]:
@@ -138,13 +148,15 @@ def _user_agent(headers: Headers) -> str:
     return next((value for name, value in headers if name.lower() == "user-agent"), "")
 
 
-def _take(exchange: _Exchange, frame: Frame) -> int:
-    """Keep what a frame says; how many bytes of memory that takes."""
+def _take(exchange: _Exchange, frame: Frame, *, counts: bool) -> int:
+    """Keep what a frame says, or of a long request what ``counts``; how many bytes of memory that takes."""
     if frame.sender == CLIENT:
         exchange.seq = exchange.seq or frame.seq
         exchange.at_ns = exchange.at_ns or frame.observed_at_ns
-        exchange.asked.append(frame.raw)
-    elif frame.event is None:
+        is_long = frame.continues or len(frame.raw) > _SHORT_BYTES or exchange.asked
+        exchange.asked.append(exchange.strings.without(frame.raw) if counts and is_long else frame.raw)
+        return len(exchange.asked[-1])
+    if frame.event is None:
         exchange.body.append(frame.raw)
     elif frame.raw and not frame.is_unfinished_event:
         exchange.events.append(frame.raw)
