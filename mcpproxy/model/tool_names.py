@@ -15,6 +15,9 @@ _OTHERS: Final = pattern(r"[^a-z0-9]+")
 _HASH: Final = pattern(r"_[0-9a-f]{8,16}$")
 """What hosts put after a name that they cut, or in which they replaced a character: 8 digits or 12."""
 
+_LONGEST: Final = 512
+"""How many characters of a name in a prompt are looked at; interfaces of models take 64 to 128."""
+
 HEAD: Final = 14
 TAIL: Final = 20
 """How much of a name is left at its ends by the hosts that cut its middle."""
@@ -34,6 +37,25 @@ def plain(name: str) -> str:
 def whole(offered: OfferedTool) -> str:
     """Return the ``plain`` name of a tool in a prompt, with its namespace before it."""
     return plain(f"{offered.namespace}_{offered.name}" if offered.namespace else offered.name)
+
+
+def offered_keys(offered: OfferedTool) -> set[str]:
+    """Return by what a tool in a prompt is found: the functions below hold only if one of its keys is one of
+    ``sought_keys`` of the name, which saves the comparison of each name with each other."""
+    there = whole(offered)[-_LONGEST:]
+    keys = {offered.name, there[-TAIL:]}
+    for text in {there, _HASH.sub("", there)}:
+        starts = [0, *(at for at, sign in enumerate(text, 1) if sign == "_")]
+        keys.update(text[at:] for at in starts)
+        keys.update(text[at : at + HEAD] for at in starts)
+    return keys
+
+
+def sought_keys(name: str, prefixes: AbstractSet[str]) -> set[str]:
+    """Return by what a tool of a server is sought; see ``offered_keys``."""
+    own = plain(name)
+    ends = (own[:HEAD], own[-TAIL:]) if len(own) > HEAD + TAIL else ()
+    return {name, own, *ends, *(key for at in prefixes for key in (f"{at}_{own}", f"{own}_mcp_{at}"))}
 
 
 def is_named_so(name: str, prefixes: AbstractSet[str], offered: OfferedTool) -> bool:

@@ -138,8 +138,14 @@ def names(found: Iterable[ValueChange], what: str) -> list[str]:
 
 def common_length(one: str, other: str) -> int:
     """Return how many characters two texts have in common at their beginning."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((at for at, (left, right) in pairs if left != right), min(len(one), len(other)))
+    same, most = 0, min(len(one), len(other))
+    while same < most:
+        middle = (same + most + 1) // 2
+        if one[same:middle] == other[same:middle]:
+            same = middle
+        else:
+            most = middle - 1
+    return same
 
 
 def _cut(wire: str, prompt: str) -> tuple[int, bool] | None:

@@ -1,6 +1,6 @@
 """Which tool in a prompt is which tool on the wire. Hosts put names together, replace characters and cut."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from re import escape
@@ -16,7 +16,9 @@ from mcpproxy.model.tool_names import (
     is_hashed,
     is_named_so,
     is_prefixed,
+    offered_keys,
     plain,
+    sought_keys,
     whole,
     written,
 )
@@ -57,32 +59,39 @@ def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> li
 
     The surest ways are tried first, for all tools, so that a tool whose name only looks alike does not take
     the place of one that is named exactly. Of several that fit, those that say the same belong together, and
-    of these the one that was listed first. A
-    server that was started again has its tools in both recordings.
+    of these the one that was listed first. A server that was started again has its tools in both recordings.
     """
     named = {server.number: _prefixes(server) for server in servers}
     tools = [tool for server in servers for tool in server.tools]
     free = {written(one): one for one in offered}
+    keyed: dict[str, list[str]] = defaultdict(list)
+    for name, one in free.items():
+        for key in offered_keys(one):
+            keyed[key].append(name)
+    likely = [
+        {name for key in sought_keys(tool.name, named[tool.server]) for name in keyed.get(key, ())}
+        for tool in tools
+    ]
     found: dict[int, Match] = {}
-    for fits, certainty, why in _WAYS:
+    for fits, certainty, why in WAYS:
         pairs = [
-            (_likeness(tool, one), -at, name)
+            (_likeness(tool, free[name]), -at, name)
             for at, tool in enumerate(tools)
             if at not in found
-            for name, one in free.items()
-            if fits(tool.name, named[tool.server], one)
+            for name in likely[at]
+            if name in free and fits(tool.name, named[tool.server], free[name])
         ]
         for _, before, name in sorted(pairs, reverse=True):
             at = -before
             if at not in found and name in free:
                 found[at] = Match(tools[at], free.pop(name), certainty, why)
+    others = _Others(found.values(), free)
     by_server: dict[int, list[Match]] = {server.number: [] for server in servers}
     sessions = {server.number: _sessions(server, servers) for server in servers}
     for at, tool in enumerate(tools):
-        match = found.get(at) or _of_another_session(tool, sessions[tool.server], found.values())
-        match = match or _missing(tool, found.values())
-        if match.taken_by is not None:
-            match = _with_a_number(match, found.values(), free) or match
+        match = (
+            found.get(at) or others.of_another_session(tool, sessions[tool.server]) or others.of_none(tool)
+        )
         by_server[tool.server].append(match)
     return [match for matches in by_server.values() for match in _made_sure(matches)]
 
@@ -112,36 +121,60 @@ def _sessions(server: WireServer, servers: Iterable[WireServer]) -> frozenset[in
     )
 
 
-def _of_another_session(tool: WireTool, sessions: AbstractSet[int], found: Iterable[Match]) -> Match | None:
-    """Return the match of a tool by that in another recording of its server."""
-    same = (match for match in found if match.tool.server in sessions and match.tool.name == tool.name)
-    match = next(same, None)
-    return match and Match(tool, match.offered, match.certainty, match.why)
+class _Others:
+    """Finds what became of tools that are under none of their names in a prompt, among those that are.
+
+    ``found`` are the matches of these, in their order, and ``free`` what is offered besides, by its name.
+    """
+
+    def __init__(self, found: Iterable[Match], free: dict[str, OfferedTool]) -> None:
+        self._named: Final[dict[str, list[Match]]] = defaultdict(list)
+        self._owners: Final[dict[str, tuple[int, Match]]] = {}
+        """The ``plain`` name of a tool -> the first match of one with it, and its place."""
+        self._cut: Final[dict[int, list[tuple[int, Match, str]]]] = defaultdict(list)
+        """The number of a server -> the matches by a name that was cut, and what is left of it there."""
+        self._numbered: Final[dict[str, list[OfferedTool]]] = defaultdict(list)
+        for at, match in enumerate(found):
+            self._named[match.tool.name].append(match)
+            self._owners.setdefault(plain(match.tool.name), (at, match))
+            if match.why == _CUT and (left := _left_of(match)) is not None:
+                self._cut[match.tool.server].append((at, match, left))
+        for one in reversed(free.values()):
+            self._numbered[_NUMBER.sub("", whole(one))].append(one)
+
+    def of_another_session(self, tool: WireTool, sessions: AbstractSet[int]) -> Match | None:
+        """Return the match of a tool by that in another recording of its server."""
+        same = (match for match in self._named.get(tool.name, ()) if match.tool.server in sessions)
+        match = next(same, None)
+        return match and Match(tool, match.offered, match.certainty, match.why)
+
+    def of_none(self, tool: WireTool) -> Match:
+        """Return the match of a tool that is not in the prompt, or only under a name that another one has, or
+        under that and a number."""
+        owner = self._owner(tool)
+        if owner is None or owner.offered is None:
+            return Match(tool, None, Certainty.CERTAIN, "")
+        if numbered := self._numbered.get(whole(owner.offered)):
+            return Match(tool, numbered.pop(), Certainty.GUESS, "the name of another one, and a number")
+        return Match(tool, None, Certainty.CERTAIN, "", owner.tool)
+
+    def _owner(self, tool: WireTool) -> Match | None:
+        """Return the first match of which the host made what it makes of the name of ``tool``, too."""
+        name = plain(tool.name)
+        before, owner = self._owners.get(name, (None, None))
+        for at, match, left in self._cut.get(tool.server, ()):
+            if before is not None and before < at:
+                break
+            if _is_left_of(name, left):
+                return match
+        return owner
 
 
-def _missing(tool: WireTool, found: Iterable[Match]) -> Match:
-    """Return the match of a tool that is not in the prompt, or only under a name that another one has."""
-    taken = (match.tool for match in found if match.offered and _would_fit(tool, match, match.offered))
-    return Match(tool, None, Certainty.CERTAIN, "", next(taken, None))
-
-
-def _with_a_number(match: Match, found: Iterable[Match], free: dict[str, OfferedTool]) -> Match | None:
-    """Return the match of a tool whose name another one has, by that name with a number after it."""
-    taken = {whole(one.offered) for one in found if one.offered and one.tool == match.taken_by}
-    for name, one in free.items():
-        if _NUMBER.sub("", whole(one)) in taken:
-            return Match(match.tool, free.pop(name), Certainty.GUESS, "the name of another one, and a number")
-    return None
-
-
-def _would_fit(tool: WireTool, owner: Match, offered: OfferedTool) -> bool:
-    """Whether what a host made of the name of ``owner`` is what it makes of that of ``tool``, too."""
-    own, other = plain(owner.tool.name), plain(tool.name)
-    if own == other or owner.why != _CUT or owner.tool.server != tool.server:
-        return own == other
-    there = whole(offered)
+def _left_of(match: Match) -> str | None:
+    """Return what a cut left of a name, with what the host put behind it; ``None`` if that is not known."""
+    own, there = plain(match.tool.name), whole(match.offered) if match.offered is not None else ""
     left = there[max(f"_{there}".find(f"_{own[:HEAD]}"), 0) :]
-    return all(_is_left_of(name, left) for name in (own, other))
+    return left if _is_left_of(own, left) else None
 
 
 def _is_left_of(name: str, left: str) -> bool:
@@ -178,7 +211,7 @@ _GAP: Final = r"[^A-Za-z0-9\s]+"
 _NUMBER: Final = pattern(r"_?\d{1,3}$")
 _CUT: Final = "a long name that was cut"
 
-_WAYS: Final = (
+WAYS: Final = (
     (is_named_so, Certainty.CERTAIN, "the same name"),
     (is_prefixed, Certainty.CERTAIN, "the name of the server before it"),
     (is_followed, Certainty.CERTAIN, "the name of the server after it"),
