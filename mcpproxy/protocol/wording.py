@@ -8,6 +8,9 @@ from mcpproxy.protocol.jsonrpc import JSON
 _MAX_CHARACTERS: Final = 60
 """How many characters of a peer's value a message quotes at most."""
 
+_NAME_CHARACTERS: Final = 130
+"""The length of the longest name of a tool, with its quotes (2025-11-25, tools)."""
+
 
 def token(name: str | int) -> str:
     """Return ``name`` as a step of a JSON Pointer (RFC 6901, section 3): ``a/b`` becomes ``/a~1b``."""
@@ -39,11 +42,23 @@ def with_article(noun: str) -> str:
 
 
 def shown(value: JSON, most: int = _MAX_CHARACTERS) -> str:
-    """Return a scalar as JSON text of at most ``most`` characters; for an object or an array, its kind."""
+    """Return a scalar as JSON text of at most ``most`` characters; for an object or an array, its kind.
+
+    What is longer loses its middle: long names often have their beginning in common.
+    """
     if isinstance(value, dict | list):
         return kind(value)
     text = json.dumps(value, ensure_ascii=False) if not isinstance(value, int) else _whole_number(value)
-    return _without_surrogates(text if len(text) <= most else text[: most - 1] + "…")
+    if len(text) > most:
+        end = most // 3
+        text = f"{text[: most - 1 - end]}…{text[-end:]}"
+    return _without_surrogates(text)
+
+
+def shown_name(name: str) -> str:
+    """Return a name as ``shown`` does, but whole if it is as long as a tool's may be: two that a host takes
+    for one may differ anywhere."""
+    return shown(name, _NAME_CHARACTERS)
 
 
 def seconds(duration_ns: int) -> str:

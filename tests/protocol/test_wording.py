@@ -17,7 +17,7 @@ from mcpproxy.protocol.jsonrpc import JSON
         ("é", "a string", '"é"'),
         ([1], "an array", "an array"),
         ({}, "an object", "an object"),
-        ("x" * 80, "a string", '"' + "x" * 58 + "…"),
+        ("x" * 80, "a string", '"' + "x" * 38 + "…" + "x" * 19 + '"'),
     ],
 )
 def test_a_value_in_words(value: JSON, kind: str, shown: str) -> None:
@@ -32,6 +32,20 @@ def test_a_step_of_a_pointer_is_an_escaped_name_or_an_index() -> None:
 
 def test_a_number_of_thousands_of_digits_is_not_written_out() -> None:
     assert wording.shown(10**5000) == "a very large number"
+
+
+def test_of_a_long_text_both_ends_are_shown_between_its_quotes() -> None:
+    east, west = (
+        f"compare_the_readings_of_all_gauges_of_the_river_at_the_{side}_weir" for side in ("east", "west")
+    )
+    assert wording.shown(east) == '"compare_the_readings_of_all_gauges_of_…er_at_the_east_weir"'
+    assert wording.shown(west) == '"compare_the_readings_of_all_gauges_of_…er_at_the_west_weir"'
+    assert wording.unquoted(east) == wording.shown(east)[1:-1]
+
+
+def test_a_name_is_shown_whole_as_far_as_tools_have_one() -> None:
+    assert wording.shown_name("x" * 128) == f'"{"x" * 128}"'
+    assert len(wording.shown_name("x" * 500)) == 130
 
 
 def test_a_lone_surrogate_can_be_written() -> None:

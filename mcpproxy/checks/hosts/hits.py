@@ -5,7 +5,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.checks.hosts.facts import HostFact, JudgedHost
-from mcpproxy.protocol.wording import shown
+from mcpproxy.protocol.wording import shown_name
 
 _NAMED: Final = 3
 """How many tools a finding names."""
@@ -45,4 +45,4 @@ def words(texts: Iterable[str]) -> str:
 
 
 def _name(hit: Hit) -> str:
-    return f"{shown(hit.name)} ({hit.detail})" if hit.detail else shown(hit.name)
+    return f"{shown_name(hit.name)} ({hit.detail})" if hit.detail else shown_name(hit.name)

@@ -13,7 +13,7 @@ from mcpproxy.checks.hosts.hits import Hit, words
 from mcpproxy.checks.hosts.schemas import dialects, keywords, shapes
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member
-from mcpproxy.protocol.wording import shown, token
+from mcpproxy.protocol.wording import shown, shown_name, token
 
 Settings: TypeAlias = Mapping[str, Any]
 Tools: TypeAlias = Sequence[tuple[int, str, JSONObject]]
@@ -49,7 +49,7 @@ def merged_names(settings: Settings, tools: Tools) -> Iterator[Hit]:
             made = made[: head - before] + "\0" + (made[-tail:] if tail else "")
         earlier = first.setdefault(made, name)
         if earlier != name:
-            yield Hit(f"/{index}/name", name, f"as {shown(earlier)}")
+            yield Hit(f"/{index}/name", name, f"as {shown_name(earlier)}")
 
 
 def refused_arguments(settings: Settings, tools: Tools) -> Iterator[Hit]:
