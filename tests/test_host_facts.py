@@ -317,6 +317,16 @@ def test_a_version_that_is_asked_about_counts(mcpproxy: Mcpproxy, tmp_path: Path
         assert ("Claude Code 2.1.197 works\n  HOST-006 changed: cuts descriptions" in out) is has_finding
 
 
+def test_two_names_that_become_one_are_told_apart(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    river = "compare_the_readings_of_all_gauges_of_the_river_upstream_of"
+    names = [f"{river}_the_{side}_weir_with_the_mean_of_this_season" for side in ("east", "west")]
+    trace = recorded(tmp_path / "s.jsonl", "gemini-cli-mcp-client", "0.61.0", [*map(tool, names)])
+    checked = mcpproxy("check", trace, "--hosts", "seen", "--select", "HOST-003", "--format", "json")
+    told = [finding["message"] for finding in json.loads(checked.out)["traces"][0]["findings"]]
+    [_, merged] = told
+    assert f'"{names[1]}" (as "{names[0]}")' in merged
+
+
 def test_a_change_is_an_info(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     trace = recorded(tmp_path / "a.jsonl", "another", "1", [tool("files.read")])
     checked = mcpproxy("check", trace, "--hosts", "opencode", "--select", "HOST", "--format", "json")
@@ -331,6 +341,17 @@ def test_an_unknown_host_is_refused(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     assert (refused.code, refused.err) == (
         2,
         "mcpproxy: --hosts: nothing is known of a host 'codx'; did you mean codex?\n",
+    )
+
+
+@pytest.mark.parametrize("version", ["abc", "", "latest"])
+def test_what_is_no_version_is_refused(version: str, mcpproxy: Mcpproxy, tmp_path: Path) -> None:
+    trace = recorded(tmp_path / "a.jsonl", "another", "1", [tool("read")])
+    refused = mcpproxy("check", trace, "--hosts", f"codex@{version}")
+    assert (refused.code, refused.err) == (
+        2,
+        f"mcpproxy: --hosts: {version!r} is not a version of Codex; "
+        "write its numbers: codex@1.2.3, or codex alone\n",
     )
 
 

@@ -61,10 +61,13 @@ def today() -> datetime.date:
 
 def _named(name: str, known: dict[str, KnownHost], option: str) -> Iterator[tuple[str, str]]:
     """Yield the id and the version of each host that ``name`` stands for."""
-    id, _, version = name.partition("@")
+    id, sign, version = name.partition("@")
     if name == ALL:
         yield from ((each, "") for each in known)
     elif id in known:
+        if sign and not host_facts.numbers_of(version):
+            fact = f"{version!r} is not a version of {known[id].name}"
+            raise UsageError(option, fact, f"write its numbers: {id}@1.2.3, or {id} alone")
         yield id, version
     elif name != SEEN:
         guess = nearest(id, [*known, SEEN, ALL])

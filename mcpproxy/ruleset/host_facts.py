@@ -258,10 +258,16 @@ def _range(where: str, text: str) -> Callable[[str], bool]:
         raise RuleError(f"{where}: versions should be a range such as >=1.2,<3, is {text!r}") from None
 
     def holds_in(version: str) -> bool:
-        numbers = re.match(r"v?(\d+(?:\.\d+)*)", version)
-        return numbers is not None and len(numbers[1]) <= _VERSION_CHARACTERS and numbers[1] in specifiers
+        numbers = numbers_of(version)
+        return bool(numbers) and numbers in specifiers
 
     return holds_in
+
+
+def numbers_of(version: str) -> str:
+    """Return the numbers with which a version begins, as ``0.56.0``; empty if there are none."""
+    numbers = re.match(r"v?(\d+(?:\.\d+)*)", version)
+    return numbers[1] if numbers is not None and len(numbers[1]) <= _VERSION_CHARACTERS else ""
 
 
 def _is_two_counts(value: object) -> bool:
