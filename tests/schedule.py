@@ -14,6 +14,7 @@ SINGLY: Final = (
     "tests/test_conformance.py",
     "tests/test_real_http.py",
     "tests/test_real_sessions.py",
+    "tests/bridge/test_real.py",
     "tests/replay/test_server_real.py",
     "tests/replay/test_client_real.py",
     "tests/validate/",

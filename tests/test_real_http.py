@@ -12,7 +12,7 @@ import pytest
 import mcpproxy
 from tests.peers.fixtures import Peers
 from tests.peers.processes import Proxy, run, server
-from tests.peers.sessions import PAIRS, Sessions
+from tests.peers.sessions import EVERY_PAIR, PAIRS, Sessions
 
 NOT_DECLARED: Final = (
     "Our scripts subscribe without looking at what the server declared, and these servers do not declare "
@@ -42,10 +42,10 @@ DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
         ("typescript 1", "python 2"): NOT_DECLARED,
     },
     "STAT-008": {("python 2 auto", "python 2"): REMOVED},
-    "TOOL-006": dict.fromkeys(PAIRS, UNKNOWN_TOOL),
+    "TOOL-006": dict.fromkeys(EVERY_PAIR, UNKNOWN_TOOL),
     "RES-004": {
         pair: NO_RESOURCE
-        for pair in PAIRS
+        for pair in EVERY_PAIR
         if pair not in (("python 2 auto", "python 2"), ("typescript 2 auto", "python 2"))  # 2026-07-28
     },
 }
@@ -74,24 +74,28 @@ def test_a_session_on_the_first_http_transport_is_the_same_and_found_clean(
     assert found(session.trace) == ANY_CLIENT
 
 
-@pytest.mark.parametrize("client", ["python 1", "python 2 auto"], ids="{} - everything".format)
+@pytest.mark.parametrize(
+    ("client", "peer"),
+    [("python 1", "everything"), ("python 2 auto", "python 2")],
+    ids=["python 1 - everything", "python 2 auto - python 2"],
+)
 def test_a_session_through_a_forward_proxy_is_the_same_and_found_clean(
-    peers: Peers, sessions: Sessions, client: str, tmp_path: Path
+    peers: Peers, sessions: Sessions, client: str, peer: str, tmp_path: Path
 ) -> None:
-    with server(peers.http_server("everything"), {"PORT": "0"}) as origin:
-        directly = sessions.directly_over_http(client, "everything", f"{origin}/mcp")
-        drive = [*peers.client(client, peers.plan("everything", "http")), "--", f"{origin}/mcp"]
+    directly = sessions.http(client, peer).directly
+    with server(peers.http_server(peer), {"PORT": "0"}) as origin:
+        drive = [*peers.client(client, peers.plan(peer, "http")), "--", f"{origin}/mcp"]
         with Proxy(tmp_path, "--forward") as proxy:
             through = run(drive, {"HTTP_PROXY": proxy.address, "NO_PROXY": ""})
             said = proxy.stop()
 
     assert settled(through) == settled(directly)
     assert_trace_is_whole(proxy.trace, said)
-    assert found(proxy.trace) == ANY_CLIENT
+    assert found(proxy.trace) == DESERVED_BY[client, peer]
 
 
 DESERVED_BY: Final[dict[tuple[str, str], set[str]]] = {
-    pair: {rule for rule, pairs in DESERVED.items() if pair in pairs} for pair in PAIRS
+    pair: {rule for rule, pairs in DESERVED.items() if pair in pairs} for pair in EVERY_PAIR
 }
 
 

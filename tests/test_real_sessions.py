@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy import Report
-from tests.peers.sessions import PAIRS, Sessions
+from tests.peers.sessions import EVERY_PAIR, PAIRS, Sessions
 
 NOT_DECLARED: Final = (
     "Our scripts subscribe and set a log level without looking at what the server declared, and these "
@@ -38,8 +38,8 @@ DESERVED: Final[dict[str, dict[tuple[str, str], str]]] = {
         ("typescript 1", "python 2"): NOT_DECLARED,
     },
     "STAT-008": {("python 2 auto", "python 2"): REMOVED},
-    "TOOL-006": dict.fromkeys(PAIRS, UNKNOWN_TOOL),
-    "RES-004": dict.fromkeys(PAIRS, NO_RESOURCE),
+    "TOOL-006": dict.fromkeys(EVERY_PAIR, UNKNOWN_TOOL),
+    "RES-004": dict.fromkeys(EVERY_PAIR, NO_RESOURCE),
 }
 """Rule -> (client, server) -> the sentence on which an error or a warning rests that this pair deserves."""
 

@@ -10,7 +10,7 @@ from tests.bridge.ends import Bridge, Reply, call, complete, result
 from tests.bridge.test_real import found
 from tests.bridge.test_stdio import CHANGED, FIELDS, PROGRESS, QUESTION, WITH_TOKEN, refused
 from tests.peers.fixtures import Peers
-from tests.peers.processes import run
+from tests.peers.sessions import told
 from tests.test_real_http import settled
 
 TOKEN = {"progressToken": "t"}
@@ -144,10 +144,10 @@ def test_stateless_clients_keep_their_connections(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("client", ["python 2", "typescript 1"])
 def test_real_clients_come_back(peers: Peers, client: str, tmp_path: Path) -> None:
-    drive = [*peers.client(client, peers.plan("python 2", "http")), "--"]
-    direct = run([*drive, *peers.server("python 2")])
-    with Bridge(tmp_path, "--poll-after", "0", command=peers.server("python 2")) as before:
-        through = run([*drive, before.url])
+    drive = peers.client(client, peers.plan("python 2", "http"))
+    command = peers.server("python 2")
+    with Bridge(tmp_path, "--poll-after", "0", command=command) as before:
+        direct, through = told(drive, command, [before.url])
         before.stop()
 
     assert settled(through) == settled(direct)

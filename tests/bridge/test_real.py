@@ -1,4 +1,4 @@
-"""Real clients talk to real servers, once directly and once through a bridge: nothing may differ.
+"""Real clients talk to real servers, directly and through a bridge: nothing may differ.
 
 The two legs of a bridge carry the same messages, so what is found on one is found on the other.
 """
@@ -10,15 +10,16 @@ import pytest
 
 import mcpproxy
 from tests.bridge.ends import Bridge, bridge, complete
-from tests.peers.conformance import REVISIONS, Suite, example_server
+from tests.peers.conformance import REVISIONS, Result, Suite, example_server, lost
 from tests.peers.fixtures import Peers
-from tests.peers.processes import run, server
-from tests.peers.sessions import PAIRS, Sessions
+from tests.peers.processes import server
+from tests.peers.sessions import PAIRS, Session, Sessions
 from tests.test_conformance import OF_SERVER
 from tests.test_real_http import settled
 
-OF_CLIENT = {"2025-11-25": ["tools_call", "sse-retry"], "2026-07-28": ["http-custom-headers"]}
-"""Scenarios for clients without authorization, which is not the bridge's."""
+OF_CLIENT = {"2025-11-25": {"tools_call": 2, "sse-retry": 3}, "2026-07-28": {"http-custom-headers": 5}}
+"""Scenarios for clients without authorization, which is not the bridge's, and how many checks of each pass
+directly."""
 
 IDS = [" - ".join(pair) for pair in PAIRS]
 
@@ -40,45 +41,27 @@ def found(folder: Path) -> dict[str, set[str]]:
     return rules
 
 
-@pytest.mark.parametrize(("client", "peer"), PAIRS, ids=IDS)
-def test_a_host_on_stdio_reaches_a_server_over_http(
-    peers: Peers, sessions: Sessions, client: str, peer: str, tmp_path: Path
-) -> None:
-    drive = [*peers.client(client, peers.plan(peer, "http")), "--"]
-    with server(peers.http_server(peer), {"PORT": "0"}) as origin:
-        direct = sessions.directly_over_http(client, peer, f"{origin}/mcp")
-        through = run([*drive, *bridge(tmp_path, f"{origin}/mcp")])
-
-    assert settled(through) == settled(direct)
-    rules = found(tmp_path)
-    assert rules["stdio"] == rules["http"]
-
-
-@pytest.mark.parametrize("client", ["python 1", "python 2", "typescript 1", "typescript 2"])
-def test_a_host_on_stdio_reaches_a_server_over_http_sse(peers: Peers, client: str, tmp_path: Path) -> None:
-    drive = [*peers.client(client, peers.plan("everything", "http")), "--"]
-    with server(peers.http_server("everything", "sse"), {"PORT": "0"}) as origin:
-        direct = run([*drive, f"{origin}/sse"])
-        through = run([*drive, *bridge(tmp_path, f"{origin}/sse")])
-
-    assert settled(through) == settled(direct)
-    rules = found(tmp_path)
+def assert_nothing_differs(session: Session) -> None:
+    assert settled(session.through) == settled(session.directly)
+    rules = found(session.folder)
     assert rules["stdio"] == rules["http"]
 
 
 @pytest.mark.parametrize(("client", "peer"), PAIRS, ids=IDS)
-def test_a_client_over_http_reaches_a_server_on_stdio(
-    peers: Peers, client: str, peer: str, tmp_path: Path
-) -> None:
-    drive = [*peers.client(client, peers.plan(peer, "http")), "--"]
-    direct = run([*drive, *peers.server(peer)])
-    with Bridge(tmp_path, command=peers.server(peer)) as before:
-        through = run([*drive, before.url])
-        before.stop()
+def test_a_host_on_stdio_reaches_a_server_over_http(sessions: Sessions, client: str, peer: str) -> None:
+    assert_nothing_differs(sessions.http(client, peer, "host before a bridge"))
 
-    assert settled(through) == settled(direct)
-    rules = found(tmp_path)
-    assert rules["stdio"] == rules["http"]
+
+@pytest.mark.parametrize(
+    "client", ["python 1", "python 2", "typescript 1", "typescript 2"], ids="{} - everything".format
+)
+def test_a_host_on_stdio_reaches_a_server_over_http_sse(sessions: Sessions, client: str) -> None:
+    assert_nothing_differs(sessions.sse(client, "host before a bridge"))
+
+
+@pytest.mark.parametrize(("client", "peer"), PAIRS, ids=IDS)
+def test_a_client_over_http_reaches_a_server_on_stdio(sessions: Sessions, client: str, peer: str) -> None:
+    assert_nothing_differs(sessions.http(client, peer, "server behind a bridge"))
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -88,16 +71,15 @@ def test_what_holds_of_a_server_over_http_holds_of_it_behind_a_bridge(
     suite = Suite(peers.conformance(), peers.server("python 2")[0])
     scenarios = OF_SERVER[revision]
     command = example_server(suite.python)
-    with (
-        server(command) as origin,
-        Bridge(tmp_path, "--poll-after", "0", command=[*command, "stdio"]) as before,
-    ):
-        direct = suite.of_server(f"{origin}/mcp", revision, scenarios)
+
+    def directly(names: list[str]) -> Result:
+        with server(command) as origin:
+            return suite.of_server(f"{origin}/mcp", revision, names)
+
+    with Bridge(tmp_path, "--poll-after", "0", command=[*command, "stdio"]) as before:
         through = suite.of_server(before.url, revision, scenarios)
         before.stop()
-
-    assert [scenario for scenario in scenarios if not direct.passed(scenario)] == []
-    assert direct.lost(through) == []
+    assert lost(scenarios, through, directly) == []
 
 
 @pytest.mark.parametrize("revision", REVISIONS)
@@ -105,8 +87,6 @@ def test_what_holds_of_a_client_over_http_holds_of_it_on_stdio_before_a_bridge(
     peers: Peers, revision: str, tmp_path: Path
 ) -> None:
     suite = Suite(peers.conformance(), peers.server("python 2")[0])
-    direct = suite.of_client(None, revision, OF_CLIENT[revision])
     through = suite.of_client(None, revision, OF_CLIENT[revision], bridge(tmp_path))
-
-    assert [scenario for scenario in OF_CLIENT[revision] if not direct.passed(scenario)] == []
-    assert direct.lost(through) == []
+    scenarios = OF_CLIENT[revision]
+    assert lost(scenarios, through, lambda names: suite.of_client(None, revision, names)) == []

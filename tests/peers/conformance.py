@@ -18,7 +18,7 @@ import shlex
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -129,6 +129,25 @@ class Suite:
             reports = list(Path(folder).rglob("checks.json"))
             assert len(reports) == 1, f"{scenario}: {said}"
             return cast("list[dict[str, str]]", json.loads(reports[0].read_text(encoding="utf-8")))
+
+
+def lost(
+    scenarios: Mapping[str, int], through: Result, directly: Callable[[list[str]], Result]
+) -> list[CheckFunction]:
+    """Return the checks that pass directly and did not pass in ``through``.
+
+    Args:
+        scenarios: how many checks of each pass directly, which are all that the suite makes of our peers.
+            Where as many passed, nothing can be lost; the others are run ``directly``, too.
+    """
+    doubtful = [
+        name for name, count in scenarios.items() if not through.passed(name) == through.total(name) == count
+    ]
+    if not doubtful:
+        return []
+    direct = directly(doubtful)
+    assert [name for name in doubtful if not direct.passed(name)] == []
+    return direct.lost(through)
 
 
 def example_server(python: str) -> list[str]:

@@ -1,11 +1,12 @@
-"""Runs a plan against a server with the Python SDK, and prints the results as one JSON document.
+"""Runs a plan against a server with the Python SDK, and prints the results as a line with a JSON document.
 
 It runs in an environment that has one version of the SDK (1.x or 2.x):
 
-    python sdk_client.py {legacy|auto} PLAN -- {COMMAND [ARG...] | URL}
+    python sdk_client.py {legacy|auto} PLAN -- {COMMAND [ARG...] | URL} [++ {COMMAND [ARG...] | URL}]...
 
 A command is a server on stdio. A URL is a server over Streamable HTTP or, if its path is ``/sse``, over
-HTTP+SSE.
+HTTP+SSE. With several servers the plan is run against each, one after the other, by a client of its own, and
+there is a line with a document for each. Where that of a session is ``{"failed": ...}``, the exit code is 1.
 
 ``PLAN`` is the JSON text of a list of steps (see ``plans.py``). ``auto``, which needs 2.x, asks the server
 for its era first. If the environment sets ``PEER_REVISION``, the handshake requests that revision instead of
@@ -22,6 +23,7 @@ import json
 import os
 import re
 import sys
+import traceback
 from contextlib import AsyncExitStack
 from typing import Any
 
@@ -194,13 +196,27 @@ async def session(mode: str, plan: list[dict[str, Any]], command: list[str]) -> 
     return {"opening": opening, "steps": results, "heard": heard, "asked": sorted(host.asked)}
 
 
-async def main() -> None:
-    mode, plan, separator, *command = sys.argv[1:]
-    assert separator == "--"
+async def within_time(mode: str, plan: list[dict[str, Any]], command: list[str]) -> dict[str, Any]:
     async with asyncio.timeout(DEADLINE_S):
-        document = await session(mode, json.loads(plan), command)
-    sys.stdout.write(json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+        return await session(mode, plan, command)
+
+
+def main() -> int:
+    mode, plan, separator, *words = sys.argv[1:]
+    assert separator == "--"
+    servers: list[list[str]] = [[]]
+    for word in words:
+        servers.append([]) if word == "++" else servers[-1].append(word)
+    code = 0
+    for command in servers:
+        try:
+            document = asyncio.run(within_time(mode, json.loads(plan), command))
+        except Exception:
+            document = {"failed": traceback.format_exc()}
+            code = 1
+        sys.stdout.write(json.dumps(document, sort_keys=True) + "\n")
+    return code
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    sys.exit(main())

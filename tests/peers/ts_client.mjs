@@ -1,18 +1,19 @@
-// Runs a plan against a server with the TypeScript SDK, and prints the results as one JSON document.
+// Runs a plan against a server with the TypeScript SDK, and prints the results as a line with a JSON document.
 //
-//     node ts_client.mjs {1|2|2-auto} NODE_MODULES PLAN -- {COMMAND [ARG...] | URL}
+//     node ts_client.mjs {1|2|2-auto} NODE_MODULES PLAN -- {COMMAND [ARG...] | URL} [++ {COMMAND [ARG...] | URL}]...
 //
 // 1 is @modelcontextprotocol/sdk 1.x, 2 @modelcontextprotocol/client 2.x, which with "-auto" asks the
 // server for its era first (on stdio by starting the command twice). PLAN is the JSON text of a list
 // of steps (see plans.py). A URL is a server over Streamable HTTP or, if its path is /sse, over HTTP+SSE.
 // If the environment sets PEER_REVISION, the handshake requests that revision instead of the latest one of
-// the SDK. As in sdk_client.py, the document has no times, process ids, paths or session ids.
+// the SDK. As in sdk_client.py, the document has no times, process ids, paths or session ids, and with several
+// servers there is a line for each.
 
 import { createRequire } from "node:module";
 import { join } from "node:path";
 import { pathToFileURL } from "node:url";
 
-const [line, modules, planText, separator, command, ...args] = process.argv.slice(2);
+const [line, modules, planText, separator, ...words] = process.argv.slice(2);
 if (separator !== "--") throw new Error("usage: ts_client.mjs {1|2|2-auto} NODE_MODULES PLAN -- COMMAND");
 
 const require = createRequire(join(modules, "anywhere.js"));
@@ -22,6 +23,9 @@ const load = (name) => import(pathToFileURL(require.resolve(name)).href);
 const PASSING =
   /\d{1,2}:\d{2}:\d{2}(\s?[AP]M)?|\d{4}-\d\d-\d\dT[\d:.]+Z?|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}/g;
 const plain = (value) => JSON.parse((JSON.stringify(value) ?? "null").replace(PASSING, "<...>"));
+
+const servers = [[]];
+for (const word of words) word === "++" ? servers.push([]) : servers.at(-1).push(word);
 
 // The callbacks of a host application answer requests of the server and log its notifications.
 const heard = [];
@@ -83,13 +87,13 @@ function asking(transport) {
 }
 
 // What reaches the server, made from the classes of this line of the SDK.
-function reach(stdio, streamable, sse) {
+function reach([command, ...args], stdio, streamable, sse) {
   if (!command.startsWith("http:")) return asking(new stdio({ command, args }));
   const url = new URL(command);
   return asking(url.pathname === "/sse" ? new sse(url) : new streamable(url));
 }
 
-async function connect() {
+async function connect(server) {
   if (line === "1") {
     const { Client } = await load("@modelcontextprotocol/sdk/client/index.js");
     const { StdioClientTransport } = await load("@modelcontextprotocol/sdk/client/stdio.js");
@@ -101,7 +105,7 @@ async function connect() {
     client.setRequestHandler(types.ElicitRequestSchema, answer("elicitation/create"));
     client.setRequestHandler(types.ListRootsRequestSchema, answer("roots/list"));
     client.fallbackNotificationHandler = hear;
-    const transport = reach(StdioClientTransport, StreamableHTTPClientTransport, SSEClientTransport);
+    const transport = reach(server, StdioClientTransport, StreamableHTTPClientTransport, SSEClientTransport);
     await client.connect(transport);
     watch(transport);
     return client;
@@ -114,7 +118,7 @@ async function connect() {
   const client = new Client(info, { capabilities, versionNegotiation: { mode } });
   for (const method of Object.keys(ANSWERS)) client.setRequestHandler(method, answer(method));
   client.fallbackNotificationHandler = hear;
-  const transport = reach(StdioClientTransport, StreamableHTTPClientTransport, SSEClientTransport);
+  const transport = reach(server, StdioClientTransport, StreamableHTTPClientTransport, SSEClientTransport);
   await client.connect(transport);
   watch(transport);
   return client;
@@ -176,23 +180,40 @@ async function perform(step, client) {
   }
 }
 
-const client = await connect();
-const steps = [];
-for (const step of JSON.parse(planText)) {
-  try {
-    steps.push({ step, gave: plain(await perform(step, client)) });
-  } catch (error) {
-    // Whatever the SDK makes of it is the result to compare.
-    steps.push({ step, raised: plain(`${error.constructor.name}: ${error.message}`) });
+async function session(server) {
+  for (const list of [heard, asked, seen]) list.length = 0;
+  const client = await connect(server);
+  const steps = [];
+  for (const step of JSON.parse(planText)) {
+    try {
+      steps.push({ step, gave: plain(await perform(step, client)) });
+    } catch (error) {
+      // Whatever the SDK makes of it is the result to compare.
+      steps.push({ step, raised: plain(`${error.constructor.name}: ${error.message}`) });
+    }
   }
+  const opening = {
+    server: client.getServerVersion() ?? null,
+    capabilities: client.getServerCapabilities() ?? null,
+    protocolVersion: client.getNegotiatedProtocolVersion?.() ?? null,
+  };
+  await client.transport.terminateSession?.();
+  await client.close();
+  // Notifications have no fixed place between answers: they are compared as a set with counts.
+  heard.sort((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1));
+  return { opening, steps, heard, asked: asked.sort() };
 }
-const opening = {
-  server: client.getServerVersion() ?? null,
-  capabilities: client.getServerCapabilities() ?? null,
-  protocolVersion: client.getNegotiatedProtocolVersion?.() ?? null,
-};
-await client.transport.terminateSession?.();
-await client.close();
-// Notifications have no fixed place between answers: they are compared as a set with counts.
-heard.sort((one, other) => (JSON.stringify(one) < JSON.stringify(other) ? -1 : 1));
-process.stdout.write(JSON.stringify({ opening, steps, heard, asked: asked.sort() }, null, 1) + "\n");
+
+let code = 0;
+for (const server of servers) {
+  let document;
+  try {
+    document = await session(server);
+  } catch (error) {
+    document = { failed: String(error.stack) };
+    code = 1;
+  }
+  process.stdout.write(JSON.stringify(document) + "\n");
+}
+// A session that failed may have left a server, which would keep this process.
+if (code) process.exit(code);

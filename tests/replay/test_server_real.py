@@ -12,7 +12,7 @@ import pytest
 
 from tests.peers.fixtures import Peers
 from tests.peers.processes import Process, run
-from tests.peers.sessions import Sessions
+from tests.peers.sessions import Sessions, told
 from tests.test_real_http import settled
 
 REPLAY: Final = (sys.executable, "-m", "mcpproxy", "replay", "server")
@@ -29,30 +29,31 @@ NO_MISSES: Final = r"([\d,]+) requests? answered from the recording, 0 misses"
 
 @pytest.mark.parametrize(("client", "peer"), PAIRS, ids=[" - ".join(pair) for pair in PAIRS])
 def test_a_session_on_stdio_is_replayed(peers: Peers, sessions: Sessions, client: str, peer: str) -> None:
-    drive = [*peers.client(client, peers.plan(peer)), "--"]
     session = sessions.stdio(client, peer)
+    on_stdio, over_http = replays(peers.client(client, peers.plan(peer)), session.trace)
 
-    assert json.loads(run([*drive, *REPLAY, str(session.trace)])) == json.loads(session.through)
-    assert settled(over_http(drive, session.trace)) == settled(session.through)
+    assert json.loads(on_stdio) == json.loads(session.through)
+    assert settled(over_http) == settled(session.through)
 
 
 @pytest.mark.parametrize(("client", "peer"), PAIRS, ids=[" - ".join(pair) for pair in PAIRS])
 def test_a_session_over_http_is_replayed(peers: Peers, sessions: Sessions, client: str, peer: str) -> None:
-    drive = [*peers.client(client, peers.plan(peer, "http")), "--"]
     session = sessions.http(client, peer)
+    on_stdio, over_http = replays(peers.client(client, peers.plan(peer, "http")), session.trace)
 
-    assert settled(over_http(drive, session.trace)) == settled(session.through)
-    assert settled(run([*drive, *REPLAY, str(session.trace)])) == settled(session.through)
+    assert settled(over_http) == settled(session.through)
+    assert settled(on_stdio) == settled(session.through)
 
 
 @pytest.mark.parametrize("client", ["python 1"], ids="{} - everything".format)
 def test_a_session_on_the_first_http_transport_is_replayed(
     peers: Peers, sessions: Sessions, client: str
 ) -> None:
-    drive = [*peers.client(client, peers.plan("everything")), "--"]
     session = sessions.sse(client)
+    on_stdio, over_http = replays(peers.client(client, peers.plan("everything")), session.trace)
 
-    assert json.loads(over_http(drive, session.trace)) == json.loads(session.through)
+    assert json.loads(over_http) == json.loads(session.through)
+    assert settled(on_stdio) == settled(session.through)
 
 
 @pytest.mark.parametrize("other", ["python 2", "typescript 1"], ids="python 1 - everything, {}".format)
@@ -70,11 +71,11 @@ def failures(told: Any) -> list[Any]:
     return [step for step in told["steps"] if "not in the recording" in json.dumps(step)]
 
 
-def over_http(drive: list[str], trace: Path) -> str:
-    """What the client gets from a replay over HTTP in which nothing is missed."""
+def replays(drive: list[str], trace: Path) -> list[str]:
+    """What the client gets from a replay on stdio, and from one over HTTP in which nothing is missed."""
     process = Process([*REPLAY, str(trace), "--http", "127.0.0.1:0"])
     try:
-        got = run([*drive, process.expect(r"replaying at (\S+)")])
+        got = told(drive, [*REPLAY, str(trace)], [process.expect(r"replaying at (\S+)")])
         assert process.stop() == 0
         assert int(process.expect(NO_MISSES).replace(",", "")) > 20
     finally:
