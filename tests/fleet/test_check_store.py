@@ -34,19 +34,18 @@ def results(store: ObjectStore, out: str) -> dict[str, bytes]:
 
 
 @pytest.mark.usefixtures("shipped")
-def test_every_engine_and_shards_give_the_same_results(store: ObjectStore) -> None:
+def test_every_engine_and_shards_give_the_same_results(mcpproxy: Mcpproxy, store: ObjectStore) -> None:
     for engine in ("local", "ray", "dask"):
         judged = check(URL, "--out", f"{URL}/findings/{engine}", "--engine", engine, "--workers", "2")
         assert judged.returncode == 0, judged.stderr
         assert judged.stdout.startswith("2 errors, 9 info in 4 traces, 35 frames\n")
     for index in range(8):
-        shard = f"{index}/8"
-        assert check(URL, "--shard", shard, "--out", f"{URL}/findings/shards").returncode == 0
+        assert mcpproxy("check", URL, "--shard", f"{index}/8", "--out", f"{URL}/findings/shards").code == 0
     found = {name: results(store, f"findings/{name}") for name in ("local", "ray", "dask", "shards")}
     assert len(found["local"]) == len(corpus.RECORDINGS)
     assert found["local"] == found["ray"] == found["dask"] == found["shards"]
-    again = check(URL, "--out", f"{URL}/findings/local")
-    assert "4 traces had a result already." in again.stdout
+    again = mcpproxy("check", URL, "--out", f"{URL}/findings/local")
+    assert "4 traces had a result already." in again.out
 
 
 @pytest.mark.usefixtures("shipped")

@@ -50,7 +50,7 @@ posix = pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such 
     [
         pytest.param("os.abort()", 300, "its judge was ended by SIGABRT", marks=posix),
         ("os._exit(3)", 300, "its judge failed with exit code 3"),
-        ("while True: pass", 3, "its judge was not done after 3 s"),
+        ("import time; time.sleep(600)", 3, "its judge was not done after 3 s"),
         pytest.param("os.kill(os.getpid(), 11)", 300, "its judge was ended by SIGSEGV", marks=posix),
         pytest.param(
             "bytearray(1 << 40)", 300, "its judge needed more than 1,024 MiB of memory", marks=posix
@@ -81,12 +81,12 @@ def test_a_recording_that_kills_its_judge_is_tried_twice_and_skipped(
 
 @posix
 def test_a_message_that_takes_all_memory_is_skipped(mcpproxy: Mcpproxy, fleet: Path, tmp_path: Path) -> None:
-    lists = "[" + ",".join(["[]"] * 2_000_000) + "]"  # 6 MB of JSON become lists of 130 MB
+    lists = "[" + ",".join(["[]"] * 1_000_000) + "]"  # 3 MB of JSON become lists of 65 MB
     evil = corpus.frame(
         4, "client", f'{{"jsonrpc":"2.0","id":4,"method":"tools/list","params":{{"a":{lists}}}}}'
     )
     corpus.write(fleet, {"week-1/evil.jsonl": (*EVIL[:4], evil, EVIL[-1])})
-    judged = mcpproxy("check", str(fleet), "--out", str(tmp_path / "out"), "--memory", "160")
+    judged = mcpproxy("check", str(fleet), "--out", str(tmp_path / "out"), "--memory", "100")
     assert judged.code == 2
     assert judged.err.startswith("mcpproxy: week-1/evil.jsonl: its judge ")
     assert records(tmp_path / "out").keys() == corpus.RECORDINGS.keys()
