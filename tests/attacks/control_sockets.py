@@ -144,8 +144,6 @@ def _message(**members: object) -> dict[str, object]:
 @TABLE
 def odd_answers(stage: Stage) -> str:
     """Another program's answers: one line, no escapes, and the page goes on for the other sessions."""
-    trace = stage.folder / "a.jsonl"
-    recordings.write(trace, recordings.CLEAN)
     odd = {
         **ODD,
         "time": _message(held_s="x"),
@@ -157,18 +155,25 @@ def odd_answers(stage: Stage) -> str:
     lines = {name: json.dumps(answer).encode() for name, answer in odd.items()}
     lines |= {"nan": b'{"state":NaN,"held":[]}', "deep": b"[" * 50_000, "bytes": b"\xff"}
     broken: list[str] = []
-    for name, line in lines.items():
-        talker = _Talker(stage.folder / "a.jsonl.control", line)
+    talkers: dict[str, _Talker] = {}
+    for number, (name, line) in enumerate(lines.items()):
+        trace = f"{number}.jsonl"
+        recordings.write(stage.folder / trace, recordings.CLEAN)
+        talkers[name] = _Talker(stage.folder / f"{trace}.control", line)
         try:
-            done = stage.run("breakpoints", "--trace", "a.jsonl", doing=name)
+            done = stage.run("breakpoints", "--trace", trace, doing=name)
             if "\x1b" in done.out + done.err or "\n::error" in done.out + done.err:
                 raise BrokenError(f"{name}: raw escapes")
-            with _page(stage, stage.folder) as stream:
-                _held(stream)
         except BrokenError as error:
             broken.append(str(error))
-        finally:
-            talker.close()
+    asked = {name: talker.connections for name, talker in talkers.items()}
+    with _page(stage, stage.folder) as stream:
+        for _ in stage.looks("a question of the page to each session"):
+            if all(talker.connections > asked[name] for name, talker in talkers.items()):
+                break
+        _held(stream)
+    for talker in talkers.values():
+        talker.close()
     hold(not broken, f"{len(broken)} of {len(lines)}: {broken[:2]}")
     return f"{len(lines)} answers"
 
