@@ -161,6 +161,10 @@ def load_mcpproxy() -> None:
             import_module(module.name)
 
 
+_RECORDED: Final[dict[str, dict[str, bytes]]] = {}
+"""Tests, and what a run of them has recorded: the content by the name of the file."""
+
+
 class Project:
     """A folder with the tests of a user, which are run in this process."""
 
@@ -179,6 +183,15 @@ class Project:
         self._pytester.makepyfile(test_weather=HEAD + tests)
         plugin = ("-p", "mcpproxy.pytest_plugin", "-p", "no:cacheprovider", "-W", "error", "--strict-markers")
         return self._pytester.runpytest_inprocess(*plugin, *options)
+
+    def has_recorded(self, tests: str) -> None:
+        """Have what a run of these tests, which pass, records. They are run for the first test that asks."""
+        if tests not in _RECORDED:
+            self.run(tests).assert_outcomes(passed=1)
+            _RECORDED[tests] = {path.name: path.read_bytes() for path in self.recordings.iterdir()}
+        self.recordings.mkdir(exist_ok=True)
+        for name, content in _RECORDED[tests].items():
+            (self.recordings / name).write_bytes(content)
 
     @property
     def asked(self) -> list[str]:

@@ -82,12 +82,12 @@ def test_faults_meet_a_live_server_and_a_replay_and_are_not_kept(project: Projec
 
 
 def test_a_test_is_run_with_each_set(project: Project) -> None:
-    project.run(OSLO)
+    project.has_recorded(OSLO)
     project.run(SETS).assert_outcomes(passed=2)
 
 
 def test_rules_that_cannot_be_used_end_the_collection_in_one_line(project: Project) -> None:
-    project.run(OSLO)
+    project.has_recorded(OSLO)
     for right, wrong, said in (
         ("error {", "eror {", "--fault: there is no action eror; do you mean error?"),
         (
@@ -106,7 +106,7 @@ def test_rules_that_cannot_be_used_end_the_collection_in_one_line(project: Proje
 
 @pytest.mark.parametrize("starts", [True, False])
 def test_a_parameter_that_is_no_set_fails_its_test_in_one_line(project: Project, starts: bool) -> None:
-    project.run(OSLO)
+    project.has_recorded(OSLO)
     tests = SETS.replace("lying-server", "lying-servr")
     if not starts:
         tests = tests.partition("    with ")[0] + "    pass\n"
@@ -120,7 +120,7 @@ def test_a_parameter_that_is_no_set_fails_its_test_in_one_line(project: Project,
 
 
 def test_what_a_mark_may_not_have_fails_the_test_in_one_line(project: Project) -> None:
-    project.run(OSLO)
+    project.has_recorded(OSLO)
     result = project.run(DOWN.replace("seed=7", "sed=7"))
     result.assert_outcomes(errors=1)
     result.stdout.fnmatch_lines(["*mcp_faults has no sed=; it takes seed="])
@@ -138,7 +138,7 @@ def test_once_records_and_then_replays(project: Project) -> None:
 
 
 def test_once_does_not_record_what_is_new(project: Project) -> None:
-    project.run(OSLO)
+    project.has_recorded(OSLO)
     result = project.run(LIMA)
     assert has_failed(result)
     result.stdout.fnmatch_lines(
@@ -174,7 +174,7 @@ def test_the_line_of_a_failed_test_names_the_request_that_is_missing(
     project: Project, monkeypatch: pytest.MonkeyPatch, tests: str
 ) -> None:
     monkeypatch.setenv("CI", "true")  # where pytest does not cut the line
-    project.run(OSLO)
+    project.has_recorded(OSLO)
     result = project.run(tests, "-rfE")
     line = next(
         line for line in result.outlines if line.startswith(("FAILED ", "ERROR ")) and "not rec" in line
@@ -183,7 +183,7 @@ def test_the_line_of_a_failed_test_names_the_request_that_is_missing(
 
 
 def test_what_was_missing_stands_above_the_parts_of_a_group(project: Project) -> None:
-    project.run(OSLO)
+    project.has_recorded(OSLO)
     result = project.run(GROUP)
     result.stdout.fnmatch_lines(
         [
@@ -208,7 +208,7 @@ def test_the_line_of_a_test_that_failed_by_itself_is_its_own(project: Project) -
 
 
 def test_a_miss_that_the_test_does_not_mind_fails_it(project: Project) -> None:
-    project.run(OSLO)
+    project.has_recorded(OSLO)
     result = project.run(LENIENT)
     assert has_failed(result)
     result.stdout.fnmatch_lines(["mcp_recording: 1 request not in *"])
@@ -223,19 +223,19 @@ def test_none_never_records(project: Project) -> None:
     )
     assert not path.exists()
 
-    project.run(OSLO)
+    project.has_recorded(OSLO)
     project.run(OSLO, "--mcp-record=none").assert_outcomes(passed=1)
     assert project.asked == []
 
 
 def test_all_records_anew(project: Project) -> None:
-    project.run(OSLO)
+    project.has_recorded(OSLO)
     project.run(LIMA, "--mcp-record=all").assert_outcomes(passed=1)
     assert (project.asked, project.cities()) == (["tools/call"], ["Lima"])
 
 
 def test_new_adds_what_is_missing(project: Project) -> None:
-    project.run(OSLO)
+    project.has_recorded(OSLO)
     both = OSLO.replace("first_id=7", "").replace(
         'sunny"\n', 'sunny"\n        assert client.forecast("Lima") == "Lima: sunny"\n'
     )
@@ -527,7 +527,7 @@ def test_over_http_a_recording_is_made_and_replayed(http_project: Project) -> No
 
 
 def test_over_http_a_miss_is_told_when_the_test_is_over(http_project: Project) -> None:
-    http_project.run(OVER_HTTP_OSLO)
+    http_project.has_recorded(OVER_HTTP_OSLO)
     result = http_project.run(OVER_HTTP_OSLO.replace('"Oslo")', '"Lima")'))
     result.assert_outcomes(failed=1, errors=1)
     result.stdout.fnmatch_lines(
@@ -536,7 +536,7 @@ def test_over_http_a_miss_is_told_when_the_test_is_over(http_project: Project) -
 
 
 def test_one_recording_serves_both_transports(http_project: Project) -> None:
-    http_project.run(OSLO)
+    http_project.has_recorded(OSLO)
     http_project.run(OVER_HTTP_OSLO, "--mcp-record=none").assert_outcomes(passed=1)
     http_project.run(OVER_HTTP_OSLO, "--mcp-record=all").assert_outcomes(passed=1)
     http_project.run(OSLO, "--mcp-record=none").assert_outcomes(passed=1)
@@ -556,7 +556,7 @@ def test_over_http_a_second_test_does_not_replace_what_the_first_recorded(http_p
 
 
 def test_over_http_new_passes_on_to_the_command(http_project: Project) -> None:
-    http_project.run(OSLO)
+    http_project.has_recorded(OSLO)
     lima = OVER_HTTP_OSLO.replace("@pytest.mark.mcp_recording(url=URL)\n", "")
     lima = lima.replace('"Oslo")', '"Oslo", "Lima")')
     http_project.run(lima, "--mcp-record=new").assert_outcomes(passed=1)
@@ -630,7 +630,7 @@ def test_the_example_of_the_documents(project: Project) -> None:
 
 
 def test_the_recording_is_a_trace_like_any_other(project: Project) -> None:
-    project.run(OSLO)
+    project.has_recorded(OSLO)
     first, *_, last = (project.recordings / "weather.jsonl").read_text().splitlines()
     assert json.loads(first)["command"][-1] == "server.py"
     assert json.loads(last)["ending"] == "exited"
