@@ -5,9 +5,11 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.client_tests.sdks import __main__ as sdks
 from tests.client_tests.sdks.clients import CLIENTS
 from tests.client_tests.test_validate_client import LIMIT, Outcome, statuses
 from tests.peers.fixtures import had
@@ -49,3 +51,20 @@ def test_the_client_of_an_sdk(
     assert "answer-to-nobody (behaviour)" not in told
     if client == "typescript-2-auto":  # it makes a number of the id
         assert told["id-as-text (behaviour)"] == "takes it for the answer to its call"
+
+
+def test_a_line_for_each_client_when_it_is_done(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines_before: list[str] = []
+
+    def checks(*_: object, **__: object) -> dict[str, Any]:
+        lines_before.append(capsys.readouterr().err)
+        return {"ordinary": {"status": "passed", "broken": ""}}
+
+    monkeypatch.setattr(sdks, "checks", checks)
+    clients = {name: sdks.SdkClient(lambda: ["client"]) for name in ("one", "two")}
+    monkeypatch.setattr(sdks, "CLIENTS", clients)
+    monkeypatch.setattr("sys.argv", ["sdks"])
+    assert sdks.main() == 0
+    assert lines_before == ["", "one: 1 passed in 0 s\n"]
