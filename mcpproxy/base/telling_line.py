@@ -9,7 +9,7 @@ from mcpproxy.base.patterns import pattern
 _MOST_LINES: Final = 400
 """How many lines at the end are searched."""
 _LONG: Final = 240
-"""A line of so many characters is not continued with the next one."""
+"""To a line of so many characters nothing is added; of what goes on, lines that are indented are left out."""
 _WRAPPED_FROM: Final = 40
 """Text that is wrapped has lines of at least so many characters."""
 
@@ -18,12 +18,12 @@ def telling_line(lines: Sequence[str], *, only_errors: bool = False, known: str 
     """Return the last line that names an error; if there is none, the last one that is not blank.
 
     What goes on in the next lines is one line: a value laid out over lines, text that is indented or wrapped.
-    An error of Python that was raised from another one is said with that: ``A: …, caused by B: …``; so is a
-    group of errors with its first one. Errors that say no more than ``known`` are left out, unless there is
-    nothing else to return. Of what npm says of an error it is the first sentence, unless the program that it
-    had started named one.
+    An error of Python or Node.js with another one as its cause is said with that: ``A: …, caused by B: …``;
+    so is a group of errors with its first one. A frame of a stack trace names no error. Errors that say no
+    more than ``known`` are left out, unless there is nothing else to return. Of what npm says of an error it
+    is the first sentence, unless the program that it had started named one.
     """
-    last = _unbroken(_continued(_causes_first(_npm_last(lines[-_MOST_LINES:]))))
+    last = _unbroken(_continued(_without_frames(_causes_first(_npm_last(lines[-_MOST_LINES:])))))
     all_errors = list(_errors(last))
     errors = [line for line in all_errors if not known or not (line in known or known in line)]
     if errors := errors or ([] if only_errors else all_errors):
@@ -77,6 +77,59 @@ def _is_in_block(line: str, column: int) -> bool:
     return not line[:column].strip() and (bar in ("|", "│") or is_within)
 
 
+def _without_frames(lines: Sequence[str]) -> list[str]:
+    """Return the lines without the frames of stack traces, in whose place is a blank line.
+
+    Node.js writes the members of an error in braces behind the last frame. They are left out, too; a cause
+    among them is put before the error, where Python writes it.
+    """
+    told: list[str] = []
+    at = 0
+    while at < len(lines):
+        line = lines[at]
+        at += 1
+        if not _is_frame(line):
+            told.append(line)
+            continue
+        told.append("")
+        column = max(_indent(line) - _OF_FRAME, 0)  # that of the error
+        end = _after_brace(lines, at, column) if line.rstrip().endswith("{") else at
+        if cause := _cause_among(lines[at:end], column + _OF_MEMBER):
+            error = next((n for n in range(len(told) - 1, -1, -1) if _names_error_at(told[n], column)), None)
+            if error is not None:
+                told[error:error] = [*_without_frames(cause), _CAUSED_WORDS, _TRACEBACK_WORDS]
+        at = end
+    return told
+
+
+def _is_frame(line: str) -> bool:
+    begin = _FRAME.match(line)
+    return bool(begin and (begin["more"] or _PLACE.search(line[-_OF_PLACE:])))
+
+
+def _after_brace(lines: Sequence[str], begin: int, column: int) -> int:
+    """Return the place of the line after the one that closes a brace; ``begin`` if none does."""
+    closing = " " * column + "}"
+    return next((at + 1 for at in range(begin, len(lines)) if lines[at].startswith(closing)), begin)
+
+
+def _cause_among(members: Sequence[str], column: int) -> list[str]:
+    """Return the lines of the cause among the members of an error, which stand in a column."""
+    cause: list[str] = []
+    for line in members:
+        if cause and _indent(line) <= column and line.lstrip()[:1] not in (*")]}", ""):
+            break
+        if cause:
+            cause.append(line)
+        elif _indent(line) == column and (found := _CAUSE.match(line)):
+            cause.append(" " * column + found["error"])
+    return cause
+
+
+def _names_error_at(line: str, column: int) -> bool:
+    return _indent(line) == column and bool(_NAMES_AN_ERROR.search(line))
+
+
 def _continued(lines: Sequence[str]) -> list[str]:
     """Return the lines, each that names an error with those in which it goes on."""
     whole: list[str] = []
@@ -86,8 +139,11 @@ def _continued(lines: Sequence[str]) -> list[str]:
         at += 1
         if _NAMES_AN_ERROR.search(line) and not _STANDS_ALONE.match(line, _indent(line)):
             ends_traceback = bool(whole) and _indent(whole[-1]) > _indent(line)
-            while at < len(lines) and len(line) < _LONG and _goes_on(line, lines[at], ends_traceback):
-                line = f"{line} {lines[at][_indent(lines[at]) :].rstrip()}"
+            while at < len(lines) and _goes_on(line, lines[at], ends_traceback):
+                if len(line) < _LONG:
+                    line = f"{line} {lines[at][_indent(lines[at]) :].rstrip()}"
+                elif _indent(lines[at]) <= _indent(line):
+                    break
                 at += 1
         whole.append(line)
     return whole
@@ -170,6 +226,20 @@ TRACEBACK: Final = pattern(r"Traceback \(most recent call last\)|╭─+ Traceba
 _CAUSED: Final = pattern(r"above exception was the direct cause")
 """What Python writes between the traceback of a cause and that of the error which was raised from it."""
 _CAUSED_WORDS: Final = "The above exception was the direct cause of the following exception:"
+_TRACEBACK_WORDS: Final = "Traceback (most recent call last):"
+_FRAME: Final = pattern(r"(?:\s|\\t)+(?:(?P<more>\.\.\. \d+ (?:more|lines matching)\b)|at \S)")
+"""What a frame of a stack trace of Node.js, Java or .NET begins with; or with ``more``, a row of frames,"""
+_PLACE: Final = pattern(
+    r"(?::\d+:\d+|:line \d+|:\d+\)|\((?:<anonymous>|native|Native Method|Unknown Source)\)),?(?: \{)?\s*$"
+)
+"""and what it ends with,"""
+_OF_PLACE: Final = 60
+"""which is in so many characters."""
+_OF_FRAME: Final = 4
+"""How much further in than its error Node.js writes a frame,"""
+_OF_MEMBER: Final = 2
+"""and a member of the error."""
+_CAUSE: Final = pattern(r"\s*(?:\[cause\]|cause): (?P<error>\[?[\w$.]*(?:Error|Exception)\b.*)$")
 _LINES_OF_CAUSED: Final = 2
 """On how many lines it stands; rich breaks it in a narrow column."""
 _NAMES_AN_ERROR: Final = pattern(

@@ -718,6 +718,38 @@ def test_a_line_that_names_an_error_is_told_with_those_in_which_it_goes_on(
     assert telling_line(lines) == telling
 
 
+NODE_FRAMES = [
+    "    at McpError.fromError (/srv/sdk/types.js:2086:16)",
+    "    ... 2 lines matching cause stack trace ...",
+    "    at async file:///srv/error.js:7:3 {",
+]
+
+
+@pytest.mark.parametrize(
+    ("lines", "telling"),
+    [
+        (["/srv/sdk/types.js:2086", "        return new McpError(code);", "               ^", "",
+          "McpError: MCP error -32000: Connection closed", *NODE_FRAMES, "  code: -32000", "}", "",
+          "Node.js v20.20.2"],
+         "McpError: MCP error -32000: Connection closed"),
+        (["MCPClientError: Internal error", *NODE_FRAMES,
+          "  cause: { code: -32603, message: 'Internal error' },", "  [Symbol(vercel.ai.error)]: true", "}"],
+         "MCPClientError: Internal error"),
+        (["TypeError: fetch failed", *NODE_FRAMES, "  [cause]: Error: connect ECONNREFUSED",
+          "      at fetchError (node:net:16:3) {", "    errno: -111", "  }", "}"],
+         "TypeError: fetch failed, caused by Error: connect ECONNREFUSED"),
+        (["java.io.IOException: no shelf", "\tat org.example.Error.raise(Error.java:5)", "\t... 3 more"],
+         "java.io.IOException: no shelf"),
+        (["Error: not as expected: [", *['  {"place": 1, "error": "no number"},'] * 9, "]"],
+         "Error: not as expected: [" + ' {"place": 1, "error": "no number"},' * 6),
+    ],
+)  # fmt: skip
+def test_neither_a_frame_nor_a_member_of_an_error_tells_more_than_the_error(
+    lines: list[str], telling: str
+) -> None:
+    assert telling_line(lines) == telling
+
+
 def test_an_error_over_many_lines_is_whole_on_every_face(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
