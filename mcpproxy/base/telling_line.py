@@ -1,6 +1,7 @@
-"""Which line of what a server wrote to stderr says what went wrong."""
+"""Which line of what a program wrote to stderr says what went wrong."""
 
 import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -12,6 +13,28 @@ _LONG: Final = 240
 """To a line of so many characters nothing is added; of what goes on, lines that are indented are left out."""
 _WRAPPED_FROM: Final = 40
 """Text that is wrapped has lines of at least so many characters."""
+
+_LINE_BYTES: Final = 1024
+"""How much is kept of the beginning of each line."""
+
+
+class LastLines:
+    """The last lines of a stderr; it is empty, and false, before the first one."""
+
+    def __init__(self) -> None:
+        self._lines: Final[deque[bytes]] = deque(maxlen=_MOST_LINES)
+
+    def __bool__(self) -> bool:
+        return bool(self._lines)
+
+    def add(self, *lines: bytes) -> None:
+        """Take up lines, with or without their line feed."""
+        self._lines.extend(bytes(line[:_LINE_BYTES]) for line in lines[-_MOST_LINES:])
+
+    def telling(self, most: int) -> str:
+        """Return the line that says what went wrong, at most so many characters of it."""
+        told = telling_line([line.decode("utf-8", "backslashreplace").rstrip() for line in self._lines])
+        return told if len(told) <= most else f"{told[:most]}…"
 
 
 def telling_line(lines: Sequence[str], *, only_errors: bool = False, known: str = "") -> str:

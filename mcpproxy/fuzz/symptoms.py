@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 from mcpproxy.base.system_words import end_text
+from mcpproxy.base.telling_line import telling_line
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.session.frame import CLIENT, SERVER, Finding
 
@@ -105,7 +106,7 @@ def end_symptom(
     is_killed = exit_code is not None and exit_code < 0
     if not (step.is_lawful or is_killed or (is_uncaught and exit_code)):
         return None
-    complaint = complaint_of(stderr)
+    complaint = telling_line([line.decode("utf-8", "replace") for line in stderr]).strip()
     how = "closed its stdout" if exit_code is None else end_text(exit_code).removeprefix("was ")
     key = f"crash {how} {normalised(complaint) if complaint else subject_of(step)}"
     return Symptom("crash", key, why.removeprefix("it ") if why else how, index)
@@ -142,12 +143,3 @@ def hang_symptom(text: str, step: FuzzStep, index: int) -> Symptom:
 def subject_of(step: FuzzStep) -> str:
     """Return the method and tool if a value of a request was changed, else the name of the change."""
     return step.method if step.key.startswith(f"{step.method} /") else step.key.rpartition(" ")[2]
-
-
-def complaint_of(stderr: Sequence[bytes]) -> str:
-    """Return the line of stderr that says why a program ended: the last one that is not indented."""
-    for line in reversed(stderr):
-        text = line.decode("utf-8", "replace")
-        if text.strip() and not text[0].isspace() and not text.startswith("Node.js v"):
-            return text.strip()[:200]
-    return ""

@@ -1,12 +1,12 @@
 """The state of a trace that is being written. To continue a trace, the recorder reads and judges it again."""
 
 import os
-from collections import deque
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.slotted import field, slotted
+from mcpproxy.base.telling_line import LastLines
 from mcpproxy.errors import TraceError
 from mcpproxy.recorder.judge import NothingJudged, Observing, SafeJudge
 from mcpproxy.session.call_counter import CallCounter
@@ -38,36 +38,7 @@ SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
 """Index in each triple of streams (the client's, the server's, stderr) -> the sender."""
 
 
-_MOST_LINES: Final = 400
-"""How many lines on stderr are kept."""
-_LINE_BYTES: Final = 1024
-"""How much is kept of the beginning of each line."""
 _REASON_CHARACTERS: Final = 240
-
-
-class LastWords:
-    """The last lines that a server wrote to stderr."""
-
-    def __init__(self) -> None:
-        self._lines: Final[deque[bytes]] = deque(maxlen=_MOST_LINES)
-
-    def add(self, *lines: bytes) -> None:
-        self._lines.extend(bytes(line[:_LINE_BYTES]) for line in lines[-_MOST_LINES:])
-
-    def explained(self, close: Close) -> Close:
-        """Return the end of a recording without a message, with the line that says why the server failed.
-
-        An end that is no failure, or has its reason, is returned as it is.
-        """
-        if close.ending != "exited" or not close.exit_code or close.reason or not self._lines:
-            return close
-        from mcpproxy.base.telling_line import telling_line  # few servers fail
-
-        lines = [line.decode("utf-8", "backslashreplace").rstrip() for line in self._lines]
-        reason = telling_line(lines).strip()
-        if len(reason) > _REASON_CHARACTERS:
-            reason = f"{reason[:_REASON_CHARACTERS]}…"
-        return replace(close, reason=reason)
 
 
 @slotted()
@@ -95,7 +66,8 @@ class TraceState:
     """The time at which the current file began."""
     calls: CallCounter = field(default_factory=CallCounter)
     """Counts the calls of exactly these records."""
-    last_words: LastWords = field(default_factory=LastWords)
+    last_words: LastLines = field(default_factory=LastLines)
+    """What a server wrote to stderr last."""
     """What the server wrote to stderr at last."""
     first_end: str = ""
     """What began the end of the session: ``client``, ``server`` or ``signal``; empty if nothing did."""
@@ -143,7 +115,8 @@ class TraceState:
             return close
         from mcpproxy.session.ending import not_begun  # few sessions have no message
 
-        close = self.last_words.explained(close)
+        if close.ending == "exited" and close.exit_code and not close.reason and self.last_words:
+            close = replace(close, reason=self.last_words.telling(_REASON_CHARACTERS))
         self.failed_start = not_begun(close, self.header, 0, self.first_end)
         return close
 

@@ -133,6 +133,13 @@ def test_the_same_crash_has_the_same_key_whatever_the_value() -> None:
     assert len(keys) == 1
 
 
+def test_what_node_prints_behind_an_error_is_no_key() -> None:
+    behind = [b"    at onError (/srv/a.js:2:3) {", b"  code: -32603", b"}", b"", b"Node.js v20.20.2"]
+    found = end_symptom(1, "it ended", [b"McpError: no shelf", *behind], step(b"1"), 0)
+    assert found is not None
+    assert found.key == "crash ended with exit code 1 McpError: no shelf"
+
+
 def test_the_control_has_no_change() -> None:
     opening = step(b"open", is_handshake=True)
     changed = FuzzStep(b"changed", key="k", original=b"plain", is_lawful=False, pieces=(b"x",))

@@ -157,7 +157,7 @@ def dies_at_start(server: Server) -> None:
 @flaw
 def dies_with_usage(server: Server) -> None:
     def begin() -> None:
-        sys.stderr.write("Error: no configuration\n  at main\nUsage: server FILE\n")
+        sys.stderr.write("Error: no configuration\n    at main (a.js:2:3)\nnpm error code 3\nUsage: server\n")
         sys.stderr.flush()
         os._exit(3)
 

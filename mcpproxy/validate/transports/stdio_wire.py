@@ -4,12 +4,12 @@ The caller decides every byte that is sent. The stderr of the server is recorded
 """
 
 import asyncio
-import re
 import signal
 from collections.abc import Mapping, Sequence
 from typing import Final
 
 from mcpproxy.base.system_words import end_text
+from mcpproxy.base.telling_line import LastLines
 from mcpproxy.client.child_process import GRACE_S, ChildProcess
 from mcpproxy.errors import McpProxyError
 from mcpproxy.framing.lines import LineFramer
@@ -31,13 +31,10 @@ parsed either."""
 
 _LAST_STDERR_S: Final = 0.5
 """How long to wait for the end of stderr after the server has exited."""
-_SHOWN_BYTES: Final = 200
-"""How much of a line of stderr is shown as the reason of an exit."""
+_SHOWN: Final = 200
+"""How much of a line of stderr is shown as the reason of an exit, in characters."""
 _STDERR_BYTES: Final = 1 << 20
 """The longest line of stderr that is recorded in one piece."""
-
-_COMPLAINT: Final = re.compile(rb"(?i)(?=\S).*(error|exception|panic|fatal|failed|cannot)")
-"""Matches a line of stderr that says why a program ends. An indented line is part of a stack trace."""
 
 SHORT_GRACE_S: Final = 0.1
 """How long a server may take to exit after its stdin was closed, if an earlier process took too long."""
@@ -79,8 +76,7 @@ class StdioWire:
         self._input_framer: Final = LineFramer()  # splits our bytes into lines
         self._is_open = False
         self._lost_because = ""
-        self._last_stderr = b""
-        self._complaint = b""
+        self._last_words: Final = LastLines()
         self._has_sent_eof = False
 
     @property
@@ -235,7 +231,7 @@ class StdioWire:
             self.exit_code = process.exit_code
             if process.exit_code:  # the last line of stderr usually says why
                 await asyncio.wait(self._tasks[1:], timeout=_LAST_STDERR_S)
-            self._lost_because = _exit_text(process.exit_code, self._complaint or self._last_stderr)
+            self._lost_because = _exit_text(process.exit_code, self._last_words)
         self._is_open = False
         self.on_event(ServerLost(self._lost_because))
 
@@ -252,16 +248,13 @@ class StdioWire:
             if self.stderr_bytes > _MAX_BYTES:
                 continue
             for raw, at_ns, terminated, _ in framer.feed(chunk, self.recording.now_ns()):
-                self._record_stderr(Stderr(raw, at_ns, terminated))
+                self._take_stderr(Stderr(raw, at_ns, terminated))
         for raw, at_ns, terminated, _ in framer.end():
-            self._record_stderr(Stderr(raw, at_ns, terminated))
+            self._take_stderr(Stderr(raw, at_ns, terminated))
 
-    def _record_stderr(self, line: Stderr) -> None:
+    def _take_stderr(self, line: Stderr) -> None:
         self.recording.record(line)
-        text = line.raw.strip()[:_SHOWN_BYTES]
-        if _COMPLAINT.match(line.raw):
-            self._complaint = text
-        self._last_stderr = text or self._last_stderr
+        self._last_words.add(line.raw)
 
     def _record_frame(
         self, sender: Sender, raw: bytes, at_ns: int, terminated: bool, continues: bool
@@ -284,7 +277,7 @@ def _ignore(event: WireEvent) -> None:
     """Do nothing: the handler of events until a connection sets another one."""
 
 
-def _exit_text(code: int | None, stderr: bytes) -> str:
-    """Return how the process ended, as a clause. ``stderr`` is the line of stderr that explains the end."""
-    why = f" ({stderr.decode('utf-8', 'replace')})" if code and stderr else ""
-    return f"it {end_text(code)}{why}"
+def _exit_text(code: int | None, last_words: LastLines) -> str:
+    """Return how the process ended, as a clause, with the line of its stderr that explains the end."""
+    why = last_words.telling(_SHOWN) if code else ""
+    return f"it {end_text(code)}{f' ({why})' if why else ''}"
