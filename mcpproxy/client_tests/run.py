@@ -19,10 +19,9 @@ from mcpproxy.client_tests.rows.authorized import Discovery
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.client_tests.seen import NAMELESS, seen_in
 from mcpproxy.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, completed, recorded, served
-from mcpproxy.client_tests.verdict import Played, lacking, may_be_late, verdict
+from mcpproxy.client_tests.verdict import Played, lacking, late, may_be_late, verdict
 from mcpproxy.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
 from mcpproxy.client_tests.watch import Watch
-from mcpproxy.client_tests.wrong import CANCELLED
 from mcpproxy.judging import judge
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.recorder.secret_arguments import shown
@@ -300,7 +299,7 @@ class ClientTestRun:
                 quiet_s=0
                 if scenario.is_silent or (exits and scenario.reaction != "may wait")
                 else test.quiet_s,
-                after=_awaited(scenario) if exits else "",
+                after=scenario.awaited if exits else "",  # before, it is slow
                 watch=Watch(trace),
                 token=token,
                 settled=_nothing if test.listen else partial(completed, trace),
@@ -345,7 +344,9 @@ def _judged_recording(one: JudgedTrace) -> JudgedRecording:
 
 def _useless(ordinary: Played) -> str:
     """Return why nothing can be said of a client that did with no server what its scenario needs."""
-    return f"{lacking(ordinary)} to an ordinary server, and {_left(ordinary)}; so nothing can be said of it"
+    slow = f"; but {words}: try again when the machine is less busy" if (words := late(ordinary)) else ""
+    left = f"{lacking(ordinary)} to an ordinary server, and {_left(ordinary)}"
+    return f"{left}; so nothing can be said of it{slow}"
 
 
 def _left(played: Played) -> str:
@@ -365,8 +366,3 @@ def _unreached(played: Played, test: ClientTest) -> str:
         f"the client sent no message to our server, and {_left(played)}; "
         f"see that it {where} what {VARIABLE} says, or put {{server}} in its command"
     )
-
-
-def _awaited(scenario: Scenario) -> str:
-    """Return the message after which a client that exits by itself may wait in vain; before, it is slow."""
-    return "tools/call" if scenario.needs == CANCELLED else scenario.needs

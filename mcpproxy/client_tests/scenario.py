@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Final, Literal
 
 from mcpproxy.client_tests.http_peer import HttpScript
 from mcpproxy.client_tests.peer import Script
@@ -13,6 +13,8 @@ Transport = Literal["stdio", "http"]
 Reaction = Literal["goes on", "may give up", "may wait"]
 """What a client has to do: go on, as with an ordinary server; or end in order, which it may do with an error;
 or not even that, because what it waits for never comes."""
+
+CANCELLED: Final = "notifications/cancelled"
 
 Category = Literal["lifecycle", "jsonrpc", "tools", "sequence", "transport", "robustness"]
 
@@ -63,6 +65,11 @@ class Scenario:
     def is_silent(self) -> bool:
         """Whether it is waited for that the client gives up by itself, because nothing comes any more."""
         return self.reaction == "may wait" and not self.stays_s
+
+    @property
+    def awaited(self) -> str:
+        """The message after which a client may wait in vain."""
+        return "tools/call" if self.needs == CANCELLED else self.needs
 
     def on(self, transport: Transport) -> "Scenario":
         """Return the scenario as it is on one transport: a client that waits for a server need not wait for

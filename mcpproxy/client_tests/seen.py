@@ -33,6 +33,25 @@ NAMELESS: Final = "a client without name"
 
 
 @dataclass(slots=True)
+class LastRequest:
+    """The last request of the client, its recording and frame, and for how long it had no answer.
+
+    ``waited_ns`` is until the answer, or until the client gave the request up or the session was over. What
+    the server waited for answers of the client does not count. ``is_answered`` is also true if the answer
+    came too late.
+    """
+
+    method: str
+    path: str
+    frame: int
+    key: str
+    exchange: int
+    since_ns: int
+    waited_ns: int = 0
+    is_answered: bool = False
+
+
+@dataclass(slots=True)
 class SeenClient:
     """Counts over the sessions of one scenario.
 
@@ -50,7 +69,7 @@ class SeenClient:
     ``has_probed`` says that there was a ``server/discover``, ``fell_back`` that an ``initialize`` came
     after it, in the same session after ``fell_back_ns``. ``stateless`` is how many requests were
     stateless. ``without_session`` are messages over HTTP that lack the id of the session that they belong
-    to: recording and frame.
+    to: recording and frame. ``last`` is the last request of the client.
     """
 
     sessions: int = 0
@@ -79,6 +98,7 @@ class SeenClient:
     has_probed: bool = False
     fell_back: bool = False
     fell_back_ns: int = 0
+    last: LastRequest | None = None
 
     def has_sent(self, method: str) -> bool:
         """Whether the client sent a request or a notification of this method."""
@@ -89,15 +109,16 @@ class SeenClient:
 class _Session:
     """One recording while it is read. Its times begin with it, and its ids mean nothing elsewhere.
 
-    ``calls`` are the exchanges of calls over HTTP and ``call_ids`` the ids of all calls; ``has_id`` is
-    whether the server has given a session id that holds, and ``bare`` are the exchanges of requests without
-    it. ``heads`` are the requests over HTTP by exchange, and ``pages`` is how many pages of the list of tools
-    were asked for since it was last begun.
+    ``calls`` are the exchanges of calls over HTTP and ``call_ids`` the ids of all calls, ``open_asks`` those of
+    requests of the server without an answer; ``has_id`` is whether the server has given a session id that
+    holds, and ``bare`` are the exchanges of requests without it. ``heads`` are the requests over HTTP by
+    exchange, and ``pages`` is how many pages of the list of tools were asked for since it was last begun.
     """
 
     path: str
     calls: set[int] = field(default_factory=set[int])
     call_ids: set[str] = field(default_factory=set[str])
+    open_asks: set[str] = field(default_factory=set[str])
     has_id: bool = False
     bare: set[int] = field(default_factory=set[int])
     heads: dict[int, RequestHead] = field(default_factory=dict[int, RequestHead])
@@ -122,21 +143,20 @@ def seen_in(traces: Iterable[Trace]) -> SeenClient:
             if type(event) is Frame and event.sender == CLIENT:
                 _take(event, seen, session)
             elif type(event) is Frame and event.sender == SERVER:
-                for message in singles(event.message):
-                    if isinstance(message, Response | ErrorResponse) and not session.over_ns:
-                        seen.open_calls.discard(session.key(message.id))
-                    if isinstance(message, Request) and message.method == "ping":
-                        seen.pings += 1
-                        seen.open_pings[session.key(message.id)] = trace.path, event.seq
+                _take_of_server(event, seen, session)
             elif isinstance(event, RequestHead):
                 _take_request_head(event, seen, session)
             elif isinstance(event, ResponseHead):
                 _take_response_head(event, seen, session)
             elif isinstance(event, ExchangeEnd):
+                left_ns = event.left_ns or event.observed_at_ns
                 if event.cut and event.by == CLIENT and event.exchange in session.calls:
-                    session.gave_up_ns = session.gave_up_ns or event.left_ns or event.observed_at_ns
+                    session.gave_up_ns = session.gave_up_ns or left_ns
+                if seen.last and event.exchange == seen.last.exchange:
+                    _end_wait(left_ns, seen, session)
             elif isinstance(event, Eof | Signal | Close | Note) and _ends(event):
                 session.over_ns = session.over_ns or event.observed_at_ns
+                _end_wait(session.over_ns, seen, session)
         if session.asked_ns and (not seen.asked_ns or (session.gave_up_ns and not seen.gave_up_ns)):
             seen.asked_ns, seen.gave_up_ns, seen.over_ns = (
                 session.asked_ns,
@@ -181,11 +201,19 @@ def _take(frame: Frame, seen: SeenClient, session: _Session) -> None:
             cancelled = message.method == "notifications/cancelled" and params.get("requestId")
             if session.key(cancelled) in session.call_ids:
                 session.gave_up_ns = session.gave_up_ns or frame.observed_at_ns
+            if seen.last and session.key(cancelled) == seen.last.key:
+                _end_wait(frame.observed_at_ns, seen, session)
         if isinstance(message, Response | ErrorResponse):
             seen.open_pings.pop(session.key(message.id), None)
+            session.open_asks.discard(session.key(message.id))
+            if seen.last:
+                seen.last.since_ns = frame.observed_at_ns
         if not isinstance(message, Request):
             continue
         seen.requests[message.method] += 1
+        key = session.key(message.id)
+        at_ns = frame.observed_at_ns
+        seen.last = LastRequest(message.method, session.path, frame.seq, key, frame.exchange, at_ns)
         params = as_object(message.params) or {}
         if meta := as_object(params.get("_meta")):
             seen.stateless += VERSION_KEY in meta
@@ -211,6 +239,31 @@ def _take(frame: Frame, seen: SeenClient, session: _Session) -> None:
             session.asked_ns = session.asked_ns or frame.observed_at_ns
             session.calls.update((frame.exchange,) if frame.exchange else ())
             seen.with_token += "progressToken" in (as_object(params.get("_meta")) or {})
+
+
+def _take_of_server(frame: Frame, seen: SeenClient, session: _Session) -> None:
+    """Take up a frame of the server."""
+    for message in singles(frame.message):
+        if isinstance(message, Response | ErrorResponse):
+            key = session.key(message.id)
+            if not session.over_ns:
+                seen.open_calls.discard(key)
+            if seen.last and seen.last.key == key:
+                _end_wait(frame.observed_at_ns, seen, session)
+                seen.last.is_answered = True
+        elif isinstance(message, Request):
+            session.open_asks.add(session.key(message.id))
+            if message.method == "ping":
+                seen.pings += 1
+                seen.open_pings[session.key(message.id)] = session.path, frame.seq
+
+
+def _end_wait(at_ns: int, seen: SeenClient, session: _Session) -> None:
+    """End the wait of the client for the answer to its last request, unless it is over already, or the server
+    waits for the client.
+    """
+    if seen.last and seen.last.path == session.path and not session.open_asks:
+        seen.last.waited_ns = seen.last.waited_ns or at_ns - seen.last.since_ns
 
 
 def _take_request_head(head: RequestHead, seen: SeenClient, session: _Session) -> None:

@@ -5,7 +5,7 @@ SHOULD. All that a client may do or leave is told as an info of the whole run (s
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mcpproxy.base.style import count
@@ -13,9 +13,8 @@ from mcpproxy.base.system_words import end_text
 from mcpproxy.client_tests.client_process import Stay
 from mcpproxy.client_tests.peer import ANSWER_S
 from mcpproxy.client_tests.rows.authorized import REFUSALS
-from mcpproxy.client_tests.scenario import Scenario
+from mcpproxy.client_tests.scenario import CANCELLED, Scenario
 from mcpproxy.client_tests.seen import SeenClient
-from mcpproxy.client_tests.wrong import CANCELLED
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Finding
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
@@ -25,6 +24,9 @@ _PING: Final = "LIFE-004/R-040"
 
 _SESSION_ID: Final = "PROTO-010/R-091"
 """The requirement that a client sends the id of its session."""
+
+LATE_S: Final = 2.0
+"""A server of ours that takes so long to answer, without being told to, has too little of the machine."""
 
 _FIRST: Final = {"error": 0, "warning": 1}
 
@@ -64,7 +66,36 @@ def verdict(
     ``ordinary`` is what the client did with the ordinary server, ``None`` if this is that server: an exit
     with an error says something only of a client that exits with none there. ``told`` are the requirements
     that an earlier scenario has reported; those of this one are added.
+
+    What a client does that gave up because our server was late, or after that, is a warning and not a fault.
     """
+    conclusion, path = _conclusion(played, ordinary, told, catalogue, revision)
+    words = late(played)
+    last = played.seen.last
+    if conclusion.status != "failed" or not words or last is None or _has_crashed(played.stay):
+        return conclusion, path
+    if conclusion.frames and (path != last.path or conclusion.frames[0] <= last.frame):
+        return conclusion, path  # the server was late with nothing before
+    told.discard(conclusion.requirement)
+    advice = "try again with --jobs 1, or when the machine is less busy"
+    text = f"{conclusion.message}; but {words}, so that the client may only have given up: {advice}"
+    return replace(conclusion, status="warning", message=text), path
+
+
+def late(played: Played) -> str:
+    """Return a clause that says that our server was late with the answer to the last request of the client;
+    empty if it was not.
+    """
+    last, scenario = played.seen.last, played.scenario
+    is_due = last and (last.is_answered or scenario.reaction == "goes on" or last.method != scenario.awaited)
+    if last is None or not is_due or last.waited_ns / 1e9 - scenario.delay_s < LATE_S:
+        return ""
+    return f"our server took {last.waited_ns / 1e9:.1f} s to answer {last.method}"
+
+
+def _conclusion(
+    played: Played, ordinary: Played | None, told: set[str], catalogue: Catalogue, revision: str
+) -> tuple[Conclusion, str]:
     new = [pair for pair in played.findings if pair[1].requirement not in told]
     told.update(finding.requirement for _, finding in new)
     new.sort(key=lambda pair: _FIRST.get(pair[1].severity, 2))
@@ -153,21 +184,26 @@ def _hangs(played: Played, ordinary: Played | None) -> bool:
 
 def may_be_late(played: Played, ordinary: Played | None) -> bool:
     """Whether what is wrong may come of a machine that was too slow for so many clients at once."""
-    return bool(failure(played, ordinary)) or _answers_no_ping(played.seen)
+    breaks = any(finding.severity == "error" for _, finding in played.findings)
+    return bool(failure(played, ordinary)) or _answers_no_ping(played.seen) or (breaks and bool(late(played)))
+
+
+def _has_crashed(stay: Stay) -> bool:
+    return stay.code is not None and stay.code < 0
 
 
 def failure(played: Played, ordinary: Played | None) -> str:
     """Return how the client crashed or hung; empty if it did not."""
     stay, reaction = played.stay, played.scenario.reaction
     said = f": {stay.last_words}" if stay.last_words else ""
-    if stay.code is not None and stay.code < 0:
+    if _has_crashed(stay):
         return f"the client {end_text(stay.code)}{said}"
     if (refusals := played.seen.refusals) > REFUSALS:
         return f"the client asks again and again: it was refused with 401 {refusals} times"
     if ordinary is None or ordinary.stay.code != 0:
         return ""
     if _hangs(played, ordinary):
-        return f"the client hangs: it was ended after {stay.seconds:.0f} s"
+        return f"the client hangs: it was ended after {stay.seconds:.0f} s; --timeout gives it longer"
     if stay.code and reaction == "goes on":
         return f"the client {end_text(stay.code)}, and with the ordinary server with 0{said}"
     return ""

@@ -9,10 +9,8 @@ from mcpproxy.client_tests.peer import TOOL, PeerRequest, ScriptedServer
 from mcpproxy.client_tests.rows.authorized import NOWHERE
 from mcpproxy.client_tests.rows.over_http import HTTP_WRONG
 from mcpproxy.client_tests.rows.stateless import STATELESS_WRONG
-from mcpproxy.client_tests.scenario import Scenario
+from mcpproxy.client_tests.scenario import CANCELLED, Scenario
 from mcpproxy.protocol.jsonrpc import JSONObject
-
-CANCELLED: Final = "notifications/cancelled"
 
 OTHERS_FIRST: Final = ("id-as-text", "answer-to-nobody", "error-without-id")
 """The scenarios in which another answer comes before that to the call of the client."""
