@@ -1,9 +1,10 @@
 """Fixtures for the tests of every folder, and how tests are distributed among processes."""
 
+import gc
 import os
 import signal
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Generator, Iterator
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -28,6 +29,9 @@ settings.load_profile("untimed")
 
 signals.restore_defaults()
 
+SIGNALS: Final = tuple(map(int, signal.valid_signals()))
+"""All signals; asked for once, for that takes longer than many a test."""
+
 # Output is as in a pipe on every machine; a test that wants a width sets it.
 for variable in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):
     os.environ.pop(variable, None)
@@ -50,7 +54,21 @@ def _signals_stay() -> Iterator[None]:  # pyright: ignore[reportUnusedFunction] 
 def _signals() -> dict[int, tuple[Any, bool]]:
     """How each signal is handled, and whether it is blocked."""
     blocked = signal.pthread_sigmask(signal.SIG_BLOCK, ())
-    return {number: (signal.getsignal(number), number in blocked) for number in signal.valid_signals()}
+    return {number: (signal.getsignal(number), number in blocked) for number in SIGNALS}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect without the garbage collector, and spare it what was collected: that stays until the end.
+
+    Each worker has a million objects by then. Looking for garbage among them took as long as the imports.
+    """
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -1,14 +1,12 @@
-"""The official clients of all four interfaces, behind one face: ask, get calls or a text, send results."""
+"""The official clients of all four interfaces, behind one face: ask, get calls or a text, send results.
+
+An SDK is imported by the test that uses it: all workers import this module, and one runs its tests.
+"""
 
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
-
-import anthropic
-import openai
-from google import genai
-from google.genai import types
 
 from mcpproxy.base.slotted import slotted
 
@@ -60,6 +58,8 @@ class Client(ABC):
 
 class Anthropic(Client):
     def begin(self) -> None:
+        import anthropic
+
         self._sdk = anthropic.Anthropic(base_url=self.url, api_key="k", timeout=60)
         self.said = [{"role": "user", "content": "go"}]
 
@@ -90,6 +90,8 @@ class Anthropic(Client):
 
 class Chat(Client):
     def begin(self) -> None:
+        import openai
+
         self._sdk = openai.OpenAI(base_url=f"{self.url}/v1", api_key="k", timeout=60)
         self.said = [{"role": "user", "content": "go"}]
 
@@ -127,6 +129,8 @@ class Chat(Client):
 
 class Responses(Client):
     def begin(self) -> None:
+        import openai
+
         self._sdk = openai.OpenAI(base_url=f"{self.url}/v1", api_key="k", timeout=60)
         self.said = [{"role": "user", "content": "go"}]
 
@@ -160,11 +164,16 @@ class Responses(Client):
 
 class Gemini(Client):
     def begin(self) -> None:
+        from google import genai
+        from google.genai import types
+
         options = types.HttpOptions(base_url=self.url, timeout=60_000)
         self._sdk = genai.Client(api_key="k", vertexai=False, http_options=options)
         self.said = [types.Content(role="user", parts=[types.Part(text="go")])]
 
     def ask(self, *, stream: bool) -> Told:
+        from google.genai import types
+
         declarations = [
             types.FunctionDeclaration(name=name, parameters_json_schema=SCHEMA) for name in self.tools
         ]
@@ -187,6 +196,8 @@ class Gemini(Client):
         return Told("".join(part.text for part in parts if part.text), calls)
 
     def answer(self, results: Sequence[str]) -> None:
+        from google.genai import types
+
         parts = [
             types.Part(
                 function_response=types.FunctionResponse(
