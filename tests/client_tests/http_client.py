@@ -25,8 +25,11 @@ HELLO = {
 }
 BACK = "http://127.0.0.1:1/back"
 
+ENOUGH = 40
+"""How often a client comes back that is refused: more often than any may, and not until it is ended."""
+
 session = token = ""
-last_id = 0
+last_id = refusals = 0
 is_connected = False
 
 
@@ -122,19 +125,23 @@ def give_up() -> NoReturn:
 
 def post(message: dict[str, Any]) -> Any:
     """Send a message; return the answer to it, ``None`` without one."""
-    global session
+    global session, refusals
     body = json.dumps({"jsonrpc": "2.0", **message}).encode()
     response, _ = send("POST", URL.geturl(), body, headers())
     if response.status == 401:
         response.read()
         if FLAW == "never-stops":
-            return post(message)
+            refusals += 1
+            return post(message) if refusals < ENOUGH else give_up()
         if not token and FLAW != "cannot-log-in" and log_in(str(response.getheader("WWW-Authenticate"))):
             return post(message)
         give_up()
     if response.status == 404 and message["method"] != "initialize":
         response.read()
         if FLAW == "keeps-session":
+            refusals += 1
+            if refusals > 1:
+                give_up()
             time.sleep(1.2)  # what comes within a second may have been on its way
         else:
             session = ""

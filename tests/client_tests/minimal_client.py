@@ -1,6 +1,8 @@
 """A minimal client with the standard library only; it keeps the protocol, but for the flaw that is named.
 
 python minimal_client.py FLAW SERVER [ARG...]
+
+``two-pages:own-cursor,garbage-lines:dies-of-garbage`` has these flaws with these servers, none with others.
 """
 
 import json
@@ -12,7 +14,9 @@ from pathlib import Path
 
 Object = dict[str, object]
 
-FLAW, *COMMAND = sys.argv[1:]
+_FLAW, *COMMAND = sys.argv[1:]
+_BY_SERVER = dict(pair.split(":") for pair in _FLAW.split(",")) if ":" in _FLAW else {}
+FLAW = next((flaw for name, flaw in _BY_SERVER.items() if name in COMMAND), "none") if _BY_SERVER else _FLAW
 server = subprocess.Popen(COMMAND, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
 assert server.stdin is not None
 assert server.stdout is not None

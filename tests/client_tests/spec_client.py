@@ -19,8 +19,13 @@ from queue import Empty, Queue
 from typing import Any, Final
 from urllib.parse import urlsplit
 
-FLAW: Final = sys.argv[1]
 SERVER: Final = os.environ["MCPPROXY_SERVER"]
+_BY_SERVER: Final = dict(pair.split(":") for pair in sys.argv[1].split(",") if ":" in pair)
+FLAW: Final = (
+    next((flaw for name, flaw in _BY_SERVER.items() if name in shlex.split(SERVER)), "none")
+    if _BY_SERVER
+    else sys.argv[1]
+)
 REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 PATIENCE_S: Final = 6.0
 COMPUTES_S: Final = 3.0

@@ -8,13 +8,14 @@ import pytest
 
 from mcpproxy.client_tests.client_process import Stay
 from mcpproxy.client_tests.faulty import LAWFUL_FAULTS, WRONG_FAULTS
+from mcpproxy.client_tests.rows.authorized import NOWHERE, REFUSALS
 from mcpproxy.client_tests.scenarios import SCENARIOS
 from mcpproxy.client_tests.seen import SeenClient
-from mcpproxy.client_tests.verdict import Played, verdict
+from mcpproxy.client_tests.verdict import Played, failure, verdict
 from mcpproxy.client_tests.wrong import OTHERS_FIRST, WRONG
 from mcpproxy.intercept.fault_rules import read_faults
 from mcpproxy.ruleset.ruleset import load
-from tests.client_tests.test_validate_client import HANGS_S, LIMIT, Outcome, minimal, statuses
+from tests.client_tests.test_validate_client import HANGS_S, LIMIT, Outcome, minimal, statuses, with_each
 
 FAULTS = [*LAWFUL_FAULTS, *WRONG_FAULTS]
 BY_SCRIPT = ("breaks-output-schema", "no-structured-result", "cut-in-line", *OTHERS_FIRST)
@@ -81,25 +82,28 @@ def test_a_lawful_client_passes_over_http(capsys: pytest.CaptureFixture[str], tm
     assert "ended with exit code 1" in told(outcome)["lost-session (behaviour)"]
 
 
-ENDS = [
-    ("dies-of-garbage", ("cut-in-line", "cut-line"), "was ended by SIGABRT"),
-    ("dies-of-null", ("no-result", "null-result"), "was ended by SIGABRT"),
-    ("dies-of-error", ("refused", "error-answer"), "was ended by SIGABRT"),
-    ("dies-of-late-answer", (CANCELS,), "was ended by SIGABRT"),
-    ("hangs-at-other-id", ("duplicate-answer",), "hangs: it was ended after"),
-    ("hangs-at-end", ("wrong-id",), "hangs: it was ended after"),
-]
+ENDS = {
+    "cut-in-line": ("dies-of-garbage", "was ended by SIGABRT"),
+    "cut-line": ("dies-of-garbage", "was ended by SIGABRT"),
+    "no-result": ("dies-of-null", "was ended by SIGABRT"),
+    "null-result": ("dies-of-null", "was ended by SIGABRT"),
+    "refused": ("dies-of-error", "was ended by SIGABRT"),
+    "error-answer": ("dies-of-error", "was ended by SIGABRT"),
+    CANCELS: ("dies-of-late-answer", "was ended by SIGABRT"),
+    "duplicate-answer": ("hangs-at-other-id", "hangs: it was ended after"),
+    "wrong-id": ("hangs-at-end", "hangs: it was ended after"),
+}
+"""What a client does with each of these servers, and what is told of it."""
 
 
-@pytest.mark.parametrize(("flaw", "scenarios", "text"), ENDS, ids=[row[0] for row in ENDS])
-def test_a_client_that_crashes_or_hangs_is_found(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, flaw: str, scenarios: tuple[str, ...], text: str
-) -> None:
-    options = ("--json", "--jobs=1", f"--only={','.join(scenarios)}", f"--timeout={HANGS_S}", "--")
-    outcome = Outcome(capsys, tmp_path, *options, *minimal(flaw))
+def test_a_client_that_crashes_or_hangs_is_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ("--json", "--jobs=1", f"--only={','.join(ENDS)}", f"--timeout={HANGS_S}", "--")
+    client = with_each({server: flaw for server, (flaw, _) in ENDS.items()})
+    outcome = Outcome(capsys, tmp_path, *options, *client)
     assert outcome.code == 1
-    assert statuses(outcome) == {"ordinary": "passed", **dict.fromkeys(scenarios, "failed")}
-    assert all(text in told(outcome)[name] for name in scenarios)
+    assert statuses(outcome) == {"ordinary": "passed", **dict.fromkeys(ENDS, "failed")}
+    for server, (_, text) in ENDS.items():
+        assert text in told(outcome)[server]
 
 
 def test_a_client_that_dies_of_a_status_is_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -129,6 +133,12 @@ def test_a_client_that_waits_without_cancelling_is_not_blamed() -> None:
     waiting = Played(scenario, cancelled, Stay(None, 20.0, ""), ())
     conclusion, _ = verdict(waiting, ordinary, set(), load().catalogue, "2025-11-25")
     assert conclusion.status == "failed"
+
+
+def test_a_client_that_asks_until_it_is_ended_is_not_said_to_hang() -> None:
+    ordinary = Played(SCENARIOS[0], SeenClient(sessions=1), Stay(0, 1.0, ""), ())
+    asking = Played(NOWHERE, SeenClient(sessions=1, refusals=REFUSALS + 1), Stay(None, 20.0, ""), ())
+    assert failure(asking, ordinary).startswith("the client asks again and again")
 
 
 def test_each_wrong_server_leaves_a_client_the_choice_to_give_up() -> None:

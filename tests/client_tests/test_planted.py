@@ -16,19 +16,23 @@ def from_the_text(flaw: str) -> tuple[str, ...]:
 
 
 PLANTED = [
-    ("no-jsonrpc", "ordinary", "PROTO-002"),
-    ("no-client-info", "ordinary", "PROTO-001"),
-    ("latin-1", "ordinary", "RPC-021"),
-    ("line-breaks", "ordinary", "STDIO-001"),
-    ("cancels-initialize", "ordinary", "CANC-003"),
-    ("initialized-as-request", "ordinary", "RPC-013"),
-    ("token-twice", "ordinary", "PROG-002"),
-    ("null-result", "ping-in-call", "RPC-010"),
-    ("answers-notifications", "list-changed", "PROTO-007"),
-    ("code-as-text", "unknown-request", "RPC-011"),
-    ("root-at-url", "asks-in-call", "ROOT-001"),
-    ("elicits-maybe", "asks-in-call", "ELIC-005"),
+    ("no-jsonrpc", "PROTO-002"),
+    ("no-client-info", "PROTO-001"),
+    ("latin-1", "RPC-021"),
+    ("line-breaks", "STDIO-001"),
+    ("cancels-initialize", "CANC-003"),
+    ("initialized-as-request", "RPC-013"),
+    ("token-twice", "PROG-002"),
 ]
+"""Flaws that the ordinary server sees, with the rule that each breaks."""
+
+PLANTED_ELSEWHERE = {
+    "ping-in-call": ("null-result", "RPC-010"),
+    "list-changed": ("answers-notifications", "PROTO-007"),
+    "unknown-request": ("code-as-text", "RPC-011"),
+    "asks-in-call": ("root-at-url", "ROOT-001"),
+}
+"""Flaws that only another server sees."""
 
 PLANTED_OVER_HTTP = [
     ("accepts-json-only", "HTTP-005"),
@@ -45,13 +49,24 @@ def found(outcome: Outcome) -> list[tuple[str, str]]:
     return [(check["name"], check["broken"]) for check in failed]
 
 
-@pytest.mark.parametrize(("flaw", "scenario", "rule"), PLANTED)
-def test_a_fault_on_stdio(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, flaw: str, scenario: str, rule: str
-) -> None:
-    options = ("--json", f"--only={scenario}", f"--timeout={LIMIT}", "--")
+@pytest.mark.parametrize(("flaw", "rule"), PLANTED)
+def test_a_fault_on_stdio(capsys: pytest.CaptureFixture[str], tmp_path: Path, flaw: str, rule: str) -> None:
+    options = ("--json", "--only=ordinary", f"--timeout={LIMIT}", "--")
     outcome = Outcome(capsys, tmp_path, *options, *from_the_text(flaw))
-    assert found(outcome) == [(scenario, rule)]
+    assert found(outcome) == [("ordinary", rule)]
+
+
+def test_faults_that_other_servers_see(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ("--json", f"--only={','.join(PLANTED_ELSEWHERE)}", f"--timeout={LIMIT}", "--")
+    flaws = ",".join(f"{server}:{flaw}" for server, (flaw, _) in PLANTED_ELSEWHERE.items())
+    outcome = Outcome(capsys, tmp_path, *options, *from_the_text(flaws))
+    assert dict(found(outcome)) == {server: rule for server, (_, rule) in PLANTED_ELSEWHERE.items()}
+
+
+def test_a_fault_in_an_answer(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    options = ("--json", "--only=asks-in-call", f"--timeout={LIMIT}", "--")
+    outcome = Outcome(capsys, tmp_path, *options, *from_the_text("elicits-maybe"))
+    assert found(outcome) == [("asks-in-call", "ELIC-005")]
 
 
 @pytest.mark.parametrize(("flaw", "rule"), PLANTED_OVER_HTTP)

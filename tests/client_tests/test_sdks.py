@@ -23,7 +23,7 @@ GATE: list[tuple[str, str, tuple[str, ...], dict[str, str]]] = [
     ("python-1", STDIO, (), {"unknown-request": "warning"}),
     ("typescript-2-auto", STDIO, (), {}),
     ("python-2", HTTP, OVER_HTTP, {}),
-    ("fastmcp", HTTP, OVER_HTTP, {}),
+    ("fastmcp", "asks-in-call,lost-session", OVER_HTTP, {}),  # its transport is that of the Python SDK
 ]
 
 
