@@ -25,7 +25,7 @@ from mcpproxy.base.style import count, duration
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, RequestId, Response
 from mcpproxy.protocol.mcp_in_acp import innermost
-from mcpproxy.protocol.message_parts import member, or_none, target_of
+from mcpproxy.protocol.message_parts import error_of, member, or_none, target_of
 from mcpproxy.replay import recording
 from mcpproxy.replay.recording import Exchange, SessionMessage
 from mcpproxy.reports import text
@@ -371,14 +371,13 @@ def _session(recorded: recording.RecordedSession) -> Session:
 def _call(entry: SessionMessage, request: Request, answer: SessionMessage | None) -> Call:
     message = answer.message if answer else None
     result = message.result if isinstance(message, Response) else None
-    error = message.error if isinstance(message, ErrorResponse) else None
     return Call(
         sender=entry.sender,
         method=request.method,
         id=request.id,
         params=or_none(request.params),
         result=result,
-        error=or_none(error),
+        error=error_of(message),
         is_error=isinstance(message, Response | ErrorResponse)
         and outcome_of(message, innermost(request.method, request.params)) in ERRORS,
         frame=entry.seq,

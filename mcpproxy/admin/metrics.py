@@ -11,8 +11,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics
 
 from mcpproxy.admin.call_metrics import DURATION_S, CallMetrics
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Response
-from mcpproxy.protocol.message_parts import singles
+from mcpproxy.protocol.message_parts import answers_in
 from mcpproxy.session.exchanges import Fields
 from mcpproxy.session.frame import SERVER, Event, ExchangeEnd, Finding, Frame, RequestHead, ResponseHead
 
@@ -62,7 +61,7 @@ class Metrics:
                 if (
                     sender == SERVER
                     and event.exchange in self._head_latency_s
-                    and _has_response(event.message)
+                    and answers_in(event.message)  # a stream may have other messages before it
                 ):
                     del self._head_latency_s[event.exchange]
                     self._latency.observe((event.observed_at_ns - self._request_ns[event.exchange]) / 1e9)
@@ -112,9 +111,3 @@ class Metrics:
 
     def _gauge(self, name: str, help: str) -> Gauge:
         return Gauge(f"mcpproxy_{name}", help, registry=self.registry)
-
-
-def _has_response(message: Message) -> bool:
-    """Whether ``message`` is a response, or a batch with one. A stream may have other messages before it."""
-    items = singles(message)
-    return any(isinstance(item, Response | ErrorResponse) for item in items)

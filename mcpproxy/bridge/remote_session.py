@@ -25,7 +25,7 @@ from mcpproxy.client.remote_server import (
 from mcpproxy.client.stream_cursor import MOST_IN_VAIN
 from mcpproxy.framing.sse import SseBlock
 from mcpproxy.protocol.jsonrpc import Malformed, Message, Notification, Request, parse
-from mcpproxy.protocol.message_parts import answers_in, as_key, member, singles
+from mcpproxy.protocol.message_parts import answered_ids, as_key, member, singles
 
 _NOTIFIED_S: Final = 2.0
 """How long the next line waits for the answer to a notification, which may change what the next line does."""
@@ -230,7 +230,7 @@ class RemoteBridge:
         """
         session = self._session
         answers_post = isinstance(post.message, Malformed) or any(
-            key in session.open_requests for key in answers_in(message)
+            key in session.open_requests for key in answered_ids(message)
         )
         is_answer = post.status < 300 or (answers_post and not post.ended_session)
         if session.endpoint or isinstance(message, Malformed) or not is_answer:

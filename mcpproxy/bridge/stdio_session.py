@@ -26,7 +26,7 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
     parse,
 )
-from mcpproxy.protocol.message_parts import Key, answers_in, as_key, key_of, member, singles
+from mcpproxy.protocol.message_parts import Key, answered_ids, as_key, key_of, member, singles
 from mcpproxy.relay import journal as journals
 from mcpproxy.session_server.event_stream import GoneEventsError
 from mcpproxy.session_server.resumable_streams import ResumableStream, position
@@ -290,7 +290,7 @@ class StdioSession:
         text = line.removesuffix(b"\r")
         if b"\r" in text:
             text = text.replace(b"\r", b" ")  # it would end the line of an event
-        answered = list(answers_in(message))
+        answered = list(answered_ids(message))
         if answered:
             self._pass_answers(text, message, answered)
         else:

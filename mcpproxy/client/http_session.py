@@ -20,8 +20,8 @@ from mcpproxy.client.remote_server import Headers, HttpResponse, RemoteError, Re
 from mcpproxy.client.stream_cursor import StreamCursor
 from mcpproxy.framing.sse import SseBlock
 from mcpproxy.protocol.header_names import SESSION_ID
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Request, Response, parse
-from mcpproxy.protocol.message_parts import Key, key_of, singles, text_member
+from mcpproxy.protocol.jsonrpc import Message, Request, Response, parse
+from mcpproxy.protocol.message_parts import Key, answers_in, key_of, singles, text_member
 from mcpproxy.protocol.mirrors import Mirrors, listed_mirrors
 from mcpproxy.protocol.request_headers import required_headers, stateless_version
 
@@ -226,10 +226,8 @@ class ClientSession(Generic[ExchangeT]):
 
     def note_answers(self, exchange: ExchangeT, message: Message) -> None:
         """Note which requests a message answers that came in ``exchange``."""
-        for single in singles(message):
-            if not isinstance(single, Response | ErrorResponse):
-                continue
-            if (key := key_of(single)) is None:
+        for answer in answers_in(message):
+            if (key := key_of(answer)) is None:
                 exchange.is_refused = True
                 continue
             for asking in {exchange, self.open_requests.pop(key, exchange)}:

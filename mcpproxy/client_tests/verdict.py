@@ -17,7 +17,7 @@ from mcpproxy.client_tests.scenario import CANCELLED, Scenario
 from mcpproxy.client_tests.seen import SeenClient
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.session.frame import Finding
-from mcpproxy.validate.outcome import STATUS_OF, Conclusion
+from mcpproxy.validate.outcome import Conclusion, conclusion_of
 
 _PING: Final = "LIFE-004/R-040"
 """The requirement that a ping is answered: its rule and its id."""
@@ -167,10 +167,7 @@ def _broken(found: Sequence[tuple[str, Finding]]) -> tuple[Conclusion, str]:
     path, first = found[0]
     others = len({finding.requirement for _, finding in found}) - 1
     more = f" (and {others} more: mcpproxy check)" if others else ""
-    frames = tuple(number for number in (first.frame, *first.related) if number)
-    status = STATUS_OF[first.severity]
-    text = f"{first.message}{more}"
-    return Conclusion(status, text, frames, first.rule, first.source, first.requirement), path
+    return conclusion_of(first, more), path
 
 
 def _hangs(played: Played, ordinary: Played | None) -> bool:

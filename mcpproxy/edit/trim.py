@@ -26,7 +26,6 @@ from mcpproxy.observer.two_views import CUT, KILLED
 from mcpproxy.protocol.jsonrpc import (
     JSON,
     Absent,
-    ErrorResponse,
     JSONObject,
     Malformed,
     Notification,
@@ -34,7 +33,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
     Single,
 )
-from mcpproxy.protocol.message_parts import member, singles, target_of, updated_resource
+from mcpproxy.protocol.message_parts import answers_in, member, singles, target_of, updated_resource
 from mcpproxy.session.frame import (
     CLIENT,
     Event,
@@ -250,9 +249,7 @@ class _DependencyIndex:
 
     def _remove_answered(self, request_seq: int, answer: Frame, session: str) -> None:
         """Remove the requests of frame ``request_seq`` that ``answer`` answers from the open requests."""
-        ids = [
-            single.id for single in singles(answer.message) if isinstance(single, Response | ErrorResponse)
-        ]
+        ids = [single.id for single in answers_in(answer.message)]
         open_requests = self._open.get((session, other(answer.sender)), {})
         if request_seq in open_requests:
             unanswered = [request for request in open_requests[request_seq] if request.id not in ids]

@@ -15,7 +15,6 @@ from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.answers import Pending
 from mcpproxy.validate.connection import RpcConnection
 from mcpproxy.validate.errors import GoneError, HttpStatusError, TimedOutError, ValidateError
-from mcpproxy.validate.raw_requests import responses_in
 from mcpproxy.validate.recordings import Target
 from mcpproxy.validate.session_recording import SessionRecording
 from mcpproxy.validate.transports.stdio_wire import StdioWire
@@ -270,9 +269,7 @@ class HttpPeer:
                 client.forget(one)
         try:
             async with asyncio.timeout(answer_s):
-                await exchange.wait_until(
-                    lambda: bool(step.ids) and len(responses_in(exchange.frames)) >= len(step.ids)
-                )
+                await exchange.wait_until(lambda: bool(step.ids) and len(exchange.answers) >= len(step.ids))
         except TimeoutError:
             self.is_silent = True
             return None
@@ -281,7 +278,7 @@ class HttpPeer:
         if exchange.failure:
             self.refusal = GoneError(f"the server {exchange.failure}")
             return self._lost_symptom(str(self.refusal), step, index)
-        answers = responses_in(exchange.frames)
+        answers = exchange.answers
         if exchange.status >= 300 and not answers:
             said = self._endpoint.refusal(exchange)
             self.refusal = HttpStatusError(f"HTTP status {said.words}", (), said.status, said.advice)

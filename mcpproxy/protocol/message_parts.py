@@ -93,11 +93,21 @@ def key_of(single: Request | Response | ErrorResponse) -> Key | None:
     return as_key(single.id)
 
 
-def answers_in(message: Message) -> Iterator[Key]:
-    """Yield the ids that a message answers."""
-    for single in singles(message):
-        if isinstance(single, Response | ErrorResponse) and (key := key_of(single)) is not None:
+def answers_in(message: Message) -> tuple[Response | ErrorResponse, ...]:
+    """Return the messages of a frame that answer a request."""
+    return tuple(single for single in singles(message) if isinstance(single, Response | ErrorResponse))
+
+
+def answered_ids(message: Message) -> Iterator[Key]:
+    """Yield the ids that the messages of a frame answer."""
+    for answer in answers_in(message):
+        if (key := key_of(answer)) is not None:
             yield key
+
+
+def error_of(message: Message | None) -> JSON:
+    """Return the error of an answer; ``None`` for another message, and for an answer without one."""
+    return or_none(message.error) if isinstance(message, ErrorResponse) else None
 
 
 def leading_result_id(raw: bytes) -> RequestId | None:

@@ -14,8 +14,8 @@ from mcpproxy.protocol.error_message import (
     UNSUPPORTED_VERSION,
 )
 from mcpproxy.protocol.header_names import PARAM_PREFIX
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Message, Notification, Request
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.jsonrpc import JSON, Message, Notification, Request
+from mcpproxy.protocol.message_parts import error_of, member
 from mcpproxy.protocol.mirrors import Mirrors, decoded, encoding_fault, means_same, mirrored_arguments
 from mcpproxy.protocol.request_headers import mcp_name, stateless_version
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
@@ -56,8 +56,7 @@ def mismatch(
 
 def status_of(message: Message, request: Message) -> int:
     """Return the status of the response ``message`` to a stateless request."""
-    error = message.error if isinstance(message, ErrorResponse) else None
-    code = member(error, "code")
+    code = member(error_of(message), "code")
     if code == INVALID_PARAMS and isinstance(request, Request) and not _has_capabilities(request):
         return 400
     return _STATUS.get(code, 200) if isinstance(code, int) else 200

@@ -4,6 +4,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, RequestId, Response
+from mcpproxy.protocol.message_parts import as_object, error_of
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.transports.wire import RequestEnded, ServerLost
@@ -40,8 +41,7 @@ class Answer:
     @property
     def error(self) -> JSONObject:
         """The error of an error response if it is an object, else an empty object."""
-        error = self.message.error if isinstance(self.message, ErrorResponse) else None
-        return error if isinstance(error, dict) else {}
+        return as_object(error_of(self.message)) or {}
 
     @property
     def code(self) -> JSON:

@@ -20,12 +20,11 @@ from mcpproxy.validate.answers import Answer, Pending
 from mcpproxy.validate.connection import RpcConnection, dumps
 from mcpproxy.validate.errors import (
     AlreadyInitializedError,
-    GoneError,
     HttpStatusError,
     MalformedAnswerError,
+    NoAnswerError,
     NotInitializedError,
     RefusedError,
-    TimedOutError,
     ToolFailedError,
     ToolNotFoundError,
     UnsupportedVersionError,
@@ -203,7 +202,7 @@ class Client(RpcConnection):
         """Whether the server still answers."""
         try:
             await self.ping()
-        except (GoneError, TimedOutError, HttpStatusError):
+        except (NoAnswerError, HttpStatusError):
             return False
         return True
 

@@ -23,30 +23,24 @@ class MovedError(CouldNotStartError):
         self.url = url
 
 
-class GoneError(ValidateError):
-    """The server exited or closed the connection before it answered.
-
-    ``method`` is the method of the request, if it is known.
-    """
+class NoAnswerError(ValidateError):
+    """No answer came. ``method`` is the method of the request, if it is known."""
 
     def __init__(self, text: str, frames: tuple[int, ...] = (), method: str = "") -> None:
         super().__init__(text, frames)
         self.method = method
+
+
+class GoneError(NoAnswerError):
+    """The server exited or closed the connection before it answered."""
+
+
+class TimedOutError(NoAnswerError):
+    """There was no response within the time limit."""
 
 
 class ForeignEndpointError(ValidateError):
     """With HTTP+SSE, the server names an endpoint to which no message, and no credential, may be sent."""
-
-
-class TimedOutError(ValidateError):
-    """There was no response within the time limit.
-
-    ``method`` is the method of the request, if it is known.
-    """
-
-    def __init__(self, text: str, frames: tuple[int, ...] = (), method: str = "") -> None:
-        super().__init__(text, frames)
-        self.method = method
 
 
 class NotInitializedError(ValidateError):

@@ -54,6 +54,18 @@ class Conclusion:
     requirement: str = ""
 
 
+def conclusion_of(finding: Finding, more: str = "") -> Conclusion:
+    """Return the conclusion that a finding of the judge is; ``more`` is added to its message."""
+    return Conclusion(
+        STATUS_OF[finding.severity],
+        finding.message + more,
+        tuple(number for number in (finding.frame, *finding.related) if number),
+        finding.rule,
+        finding.source,
+        finding.requirement,
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class CheckResult:
     """One check of a run.

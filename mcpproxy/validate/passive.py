@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.base.style import count
 from mcpproxy.ruleset.selection import family
 from mcpproxy.session.frame import Finding
-from mcpproxy.validate.outcome import STATUS_OF, Category, CheckResult, Conclusion
+from mcpproxy.validate.outcome import Category, CheckResult, Conclusion, conclusion_of
 from mcpproxy.validate.session_recording import SessionRecording
 
 CATEGORY_OF: Final[Mapping[str, Category]] = {
@@ -124,15 +124,17 @@ def checks(
 
 
 def _violated(code: str, name: str, findings: list[tuple[str, Finding]], revision: str) -> CheckResult:
-    """Return the check for a violated rule: its first error, or else its first finding."""
-    path, first = next((pair for pair in findings if pair[1].severity == "error"), findings[0])
+    """Return the check for a violated rule."""
+    path, first = worst(findings)
     # The same finding occurs each time that a list is requested, so only different messages are counted.
     other_messages = {finding.message for _, finding in findings} - {first.message}
     more = f" (and {len(other_messages)} more)" if other_messages else ""
-    frames = tuple(number for number in (first.frame, *first.related) if number)
-    message, status = f"{first.message}{more}", STATUS_OF[first.severity]
-    conclusion = Conclusion(status, message, frames, code, first.source, first.requirement)
-    category = CATEGORY_OF.get(family(code), "sequence")
+    category, conclusion = CATEGORY_OF.get(family(code), "sequence"), conclusion_of(first, more)
     return CheckResult(
         f"{code} {name}", category, conclusion, 0, rules=(code,), revision=revision, trace=path
     )
+
+
+def worst(findings: list[tuple[str, Finding]]) -> tuple[str, Finding]:
+    """Return the first finding that is an error, else the first, with the path before it."""
+    return next((pair for pair in findings if pair[1].severity == "error"), findings[0])

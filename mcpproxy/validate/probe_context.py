@@ -1,6 +1,6 @@
 """The context of a probe: the shared session, the lists of the server, and new sessions on request."""
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, cast
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, cast
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import SERVER_INFO_KEY, STATELESS
-from mcpproxy.session.frame import CLIENT, SERVER, Finding
+from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.validate.answers import Answer
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import START_S, TIMEOUT_S
@@ -369,18 +369,6 @@ class ProbeContext:
             return Conclusion("passed", f"{message}; {self.revision} does not forbid it", evidence)
         source = row.source((self.revision,))
         return Conclusion(STATUS_OF[severity], message, evidence, row.rule, source, row.id)
-
-    def findings(self, since: Mapping[str, int]) -> list[tuple[SessionRecording, Finding]]:
-        """Return the new findings about the server, without those about its limit of requests.
-
-        ``since`` maps the path of a recording to the number of its findings that are not new.
-        """
-        return [
-            (recording, finding)
-            for recording in self.session_recordings
-            for finding in recording.findings[since.get(recording.path, 0) :]
-            if finding.blame == "server" and finding.frame not in recording.limited
-        ]
 
     def limits(self) -> list[str]:
         """Return what the server has said so far when there were too many requests, once for each refusal."""

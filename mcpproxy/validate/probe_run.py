@@ -8,7 +8,7 @@ the result says so, and the other probes still run.
 import asyncio
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from mcpproxy.errors import McpProxyError
@@ -18,11 +18,13 @@ from mcpproxy.validate.errors import (
     CouldNotStartError,
     GoneError,
     HttpStatusError,
+    NoAnswerError,
     Skipped,
     TimedOutError,
     ValidateError,
 )
-from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, Status
+from mcpproxy.validate.outcome import CheckResult, Conclusion, Status, conclusion_of
+from mcpproxy.validate.passive import worst
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext
 
@@ -63,7 +65,9 @@ async def run_probe(
     """
     started = time.monotonic()
     context.probe_recordings.clear()
-    findings_before = {recording.path: len(recording.findings) for recording in context.session_recordings}
+    findings_before = {
+        id(finding) for recording in context.session_recordings for finding in recording.findings
+    }
     limits_before = len(context.limits())
     is_silent, fault = False, ""
     try:
@@ -83,7 +87,7 @@ async def run_probe(
         else:
             is_unlawful = probe.unlawful and not context.open_failure
             conclusion = _failure(failure, is_unlawful=is_unlawful, ping_fails=context.ping_fails)
-        if probe.name == "ping" and isinstance(failure, GoneError | TimedOutError):
+        if probe.name == "ping" and isinstance(failure, NoAnswerError):
             context.ping_fails = True
             context.inventory.failures["ping"] = str(failure)
         if isinstance(failure, TimedOutError):
@@ -111,8 +115,9 @@ async def run_probe(
         await context.close_session()
     findings = [
         (recording.path, finding)
-        for recording, finding in context.findings(findings_before)
-        if finding.rule in probe.rules and id(finding) not in claimed
+        for recording in context.session_recordings
+        for finding in recording.server_findings
+        if finding.rule in probe.rules and id(finding) not in findings_before
     ]
     conclusion, path = _worse(conclusion, findings, path)
     claimed.update(id(finding) for _, finding in findings)
@@ -207,7 +212,7 @@ def _failure(failure: ValidateError, *, is_unlawful: bool, ping_fails: bool) -> 
     if is_unlawful and ping_fails and isinstance(failure, TimedOutError):
         text = "the server does not answer a ping without a mistake of a client either"
         return Conclusion("skipped", text, frames)
-    if is_unlawful and isinstance(failure, GoneError | TimedOutError):
+    if is_unlawful and isinstance(failure, NoAnswerError):
         effect = "the session is over" if isinstance(failure, GoneError) else "nothing is answered"
         text = f"{failure}; no revision forbids it, but after a mistake of a client {effect}"
         return Conclusion("warning", text, frames)
@@ -231,10 +236,8 @@ def _worse(
     serious = [pair for pair in findings if pair[1].severity != "info"]
     if not serious or (conclusion.status == "failed" and (conclusion.rule or conclusion.source)):
         return conclusion, path
-    worst_path, worst = next((pair for pair in serious if pair[1].severity == "error"), serious[0])
-    frames = tuple(number for number in (worst.frame, *worst.related) if number)
+    worst_path, finding = worst(serious)
+    found = conclusion_of(finding)
     # The finding replaces the conclusion. Only the status of a failed probe is kept: a warning does not
     # weaken it.
-    status = "failed" if conclusion.status == "failed" else STATUS_OF[worst.severity]
-    message, rule, source = worst.message, worst.rule, worst.source
-    return Conclusion(status, message, frames, rule, source, worst.requirement), worst_path
+    return (replace(found, status="failed") if conclusion.status == "failed" else found), worst_path

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, cast
 
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response, parse
-from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.message_parts import error_of, member
 from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
-from mcpproxy.session.frame import Frame
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import HttpStatusError, Skipped, ValidateError
@@ -43,8 +42,7 @@ class RawAnswer:
     @property
     def code(self) -> JSON:
         """The code of the error, ``None`` if there is none."""
-        error = self.answer.error if isinstance(self.answer, ErrorResponse) else None
-        return member(error, "code")
+        return member(error_of(self.answer), "code")
 
     @property
     def result(self) -> JSONObject:
@@ -105,7 +103,7 @@ async def post(
     out the user's credentials.
 
     Raises:
-        GoneError, TimedOutError: the server closed the connection, or did not answer in time.
+        NoAnswerError: the server closed the connection, or did not answer in time.
     """
     return await context.http.exchange(
         method,
@@ -116,15 +114,14 @@ async def post(
         until_head=until_head,
         is_enough=None
         if until_head or not isinstance(parse(raw), Request)
-        else lambda exchange: bool(responses_in(exchange.frames)),
+        else lambda exchange: bool(exchange.answers),
         is_anonymous=is_anonymous,
     )
 
 
 def raw_answer(exchange: "ClientExchange") -> RawAnswer:
     """Return the answer in an exchange."""
-    responses = responses_in(exchange.frames)
-    return RawAnswer(exchange.evidence, exchange.status, responses[0] if responses else None)
+    return RawAnswer(exchange.evidence, exchange.status, next(iter(exchange.answers), None))
 
 
 async def ask(context: ProbeContext, message: JSONObject, headers: Headers | None = None) -> RawAnswer:
@@ -146,16 +143,6 @@ async def ask(context: ProbeContext, message: JSONObject, headers: Headers | Non
     except HttpStatusError as fault:
         return RawAnswer(fault.frames, fault.status)
     return RawAnswer(answer.frames, 0, answer.message)
-
-
-def responses_in(frames: Sequence[Frame]) -> list[Response | ErrorResponse]:
-    """Return the JSON-RPC responses in ``frames``."""
-    responses: list[Response | ErrorResponse] = []
-    for frame in frames:
-        message = frame.message
-        items = singles(message)
-        responses += [item for item in items if isinstance(item, Response | ErrorResponse)]
-    return responses
 
 
 def harmless_request(client: Client) -> JSONObject:

@@ -9,12 +9,12 @@ import asyncio
 from dataclasses import dataclass
 from typing import Final
 
-from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Response
-from mcpproxy.protocol.message_parts import singles
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Response
+from mcpproxy.protocol.message_parts import answers_in, member
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.answers import Pending
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.errors import GoneError, HttpStatusError, TimedOutError
+from mcpproxy.validate.errors import GoneError, HttpStatusError, NoAnswerError, TimedOutError
 from mcpproxy.validate.probe_context import ProbeContext
 
 JSON_RPC: Final = "https://www.jsonrpc.org/specification#error_object"
@@ -37,7 +37,9 @@ class Reaction:
     @property
     def codes(self) -> tuple[object, ...]:
         """The codes of the errors among the answers."""
-        return tuple(_error_object(message).get("code") for message, _ in self.answers if _is_error(message))
+        return tuple(
+            member(message.error, "code") for message, _ in self.answers if isinstance(message, ErrorResponse)
+        )
 
     @property
     def has_result(self) -> bool:
@@ -91,7 +93,7 @@ async def check_alive(client: Client, what: str, *frames: int) -> int:
     """
     try:
         answer = await client.ping()
-    except (GoneError, TimedOutError, HttpStatusError) as fault:
+    except (NoAnswerError, HttpStatusError) as fault:
         evidence = (*frames, *fault.frames)
         error_type = TimedOutError if isinstance(fault, TimedOutError) else GoneError
         raise error_type(f"after {what}: {fault}", evidence, client.ping_method) from None
@@ -101,7 +103,7 @@ async def check_alive(client: Client, what: str, *frames: int) -> int:
 def response_frame(client: Client, pending: Pending) -> Frame | None:
     """Return the frame with the response to a request; ``None`` if it has not arrived."""
     for frame in client.received:
-        if frame.seq > pending.seq and any(answer.id == pending.id for answer, _ in _answers([frame])):
+        if frame.seq > pending.seq and any(answer.id == pending.id for answer in answers_in(frame.message)):
             return frame
     return None
 
@@ -121,18 +123,4 @@ async def _react_over_http(context: ProbeContext, raw: bytes, what: str) -> Reac
 
 def _answers(frames: list[Frame]) -> tuple[tuple[Response | ErrorResponse, Frame], ...]:
     """Return the responses in ``frames``, each with its frame."""
-    answers: list[tuple[Response | ErrorResponse, Frame]] = []
-    for frame in frames:
-        message = frame.message
-        items = singles(message)
-        answers += [(item, frame) for item in items if isinstance(item, Response | ErrorResponse)]
-    return tuple(answers)
-
-
-def _is_error(message: Response | ErrorResponse) -> bool:
-    return isinstance(message, ErrorResponse)
-
-
-def _error_object(message: Response | ErrorResponse) -> JSONObject:
-    error = message.error if isinstance(message, ErrorResponse) else None
-    return error if isinstance(error, dict) else {}
+    return tuple((answer, frame) for frame in frames for answer in answers_in(frame.message))

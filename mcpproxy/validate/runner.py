@@ -286,11 +286,7 @@ class Run:
             )
         remaining: list[tuple[str, Finding]] = []
         for recording in context.session_recordings:
-            server_findings = tuple(
-                finding
-                for finding in recording.findings
-                if finding.blame == "server" and finding.frame not in recording.limited
-            )
+            server_findings = tuple(recording.server_findings)
             self._judged.append(
                 JudgedRecording(recording.path, server_findings, recording.frames, recording.server_frames)
             )

@@ -74,6 +74,15 @@ class SessionRecording:
         return sum(self.tally.frames.values())
 
     @property
+    def server_findings(self) -> list[Finding]:
+        """The findings about the server, without those about its limit of requests."""
+        return [
+            finding
+            for finding in self.findings
+            if finding.blame == "server" and finding.frame not in self.limited
+        ]
+
+    @property
     def judge_fault(self) -> str:
         """Why mcpproxy stopped judging, which is a fault of ours; empty while it judges."""
         return self._judge.stopped or ""

@@ -12,7 +12,7 @@ from mcpproxy.base.telling_line import TRACEBACK, telling_line
 from mcpproxy.base.visible import visible
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, ErrorResponse, Malformed, Notification, Response
 from mcpproxy.protocol.mcp_in_acp import WRAPPERS, outcome_in
-from mcpproxy.protocol.message_parts import member, singles, value_of
+from mcpproxy.protocol.message_parts import answers_in, member, singles, value_of
 from mcpproxy.protocol.wording import kind, shown
 from mcpproxy.reports.transcripts.preview import preview
 from mcpproxy.session.exchanges import Fields
@@ -254,8 +254,7 @@ def _wrong_id(stray: Part | None) -> Response | ErrorResponse | None:
     """Return the answer that names its call by a wrong id; ``None`` if ``stray`` is not one."""
     if stray is None or not isinstance(stray.record, Frame) or stray.record.is_undelivered or stray.lines > 1:
         return None
-    messages = singles(stray.record.message)
-    return next((message for message in messages if isinstance(message, Response | ErrorResponse)), None)
+    return next(iter(answers_in(stray.record.message)), None)
 
 
 def _over_lines(call: Call, stray: Part) -> tuple[str, str]:
@@ -271,8 +270,7 @@ def _over_lines(call: Call, stray: Part) -> tuple[str, str]:
         return what, f"begun {spread} and not finished"
     if all(isinstance(each, Malformed) for each in messages):
         return "JSON", f"printed {spread} and is no message: {_body_of(frame)}"
-    answers = [each for each in messages if isinstance(each, Response | ErrorResponse)]
-    is_answer = any(id_text(each.value.get("id")) == call.id for each in answers)
+    is_answer = any(id_text(each.value.get("id")) == call.id for each in answers_in(frame.message))
     fate = f"printed {spread}, so no {other(frame.sender)} could read it"
     return ("answer", fate) if is_answer else ("message", f"{fate}: {stray.summary}")
 

@@ -40,9 +40,9 @@ from mcpproxy.protocol.error_message import (
     INVALID_REQUEST,
     MISSING_CAPABILITY,
 )
-from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
+from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Request, Response
 from mcpproxy.protocol.jsontext import compact_json
-from mcpproxy.protocol.message_parts import as_object, member, well_formed
+from mcpproxy.protocol.message_parts import as_object, error_of, member, well_formed
 from mcpproxy.protocol.revisions import (
     CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
@@ -188,7 +188,7 @@ def _incomplete_accepted(
         problem = f"server served {method}, although the request lacks {missing_member}"
         pointer = "/result"
     else:
-        code = _code(message)
+        code = member(error_of(message), "code")
         is_fault = code in OTHER_REFUSALS and server(history).modern_seq > 0
         problem = f"server refused {method}, which lacks {missing_member}, with {code} instead of -32602"
         pointer = "/error/code"
@@ -203,7 +203,7 @@ def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame
     if not (missing_member := missing_meta(exchange.requests[0].params)):
         return
     for message in well_formed(frame.message):
-        if isinstance(message, ErrorResponse) and _code(message) == INVALID_PARAMS:
+        if member(error_of(message), "code") == INVALID_PARAMS:
             status = exchange.status
             problem = (
                 f"server refused a request that lacks {missing_member} with status {status} instead of 400"
@@ -271,10 +271,6 @@ def removed_method(context: MessageContext[Request], history: History) -> Iterab
     return (
         Violation("STAT-008", "R-217", problem, pointer=pointer, candidates=(revision,), at_most=at_most),
     )
-
-
-def _code(error: object) -> "JSON":
-    return member(as_object(error.error), "code") if isinstance(error, ErrorResponse) else None
 
 
 FAMILY: Final = RuleFamily(

@@ -25,7 +25,7 @@ from mcpproxy.protocol.error_message import (
 )
 from mcpproxy.protocol.header_names import METHOD, NAME, PARAM_PREFIX, PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
-from mcpproxy.protocol.message_parts import as_object, member, target_of, well_formed
+from mcpproxy.protocol.message_parts import as_object, error_of, member, target_of, well_formed
 from mcpproxy.protocol.mirrors import (
     Mirrors,
     decoded,
@@ -207,7 +207,7 @@ def refusal_with_other_code(exchange: HttpExchange, history: HttpHistory, frame:
     if any(missing_meta(request.params) for request in exchange.requests):
         return  # The body is incomplete too, which the server may report with another code.
     for message in well_formed(frame.message):
-        code = member(as_object(message.error), "code") if isinstance(message, ErrorResponse) else None
+        code = member(error_of(message), "code")
         if code in (INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR):
             problem = (
                 f"server refused a request whose headers contradict its body with {code} instead of -32020"

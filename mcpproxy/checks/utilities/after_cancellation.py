@@ -14,8 +14,8 @@ from mcpproxy.checks.engine.context import MessageContext, Violation
 from mcpproxy.checks.utilities.cancelled_requests import GRACE_NS, LISTEN, Cancellations, is_task, named
 from mcpproxy.checks.utilities.progress import ProgressTokens
 from mcpproxy.protocol.error_message import REQUEST_CANCELLED
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Single, request_id
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.jsonrpc import Single, request_id
+from mcpproxy.protocol.message_parts import error_of, member
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import seconds
 from mcpproxy.session.frame import CLIENT, Close, Signal, other
@@ -56,7 +56,7 @@ def late_answer(context: MessageContext, history: History) -> Iterable[Violation
 
 def _answers_cancellation(message: Single) -> bool:
     """Whether an error says that its request was cancelled: by its code, or by words that libraries use."""
-    error = message.error if isinstance(message, ErrorResponse) else None
+    error = error_of(message)
     text = member(error, "message")
     return member(error, "code") == REQUEST_CANCELLED or (
         isinstance(text, str) and _REQUEST_CANCELLED.match(text) is not None

@@ -31,7 +31,7 @@ _RFC: Final = "https://datatracker.ietf.org/doc/html/rfc9728#section-2"
 
 async def _oauth_metadata(context: ProbeContext) -> Conclusion:
     refusal = await _refused_first_message(context)
-    challenge = refusal.header("www-authenticate") or ""
+    challenge = refusal.header("www-authenticate")
     metadata_url = challenge_parameters([challenge]).get("resource_metadata", "")
     try:
         urls = [resolved(context.target.url, metadata_url, loopback_is_one=True)] if metadata_url else None

@@ -24,7 +24,6 @@ from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.raw_requests import (
     harmless_request,
     post,
-    responses_in,
     streamable,
     with_headers,
 )
@@ -151,13 +150,13 @@ async def _resume_stream(context: ProbeContext) -> Conclusion:
         return passed(
             f"events have ids, but no stream resumes after one ({resumed.status})", resumed.evidence
         )
-    total = len(responses_in(resumed.frames))
+    total = len(resumed.answers)
     noun = "answer" if total == 1 else "answers"
     return passed(f"it resumes; {total} {noun} came again", resumed.evidence)
 
 
 def _response_ids(exchange: "ClientExchange") -> set[object]:
-    return {response.id for response in responses_in(exchange.frames)}
+    return {answer.id for answer in exchange.answers}
 
 
 async def _dropped_connection(context: ProbeContext) -> Conclusion:

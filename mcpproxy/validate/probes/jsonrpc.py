@@ -17,13 +17,12 @@ from mcpproxy.protocol.error_message import (
 )
 from mcpproxy.protocol.jsonrpc import (
     JSON,
-    ErrorResponse,
     JSONObject,
     Notification,
     RequestId,
     Response,
 )
-from mcpproxy.protocol.message_parts import TARGETS, singles
+from mcpproxy.protocol.message_parts import TARGETS, answers_in
 from mcpproxy.protocol.wording import shown
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.connection import dumps
@@ -175,14 +174,8 @@ def _batch_failure(text: str, frames: tuple[int, ...]) -> Conclusion:
 
 def _answered_ids(frames: list[Frame], ids: tuple[int, ...]) -> set[int]:
     """Return those of ``ids`` to which a response is in ``frames``."""
-    answered: set[int] = set()
-    for frame in frames:
-        message = frame.message
-        for single in singles(message):
-            is_response = isinstance(single, Response | ErrorResponse)
-            if is_response and isinstance(single.id, int) and single.id in ids:
-                answered.add(single.id)
-    return answered
+    answered = {answer.id for frame in frames for answer in answers_in(frame.message)}
+    return {id for id in ids if id in answered}
 
 
 def _with_id(name: str, id: RequestId) -> ProbeFunction:

@@ -146,7 +146,7 @@ async def _session_header(context: ProbeContext) -> Conclusion:
     raw = dumps(context.client.request_object("server/discover"))
     headers = [*wire.headers(raw), ("Mcp-Session-Id", str(uuid4())), ("Last-Event-ID", "mcpproxy-1")]
     exchange = await post(context, raw, headers)
-    if exchange.header(SESSION_ID) is not None:
+    if SESSION_ID in dict(exchange.headers):  # even an empty one
         text = "a stateless request was answered with a session id"
         return context.violation("PROTO-010/R-241", text, exchange.evidence)
     reply = raw_answer(exchange)

@@ -9,6 +9,8 @@ from mcpproxy.base.named_url import LONGEST_URL
 from mcpproxy.client.http_session import SessionExchange
 from mcpproxy.client.remote_server import Headers, HttpResponse
 from mcpproxy.framing.sse import SseFramer
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Response
+from mcpproxy.protocol.message_parts import answers_in
 from mcpproxy.session.frame import Frame
 
 
@@ -68,14 +70,19 @@ class ClientExchange(SessionExchange):
     _early_frames: list[Frame] = field(default_factory=list[Frame])
     _framer: SseFramer = field(default_factory=lambda: SseFramer(4 * LONGEST_URL))
 
-    def header(self, name: str) -> str | None:
-        """Return the value of the first header of that name."""
-        return next((value for key, value in self.headers if key.lower() == name.lower()), None)
+    def header(self, name: str) -> str:
+        """Return a header field, empty if there is none; ``name`` is in lower case."""
+        return next((value for key, value in self.headers if key == name), "")
 
     @property
     def media_type(self) -> str:
         """The media type of the response, such as ``application/json``."""
-        return (self.header("content-type") or "").partition(";")[0].strip().lower()
+        return self.header("content-type").partition(";")[0].strip().lower()
+
+    @property
+    def answers(self) -> list[Response | ErrorResponse]:
+        """The answers to requests in its frames."""
+        return [answer for frame in self.frames for answer in answers_in(frame.message)]
 
     @property
     def body(self) -> bytes:

@@ -178,7 +178,7 @@ class HttpEndpoint:
 
     def refusal(self, exchange: ClientExchange) -> HttpRefusal:
         """Return what the response of an exchange says that has a status from 300 on."""
-        location = exchange.header("location") or ""
+        location = exchange.header("location")
         return refusal(self.server.url, exchange.status, location, exchange.body, self.headers)
 
     def _count(self, exchange: ClientExchange, size: int) -> None:
