@@ -35,7 +35,7 @@ from mcpproxy.checks.server.listings import listed as listed_items
 from mcpproxy.checks.server.listings import page
 from mcpproxy.checks.stateless.servers import server
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, ErrorResponse, JSONObject, Notification, Request, Response
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.wording import seconds, shown, token
 from mcpproxy.session.frame import CLIENT, SERVER, Close, Signal
 from mcpproxy.session.history import History
@@ -299,7 +299,8 @@ def _in_unfinished(choice: HostChoice, reading: ReadPages) -> Keyed:
 def _in_result(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
     if not _is_answer_to(context, "tools/call") or context.answers is None:
         return
-    result, tool = as_object(member(context.message.value, "result")), member(context.answers.params, "name")
+    result = as_object(member(context.message.value, "result"))
+    tool = target_of("tools/call", context.answers.params)
     if result is None:
         return
     for judged in _hosts(choice, context, history):
@@ -308,16 +309,16 @@ def _in_result(choice: HostChoice | None, context: MessageContext, history: Hist
             if loses is None or _is_excepted(fact, tool, result, history):
                 continue
             if (found := loses(fact.settings, result)) is not None:
-                met = f"{found[1]}, from tool {shown(tool)}" if isinstance(tool, str) else found[1]
+                met = f"{found[1]}, from tool {shown(tool)}" if tool is not None else found[1]
                 yield FactMet(judged, fact, f"{context.at}/result{found[0]}", met, repr(tool))
 
 
-def _is_excepted(fact: HostFact, tool: object, result: JSONObject, history: History) -> bool:
+def _is_excepted(fact: HostFact, tool: str | None, result: JSONObject, history: History) -> bool:
     """Whether the result, or the definition of the tool, has the ``_meta`` key by which it is excepted."""
     key = fact.settings.get("unless")
     if not key:
         return False
-    item = listed_items(history, "tools/list").items.get(tool) if isinstance(tool, str) else None
+    item = listed_items(history, "tools/list").items.get(tool) if tool is not None else None
     holders = (result.get("_meta"), item.value.get("_meta") if item is not None else None)
     return any(isinstance(holder, dict) and key in holder for holder in holders)
 
@@ -359,8 +360,8 @@ def _in_time(choice: HostChoice | None, context: MessageContext, history: Histor
                 request.method in fact.settings["methods"]
                 and taken_ns > fact.settings["limit"] * 1_000_000_000
             ):
-                tool = member(request.params, "name") if request.method == "tools/call" else None
-                what = f"tool {shown(tool)}" if isinstance(tool, str) else request.method
+                tool = target_of(request.method, request.params) if request.method == "tools/call" else None
+                what = f"tool {shown(tool)}" if tool is not None else request.method
                 yield FactMet(judged, fact, context.at, f"{what} took {seconds(taken_ns)}", what)
 
 

@@ -15,7 +15,7 @@ from mcpproxy.checks.hosts.hits import words
 from mcpproxy.checks.hosts.pages import ReadPages, left_unread
 from mcpproxy.checks.utilities.cancelled_requests import Cancellations
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, request_id
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import member, target_of
 from mcpproxy.protocol.wording import seconds, shown
 from mcpproxy.session.frame import CLIENT, SERVER
 from mcpproxy.session.history import History, SentRequest, get_or_make, keep_latest
@@ -54,7 +54,11 @@ class Watched:
     def take(self, request: SentRequest, now_ns: int) -> None:
         """Record how long a call took, or was waited for."""
         if (taken_ns := now_ns - request.sent_ns) > self.slowest_ns:
-            self.slowest_ns, self.tool, self.seq = taken_ns, tool_of(request), request.seq
+            self.slowest_ns, self.tool, self.seq = (
+                taken_ns,
+                target_of(request.method, request.params) or "",
+                request.seq,
+            )
 
 
 @slotted()
@@ -103,7 +107,7 @@ def remember_given_up(context: MessageContext[Notification], history: History) -
     waited_ns = now_ns - request.sent_ns
     is_at_once = watched.ended and now_ns - watched.ended_ns <= _tolerance_ns(waited_ns)
     if not is_at_once and len(watched.ended) < _MOST_WAITS:
-        watched.ended.append((waited_ns, tool_of(request), context.seq))
+        watched.ended.append((waited_ns, target_of(request.method, request.params) or "", context.seq))
     watched.ended_ns = now_ns
 
 
@@ -144,12 +148,6 @@ def observed_pages(choice: HostChoice, caller: str, reading: ReadPages, history:
     met = left_unread(reading, len(reading.counts))
     says = f"did not ask for the next page of {reading.method}"
     return _violation(choice, client, PAGES, says, met, reading.seq, reading.candidates, "/result/nextCursor")
-
-
-def tool_of(request: SentRequest) -> str:
-    """Return the tool that a request calls; empty if it names none."""
-    name = member(request.params, "name")
-    return name if isinstance(name, str) else ""
 
 
 def _tolerance_ns(wait_ns: int) -> int:

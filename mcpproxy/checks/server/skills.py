@@ -37,7 +37,7 @@ from mcpproxy.checks.stateless.discovery import unlike_discovered
 from mcpproxy.checks.stateless.servers import declared_settings, server, settings_of, strings_in
 from mcpproxy.protocol.error_message import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
-from mcpproxy.protocol.message_parts import as_object, member, text_member
+from mcpproxy.protocol.message_parts import as_object, member, target_of, text_member
 from mcpproxy.protocol.methods import EXTENSIONS, SKILLS, declares
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import kind, shown, token
@@ -130,7 +130,8 @@ def malformed_request(context: MessageContext[Request], history: History) -> Ite
     """
     if declared_settings(SKILLS, context, history) is None:
         return ()
-    method, uri = context.message.method, text_member(context.message.params, "uri")
+    method = context.message.method
+    uri = target_of(method, context.message.params)
     pointer = context.at + "/params" + ("" if uri is None else "/uri")
     if method == DIRECTORY and uri is None:
         problem = f"client sent {method} without the URI of a directory"
@@ -205,7 +206,7 @@ def directory_listing(context: MessageContext[Response], history: History) -> It
         yield Violation("SKILL-004", "R-292", problem, pointer=context.at + "/result")
         return
     # The slash at the end of skill:// or file:/// belongs to it.
-    directory = (text_member(request.params, "uri") or "").removesuffix("/") + "/"
+    directory = (target_of(request.method, request.params) or "").removesuffix("/") + "/"
     for index, resource in enumerate(resources):
         yield from _listed_resource(resource, directory, f"{pointer}/{index}")
 
