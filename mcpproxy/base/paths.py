@@ -165,6 +165,14 @@ def numbered(path: str, attempt: int) -> str:
     return f"{stem}-{attempt}{suffix}"
 
 
+def free(path: str, taken: frozenset[str] | set[str] = frozenset()) -> str:
+    """Return the first of the ``numbered`` paths that is not in ``taken`` and at which there is no file."""
+    attempt = 1
+    while (candidate := numbered(path, attempt)) in taken or os.path.lexists(candidate):
+        attempt += 1
+    return candidate
+
+
 def label_for(command: list[str], folder: str = "") -> str:
     """Return a short name for the server that ``command`` starts, safe in a file name.
 

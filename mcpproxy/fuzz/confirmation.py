@@ -255,11 +255,7 @@ class Confirmer:
         paths.make_private(self._folder)
         self._kept += 1
         name = paths.safe("-".join(symptom.key.split(" ")[:3]))
-        path = os.path.join(self._folder, f"{self._kept:02}-{name}.jsonl")
-        attempt = 1
-        while os.path.lexists(free := paths.numbered(path, attempt)):
-            attempt += 1
-        return free
+        return paths.free(os.path.join(self._folder, f"{self._kept:02}-{name}.jsonl"))
 
 
 def changes_text(steps: Sequence[FuzzStep]) -> str:

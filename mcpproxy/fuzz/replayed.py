@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.errors import McpProxyError
 from mcpproxy.fuzz.steps import FuzzStep
-from mcpproxy.fuzz.symptoms import UNANSWERED, Symptom, end_symptom
+from mcpproxy.fuzz.symptoms import Symptom, end_symptom
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.replay.client.driver import (
     LinkEvent,
@@ -24,6 +24,7 @@ from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.session.frame import CLIENT, SERVER, Stderr
 from mcpproxy.trace.records import Recorded
 from mcpproxy.validate.errors import GoneError
+from mcpproxy.validate.outcome import ANSWER_RULES
 from mcpproxy.validate.recordings import Recordings, Target
 from mcpproxy.validate.session_recording import SessionRecording
 from mcpproxy.validate.transports.stdio_wire import StdioWire
@@ -63,7 +64,7 @@ def _has_violation(symptom: Symptom, recording: SessionRecording) -> bool:
     return any(
         requirement in (finding.requirement, finding.rule)
         for finding in recording.findings
-        if finding.blame == SERVER and finding.rule not in UNANSWERED
+        if finding.blame == SERVER and finding.rule not in ANSWER_RULES
     )
 
 

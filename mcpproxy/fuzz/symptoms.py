@@ -21,6 +21,7 @@ from mcpproxy.base.system_words import end_text
 from mcpproxy.base.telling_line import telling_line
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.session.frame import CLIENT, SERVER, Finding
+from mcpproxy.validate.outcome import ANSWER_RULES
 
 Kind: TypeAlias = Literal["crash", "hang", "protocol", "leak"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -34,10 +35,6 @@ _UNCAUGHT: Final = re.compile(
 
 _VARIABLE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|0x[0-9a-f]+|mk[0-9a-f]{16}q|[0-9]+")
 """The parts that may differ between two messages about one fault."""
-
-UNANSWERED: Final = ("RPC-008", "SEQ-001")
-"""The rules that every request is answered. The fuzzer ends sessions with open requests."""
-
 
 _UNCONDITIONAL: Final = frozenset(
     {
@@ -117,7 +114,7 @@ def violation_symptom(finding: Finding, step: FuzzStep, index: int, *, is_provok
 
     ``is_provoked`` says that the client has broken the protocol in this session.
     """
-    if finding.blame != SERVER or finding.severity == "info" or finding.rule in UNANSWERED:
+    if finding.blame != SERVER or finding.severity == "info" or finding.rule in ANSWER_RULES:
         return None
     is_unconditional = finding.rule in _UNCONDITIONAL
     if not (is_unconditional or (step.is_lawful and step.is_portable)):

@@ -85,7 +85,6 @@ class StdioPeer:
         self.is_silent = False
         self._wire: Final = StdioWire(recording, target.command, target.env, cwd=target.cwd)
         self._client: Final = RpcConnection(self._wire, material.revision)
-        self._ping_method: Final = "server/discover" if material.is_stateless else "ping"
         self._stderr: Final[list[bytes]] = []
         self._pings = 0
         self._patience: Final = Patience(recording)
@@ -129,7 +128,7 @@ class StdioPeer:
         """Send a ping and wait for the answer."""
         self._pings += 1
         try:
-            await _ping(self._client, self._ping_method, self._pings, timeout_s, self._patience)
+            await _ping(self._client, self._pings, timeout_s, self._patience)
         except (TimeoutError, TimedOutError):
             return hang_symptom(f"it does not answer a ping within {timeout_s:g} s", step, index)
         except GoneError:
@@ -191,16 +190,14 @@ class StdioPeer:
             del self._stderr[:-_KEPT_LINES]
 
 
-async def _ping(
-    client: RpcConnection, method: str, number: int, timeout_s: float, patience: Patience
-) -> None:
+async def _ping(client: RpcConnection, number: int, timeout_s: float, patience: Patience) -> None:
     """Send a ping and wait for the answer.
 
     Raises:
         TimeoutError: there was none in time.
         ValidateError: the server is gone, or it answered with something else.
     """
-    asking = client.request(method, id=f"ping-{number}", timeout_s=MOST_TIMES * timeout_s)
+    asking = client.request(client.ping_method, id=f"ping-{number}", timeout_s=MOST_TIMES * timeout_s)
     await patience.wait(asking, timeout_s)
 
 
@@ -286,18 +283,15 @@ class HttpPeer:
 
     async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
         """Post a ping and wait for any answer to it."""
-        method = "server/discover" if self._material.is_stateless else "ping"
         self._pings += 1
         try:
-            await _ping(self.client(step.session), method, self._pings, timeout_s, self._patience)
+            await _ping(self.client(step.session), self._pings, timeout_s, self._patience)
         except (TimeoutError, TimedOutError):
             return hang_symptom(f"it does not answer a ping within {timeout_s:g} s", step, index)
-        except HttpStatusError:
-            return None
         except GoneError as fault:
             return self._lost_symptom(str(fault), step, index)
         except ValidateError:
-            return None
+            return None  # it answered, though not well; the judge says how
         return None
 
     async def close(self, *, is_orderly: bool) -> None:

@@ -136,11 +136,6 @@ class Client(RpcConnection):
 
     # Common requests
 
-    @property
-    def ping_method(self) -> str:
-        """A method that every server answers: ``ping``, or ``server/discover`` in the stateless era."""
-        return "server/discover" if self.is_stateless else "ping"
-
     async def ping(self) -> Answer:
         """Send ``ping``, or ``server/discover`` in the stateless era."""
         return await self.request(self.ping_method)

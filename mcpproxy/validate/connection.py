@@ -99,6 +99,11 @@ class RpcConnection:
         """Whether the revision has no handshake; then every request names the version."""
         return self.revision in STATELESS
 
+    @property
+    def ping_method(self) -> str:
+        """A method that every server answers: ``ping``, or ``server/discover`` in the stateless era."""
+        return "server/discover" if self.is_stateless else "ping"
+
     async def open(self) -> None:
         """Start the server, or prepare to connect to it.
 

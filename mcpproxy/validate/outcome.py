@@ -34,6 +34,10 @@ Verdict = Literal["valid", "invalid", "undecided"]
 
 CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 
+ANSWER_RULES: Final = ("RPC-008", "SEQ-001")
+"""The rules that every request is answered. A client that provokes a server, or ends sessions with open
+requests, does not report them: the server may be right to end."""
+
 STATUS_OF: Final[dict[Severity, Status]] = {"error": "failed", "warning": "warning", "info": "info"}
 """The status of a check with a finding of this severity."""
 

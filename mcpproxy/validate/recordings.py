@@ -95,9 +95,7 @@ class Recordings:
         else:
             stem, suffix = os.path.splitext(self._trace)
             preferred_path = f"{stem}.{paths.safe(name)}{suffix}"
-        attempt = 1
-        while (path := paths.numbered(preferred_path, attempt)) in self._used_paths or os.path.lexists(path):
-            attempt += 1
+        path = paths.free(preferred_path, self._used_paths)
         self._used_paths.add(path)
         return path
 

@@ -19,7 +19,15 @@ from mcpproxy.session.frame import SERVER, Finding
 from mcpproxy.validate import era_choice, passive
 from mcpproxy.validate.check_list import CheckList, ProgressCallbacks
 from mcpproxy.validate.errors import CouldNotStartError, MovedError
-from mcpproxy.validate.outcome import STATUS_OF, CheckResult, Conclusion, JudgedRecording, Status, Validation
+from mcpproxy.validate.outcome import (
+    ANSWER_RULES,
+    STATUS_OF,
+    CheckResult,
+    Conclusion,
+    JudgedRecording,
+    Status,
+    Validation,
+)
 from mcpproxy.validate.probe import Probe
 from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
 from mcpproxy.validate.probe_run import described, run_probe
@@ -29,11 +37,6 @@ from mcpproxy.validate.transports.reachability import check_reachable
 _MOST_REDIRECTS: Final = 5
 _MAX_SILENT_PROBES: Final = 3
 """After this many consecutive probes without an answer the server is assumed to hang."""
-
-
-_UNANSWERED: Final = ("RPC-008", "SEQ-001")
-"""The rules that every request is answered. They are not reported for sessions in which a probe sent messages
-that a client must not send, because those messages may have ended the server."""
 
 
 async def validate(
@@ -293,7 +296,8 @@ class Run:
             remaining += [
                 (recording.path, finding)
                 for finding in server_findings
-                if id(finding) not in claimed and not (recording.was_provoked and finding.rule in _UNANSWERED)
+                if id(finding) not in claimed
+                and not (recording.was_provoked and finding.rule in ANSWER_RULES)
             ]
             if recording.limited:
                 requests = count(len(recording.limited), "request")

@@ -1,11 +1,12 @@
 """Changes over HTTP: the headers of a request, and bodies that are not a message."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from mcpproxy.fuzz.material import Material, Template
-from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, probe_template
-from mcpproxy.fuzz.steps import FuzzStep, HeaderChange
+from mcpproxy.fuzz.mutations.mutant import Mutant, alone, batch, changed, probe_template, unlawful
+from mcpproxy.fuzz.steps import HeaderChange
 
 _HEADERS: Final[Mapping[str, HeaderChange]] = {
     "text-content-type": ("Content-Type", "text/plain"),
@@ -39,66 +40,34 @@ _BODIES: Final[Mapping[str, bytes]] = {
     "form": b"jsonrpc=2.0&method=ping",
 }
 
+_EDITS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
+    "cut-in-half": lambda raw: raw[: len(raw) // 2],
+    "last-byte-missing": lambda raw: raw[:-1],
+    "byte-order-mark": lambda raw: b"\xef\xbb\xbf" + raw,
+}
+"""Edits of a body, by the name of the change."""
+
 
 def mutants(material: Material) -> Iterator[Mutant]:
     """Yield the changes of headers and bodies, on a simple request and on a call."""
     probe = probe_template(material)
     calls = [template for template in material.templates if template.method == "tools/call"][:1]
     for template in (probe, *calls):
-        for name, change in _HEADERS.items():
-            yield _with_header(template, name, change)
-        yield _cut_body(template, "cut-in-half", 2)
-        yield _cut_body(template, "last-byte-missing", 1)
-        yield _body_with_mark(template)
+        for name, header in _HEADERS.items():
+            yield _with_header(template, name, header)
+        for name, edit in _EDITS.items():
+            yield changed(
+                template, name, f"body: {name}", lambda plain, edit=edit: unlawful(plain, edit(plain.raw))
+            )
     for name, body in _BODIES.items():
-        yield _other_body(name, body)
-    yield _batch(probe, material)
+        yield alone(name, f"body: {name}", body)
+    yield batch(probe, material, 2)
 
 
-def _with_header(template: Template, name: str, change: HeaderChange) -> Mutant:
-    key = f"{template.label} {name}"
-
-    def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain_step(template)
-        what = f"header {change[0]}: {name}"
-        return [FuzzStep(plain.raw, (), what, template.label, key, plain.raw, False, headers=(change,))]
-
-    return Mutant(key, make)
-
-
-def _cut_body(template: Template, name: str, part: int) -> Mutant:
-    key = f"{template.label} {name}"
-
-    def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain_step(template)
-        raw = plain.raw[: len(plain.raw) // 2] if part == 2 else plain.raw[:-1]
-        return [FuzzStep(raw, (), f"body: {name}", template.label, key, plain.raw, is_lawful=False)]
-
-    return Mutant(key, make)
-
-
-def _body_with_mark(template: Template) -> Mutant:
-    key = f"{template.label} byte-order-mark"
-
-    def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain_step(template)
-        raw = b"\xef\xbb\xbf" + plain.raw
-        return [FuzzStep(raw, (), "body: byte-order-mark", template.label, key, plain.raw, is_lawful=False)]
-
-    return Mutant(key, make)
-
-
-def _other_body(name: str, body: bytes) -> Mutant:
-    step = FuzzStep(body, (), f"body: {name}", "", name, is_lawful=False)
-    return Mutant(name, lambda _: [step])
-
-
-def _batch(template: Template, material: Material) -> Mutant:
-    is_lawful = material.revision == "2025-03-26"
-
-    def make(supply: Supply) -> list[FuzzStep]:
-        plain = [supply.plain_step(template) for _ in range(2)]
-        raw = b"[" + b",".join(step.raw for step in plain) + b"]"
-        return [FuzzStep(raw, (), "a batch of 2", template.label, "batch-of-2", is_lawful=is_lawful)]
-
-    return Mutant("batch-of-2", make)
+def _with_header(template: Template, name: str, header: HeaderChange) -> Mutant:
+    return changed(
+        template,
+        name,
+        f"header {header[0]}: {name}",
+        lambda plain: replace(unlawful(plain, plain.raw), headers=(header,)),
+    )

@@ -1,10 +1,11 @@
 """Changed ids: every type, large and odd ones, ids in use, and none."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from mcpproxy.fuzz.material import Material, Template
-from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, probe_template
+from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, changed, probe_template, unlawful
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import RequestId
 from mcpproxy.protocol.raw_json import with_value, without_value
@@ -52,23 +53,20 @@ def mutants(material: Material) -> Iterator[Mutant]:
 def _with_id(
     template: Template, name: str, id: bytes, ids: tuple[RequestId, ...], *, is_lawful: bool
 ) -> Mutant:
-    def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain_step(template)
-        raw = with_value(plain.raw, ("id",), id) or plain.raw
-        return [FuzzStep(raw, ids, f"id: {name}", template.label, key, plain.raw, is_lawful)]
+    def change(plain: FuzzStep) -> FuzzStep:
+        step = unlawful(plain, with_value(plain.raw, ("id",), id) or plain.raw)
+        return replace(step, ids=ids, is_lawful=is_lawful)
 
-    key = f"{template.label} {name}"
-    return Mutant(key, make)
+    return changed(template, name, f"id: {name}", change)
 
 
 def _without_id(template: Template) -> Mutant:
-    def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain_step(template)
-        raw = without_value(plain.raw, ("id",)) or plain.raw
-        return [FuzzStep(raw, (), "no id", template.label, key, plain.raw, is_lawful=False)]
-
-    key = f"{template.label} no-id"
-    return Mutant(key, make)
+    return changed(
+        template,
+        "no-id",
+        "no id",
+        lambda plain: unlawful(plain, without_value(plain.raw, ("id",)) or plain.raw),
+    )
 
 
 def _reused_id(template: Template) -> Mutant:

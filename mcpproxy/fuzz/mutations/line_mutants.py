@@ -1,10 +1,11 @@
 """Changes of lines on stdio: lines that are no messages, messages in pieces, several in one line."""
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from mcpproxy.fuzz.material import Material, Template
-from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, probe_template
+from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, alone, batch, changed, probe_template, unlawful
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import RequestId
 
@@ -52,7 +53,7 @@ _EDITS: Final[Mapping[str, tuple[bool, Callable[[bytes], bytes]]]] = {
 def mutants(material: Material) -> Iterator[Mutant]:
     """Yield the changes of lines."""
     for name, line in _LINES.items():
-        yield _garbage_line(name, line)
+        yield alone(name, f"line: {name}", line)
     calls = [template for template in material.templates if template.method == "tools/call"]
     probe = probe_template(material)
     for template in (probe, *calls[:1]):
@@ -64,62 +65,38 @@ def mutants(material: Material) -> Iterator[Mutant]:
         found = next(one for one in material.templates if one.label == template)
         if found.is_request:
             yield _three_at_once(found)
-    yield _batch(probe, material, 2)
-    yield _batch(probe, material, 20)
-
-
-def _garbage_line(name: str, line: bytes) -> Mutant:
-    step = FuzzStep(line, (), f"line: {name}", "", name, is_lawful=False)
-    return Mutant(name, lambda _: [step])
+    yield batch(probe, material, 2)
+    yield batch(probe, material, 20)
 
 
 def _edited_line(template: Template, name: str, edit: Callable[[bytes], bytes], is_lawful: bool) -> Mutant:
-    key = f"{template.label} {name}"
+    def change(plain: FuzzStep) -> FuzzStep:
+        step = unlawful(plain, edit(plain.raw))
+        return replace(step, ids=plain.ids, is_lawful=True) if is_lawful else step
 
-    def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain_step(template)
-        ids = plain.ids if is_lawful else ()
-        return [FuzzStep(edit(plain.raw), ids, f"line: {name}", template.label, key, plain.raw, is_lawful)]
-
-    return Mutant(key, make)
+    return changed(template, name, f"line: {name}", change)
 
 
 def _split_line(template: Template) -> Mutant:
     """One message, written byte by byte at its beginning and end, and in two pieces."""
-    key = f"{template.label} split"
 
-    def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain_step(template)
+    def change(plain: FuzzStep) -> FuzzStep:
         line = plain.raw + b"\n"
         middle = len(line) // 2
         pieces = (line[:1], line[1:2], line[2:middle], line[middle:-2], line[-2:-1], line[-1:])
-        return [
-            FuzzStep(
-                plain.raw,
-                plain.ids,
-                "line: split",
-                template.label,
-                key,
-                plain.raw,
-                pieces=pieces,
-                is_read_only=plain.is_read_only,
-            )
-        ]
+        return replace(plain, pieces=pieces)
 
-    return Mutant(key, make)
+    return changed(template, "split", "line: split", change)
 
 
 def _across_lines(template: Template) -> Mutant:
     """One message laid out on several lines, as a JSON printer does; each line is a frame of its own."""
-    key = f"{template.label} across-lines"
 
-    def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain_step(template)
+    def change(plain: FuzzStep) -> FuzzStep:
         lines = plain.raw.replace(b",", b",\n").replace(b"{", b"{\n")
-        what = "line: laid out on several lines"
-        return [FuzzStep(plain.raw, (), what, template.label, key, plain.raw, False, pieces=(lines + b"\n",))]
+        return replace(unlawful(plain, plain.raw), pieces=(lines + b"\n",))
 
-    return Mutant(key, make)
+    return changed(template, "across-lines", "line: laid out on several lines", change)
 
 
 def _three_at_once(template: Template) -> Mutant:
@@ -142,19 +119,5 @@ def _three_at_once(template: Template) -> Mutant:
                 is_read_only=template.is_read_only,
             )
         ]
-
-    return Mutant(key, make)
-
-
-def _batch(template: Template, material: Material, length: int) -> Mutant:
-    """A batch, which is lawful in 2025-03-26 only; there its requests are answered."""
-    key = f"batch-of-{length}"
-    is_lawful = material.revision == "2025-03-26"
-
-    def make(supply: Supply) -> list[FuzzStep]:
-        plain = [supply.plain_step(template) for _ in range(length)]
-        raw = b"[" + b",".join(step.raw for step in plain) + b"]"
-        ids = tuple(id for step in plain for id in step.ids) if is_lawful else ()
-        return [FuzzStep(raw, ids, f"a batch of {length}", template.label, key, is_lawful=is_lawful)]
 
     return Mutant(key, make)

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal
 
 from mcpproxy.fuzz.draws import Draws
@@ -64,6 +64,41 @@ class Mutant:
     def is_lawful(self) -> bool:
         """Whether a client may send it."""
         return all(step.is_lawful for step in self.make(Supply(Draws(0))))
+
+
+def changed(template: Template, name: str, what: str, change: Callable[[FuzzStep], FuzzStep]) -> Mutant:
+    """Return the change ``name`` of one message: its plain step after ``change``; ``what`` tells the user."""
+    key = f"{template.label} {name}"
+
+    def make(supply: Supply) -> list[FuzzStep]:
+        return [replace(change(supply.plain_step(template)), what=what, key=key)]
+
+    return Mutant(key, make)
+
+
+def unlawful(plain: FuzzStep, raw: bytes) -> FuzzStep:
+    """Return a step with other bytes, which a client must not send, and which need no answer."""
+    return replace(plain, raw=raw, ids=(), is_lawful=False, is_read_only=False)
+
+
+def alone(name: str, what: str, raw: bytes, method: str = "", *, is_lawful: bool = False) -> Mutant:
+    """Return the change ``name`` that adds one message, which needs no answer."""
+    step = FuzzStep(raw, (), what, method, name, is_lawful=is_lawful)
+    return Mutant(name, lambda _: [step])
+
+
+def batch(template: Template, material: Material, length: int) -> Mutant:
+    """Return the change that sends a batch, which is lawful in 2025-03-26 only; there it is answered."""
+    key = f"batch-of-{length}"
+    is_lawful = material.revision == "2025-03-26"
+
+    def make(supply: Supply) -> list[FuzzStep]:
+        plain = [supply.plain_step(template) for _ in range(length)]
+        raw = b"[" + b",".join(step.raw for step in plain) + b"]"
+        ids = tuple(id for step in plain for id in step.ids) if is_lawful else ()
+        return [FuzzStep(raw, ids, f"a batch of {length}", template.label, key, is_lawful=is_lawful)]
+
+    return Mutant(key, make)
 
 
 def probe_template(material: Material) -> Template:

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mcpproxy.fuzz.material import Material, Template
-from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, json_bytes
+from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, alone, json_bytes
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, RequestId
 from mcpproxy.protocol.raw_json import with_value
@@ -59,9 +59,9 @@ def mutants(material: Material) -> Iterator[Mutant]:
     """Yield messages out of order, about nothing, and of unknown methods."""
     for name, (method, params) in _NOTIFICATIONS.items():
         notification: JSONObject = {"jsonrpc": "2.0", "method": method, "params": params}
-        yield _added_message(name, json_bytes(notification), method, is_lawful=name not in _UNLAWFUL)
+        yield alone(name, name, json_bytes(notification), method, is_lawful=name not in _UNLAWFUL)
     for name, message in _MESSAGES.items():
-        yield _added_message(name, json_bytes(message), str(message.get("method", "")), is_lawful=False)
+        yield alone(name, name, json_bytes(message), str(message.get("method", "")))
     for name, method in _METHODS.items():
         yield _with_method(name, method, material)
     calls = [template for template in material.templates if template.method == "tools/call"]
@@ -71,14 +71,8 @@ def mutants(material: Material) -> Iterator[Mutant]:
     if material.initialize:
         yield _second_initialize(material)
         if material.initialized:
-            yield _added_message(
-                "initialized-again", material.initialized, "notifications/initialized", False
-            )
-
-
-def _added_message(name: str, raw: bytes, method: str, is_lawful: bool = True) -> Mutant:
-    step = FuzzStep(raw, (), name, method, name, is_lawful=is_lawful)
-    return Mutant(name, lambda _: [step])
+            name = "initialized-again"
+            yield alone(name, name, material.initialized, "notifications/initialized")
 
 
 def _with_method(name: str, method: str, material: Material) -> Mutant:

@@ -1,10 +1,11 @@
 """Changed values in params: hostile ones of every type, and those at and beyond the bounds of the schema."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from mcpproxy.fuzz.material import ARGUMENTS, Material, Pointer, Template, leaves
-from mcpproxy.fuzz.mutations.mutant import Mutant, Supply, json_bytes, pointer_text
+from mcpproxy.fuzz.mutations.mutant import Mutant, changed, json_bytes, pointer_text
 from mcpproxy.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import member
@@ -90,39 +91,24 @@ def _template_mutants(template: Template) -> Iterator[Mutant]:
 
 
 def _with_value(template: Template, place: Pointer, name: str, value: bytes) -> Mutant:
-    def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain_step(template)
+    def change(plain: FuzzStep) -> FuzzStep:
         raw = plain.raw
         for depth in range(1, len(place)):  # objects on the way that the request does not have
             if with_value(raw, place[: depth + 1], b"0") is None:
                 raw = with_value(raw, place[:depth], b"{}") or raw
-        changed = with_value(raw, place, value) or raw
-        return [_changed_step(plain, changed, f"{pointer_text(place)}: {name}", key, name not in _UNPORTABLE)]
+        return replace(plain, raw=with_value(raw, place, value) or raw, is_portable=name not in _UNPORTABLE)
 
-    key = f"{template.label} {pointer_text(place)} {name}"
-    return Mutant(key, make)
+    at = pointer_text(place)
+    return changed(template, f"{at} {name}", f"{at}: {name}", change)
 
 
 def _without_value(template: Template, place: Pointer) -> Mutant:
-    def make(supply: Supply) -> list[FuzzStep]:
-        plain = supply.plain_step(template)
-        raw = without_value(plain.raw, place) or plain.raw
-        return [_changed_step(plain, raw, f"{pointer_text(place)}: removed", key)]
-
-    key = f"{template.label} {pointer_text(place)} removed"
-    return Mutant(key, make)
-
-
-def _changed_step(plain: FuzzStep, raw: bytes, what: str, key: str, is_portable: bool = True) -> FuzzStep:
-    return FuzzStep(
-        raw,
-        plain.ids,
-        what,
-        plain.method,
-        key,
-        original=plain.raw,
-        is_portable=is_portable,
-        is_read_only=plain.is_read_only,
+    at = pointer_text(place)
+    return changed(
+        template,
+        f"{at} removed",
+        f"{at}: removed",
+        lambda plain: replace(plain, raw=without_value(plain.raw, place) or plain.raw),
     )
 
 
