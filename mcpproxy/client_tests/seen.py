@@ -109,8 +109,8 @@ class SeenClient:
 class _Session:
     """One recording while it is read. Its times begin with it, and its ids mean nothing elsewhere.
 
-    ``calls`` are the exchanges of calls over HTTP and ``call_ids`` the ids of all calls, ``open_asks`` those of
-    requests of the server without an answer; ``has_id`` is whether the server has given a session id that
+    ``calls`` are the exchanges of calls over HTTP and ``call_ids`` the ids of all calls, ``open_asks`` those
+    of requests of the server without an answer; ``has_id`` is whether the server has given a session id that
     holds, and ``bare`` are the exchanges of requests without it. ``heads`` are the requests over HTTP by
     exchange, and ``pages`` is how many pages of the list of tools were asked for since it was last begun.
     """

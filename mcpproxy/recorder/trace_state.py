@@ -67,8 +67,7 @@ class TraceState:
     calls: CallCounter = field(default_factory=CallCounter)
     """Counts the calls of exactly these records."""
     last_words: LastLines = field(default_factory=LastLines)
-    """What a server wrote to stderr last."""
-    """What the server wrote to stderr at last."""
+    """What the server wrote to stderr last."""
     first_end: str = ""
     """What began the end of the session: ``client``, ``server`` or ``signal``; empty if nothing did."""
     failed_start: str = ""
