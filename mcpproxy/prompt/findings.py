@@ -129,7 +129,7 @@ def _refusal(refused: RefusedTool, way: ServerWay) -> Violation | None:
     )
     if match is None or tool is None:
         return None
-    wire, place = match.tool, refused_place(refused.meant.within, tool)
+    wire, place = match.tool, refused_place(refused.meant.within, refused.meant.said, tool)
     if place is None:
         return None
     at = f" at {unquoted(place.pointer.removeprefix(place.member))}" if place.pointer != place.member else ""

@@ -6,12 +6,14 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.prompt.report import ToolWay
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import token
 
 _STEP: Final = pattern(r"[^.\[\]]+")
 _SCHEMAS: Final = ("input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema")
 _PARTS: Final = ("name", "description", *_SCHEMAS)
 _SCHEMA: Final = "/inputSchema"
+_UNION: Final = pattern(r"\b(?:oneOf|anyOf|allOf)\b")
 
 
 @slotted(frozen=True)
@@ -29,9 +31,11 @@ class RefusedPlace:
     is_sure: bool
 
 
-def refused_place(within: str, tool: ToolWay) -> RefusedPlace | None:
+def refused_place(within: str, said: str, tool: ToolWay) -> RefusedPlace | None:
     """Return the place that a service means by ``within``, as ``custom.input_schema.properties.at``.
 
+    Of a whole schema, it is the keyword that is not allowed at its top level by the words ``said``, if it is
+    there.
     Where the schema ends before the place does, it is the last one that is there. ``None`` for one that is no
     part of a definition.
     """
@@ -47,7 +51,7 @@ def refused_place(within: str, tool: ToolWay) -> RefusedPlace | None:
             did = "wrote a description" if is_same else "changed the description"
             return RefusedPlace("/description", "/description", did, is_same, True)
         case [first, *rest] if first in _SCHEMAS:
-            inner = _as_far_as_there(tool.match.tool.schema, rest)
+            inner = _as_far_as_there(tool.match.tool.schema, rest or _at_the_top(said, tool))
             changed = [change.pointer for change in tool.schema]
             within_it = any(f"{pointer}/".startswith(f"{inner}/") for pointer in changed)
             around_it = any(f"{inner}/".startswith(f"{pointer}/") for pointer in changed)
@@ -56,6 +60,18 @@ def refused_place(within: str, tool: ToolWay) -> RefusedPlace | None:
             return RefusedPlace(_SCHEMA + inner, _SCHEMA, did, is_own, is_own or around_it)
         case _:
             return None
+
+
+def _at_the_top(said: str, tool: ToolWay) -> list[str]:
+    """Return the one keyword at the top of a schema, on the wire and in the prompt, that is not allowed
+    there."""
+    offered = tool.match.offered.schema if tool.match.offered is not None else None
+    there = [
+        keyword
+        for keyword in dict.fromkeys(_UNION.findall(said) if "top level" in said else ())
+        if member(tool.match.tool.schema, keyword) is not None and member(offered, keyword) is not None
+    ]
+    return there if len(there) == 1 else []
 
 
 def _as_far_as_there(schema: JSON, steps: list[str]) -> str:

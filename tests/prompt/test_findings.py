@@ -332,6 +332,31 @@ def test_a_definition_that_the_service_refused(
     assert found(asked(tmp_path, tools, refusal=refusal), server) == expected
 
 
+TOP: Final = (
+    "tools.0.custom.input_schema: input_schema does not support oneOf, allOf, or anyOf at the top level"
+)
+
+
+@pytest.mark.parametrize(
+    ("listed", "given", "level", "pointer"),
+    [
+        (["oneOf"], ["oneOf"], "warning", "/inputSchema/oneOf"),
+        (["anyOf"], ["anyOf", "title"], "warning", "/inputSchema/anyOf"),
+        (["oneOf", "allOf"], ["oneOf", "allOf"], "warning", "/inputSchema"),
+        ([], ["oneOf"], "info", "/inputSchema"),
+        ([], [], "warning", "/inputSchema"),
+    ],
+)
+def test_a_keyword_at_the_top_that_the_service_refused(
+    listed: list[str], given: list[str], level: str, pointer: str, tmp_path: Path
+) -> None:
+    tools = [offered(f"{PREFIX}now", "Says now.", {**SCHEMA, **{name: [{}] for name in given}})]
+    refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": TOP}}
+    server = served(tmp_path, [tool("now", "Says now.", {**SCHEMA, **{name: [{}] for name in listed}})])
+    (one,) = findings(asked(tmp_path, tools, refusal=refusal), server)
+    assert (one.finding.severity, one.finding.pointer) == (level, f"/result/tools/0{pointer}")
+
+
 def test_a_refusal_says_what_and_where(tmp_path: Path) -> None:
     message = "tools.0.custom.input_schema.properties.tags: items is missing"
     refusal = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
