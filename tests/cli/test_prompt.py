@@ -21,7 +21,8 @@ def test_what_a_host_made_of_a_server(mcpproxy: Mcpproxy, tmp_path: Path) -> Non
     assert (
         ran.out
         == """\
-claude, Anthropic Messages, 2 requests with tools; 700 tokens in the first answered one, 2,900 in the last
+claude, Anthropic Messages, 2 requests with tools
+700 tokens in the first answered request, 2,900 in the last
 
 weather (w): 4 tools, 3 in the prompt
   named mcp__weather__NAME
@@ -55,6 +56,14 @@ weather (w): 4 tools, 3 in the prompt
     5,000 (frame 6 of m.jsonl)
 """
     )
+
+
+def test_no_line_is_wider_than_the_terminal(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    ran = mcpproxy("prompt", str(model(tmp_path)), str(server(tmp_path)))
+    assert [line for line in ran.out.splitlines() if len(line) > 80] == []
 
 
 def test_the_same_as_json(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

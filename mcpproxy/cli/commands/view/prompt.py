@@ -126,13 +126,16 @@ def lines(
     """Yield the report as text."""
     dialect = DIALECTS[report.dialect].title if report.dialect else "no request with tools"
     told = [visible(report.model), dialect, f"{count(report.requests, 'request')} with tools"]
-    yield style.paint(", ".join(filter(None, told)), "bold") + _tokens(report)
+    yield from (style.paint(line, "bold") for line in _filled(", ".join(filter(None, told)), style, 0))
+    if (first := report.first_usage) is not None and (last := report.last_usage) is not None:
+        yield f"{first.input:,} tokens in the first answered request, {last.input:,} in the last"
     if unread := unread_words(report):
         yield style.paint(unread, "yellow")
     for refused in report.refusals:
         refusal, *meant = refusal_words(refused, report)
         yield from (style.paint(line, "red") for line in _filled(refusal, style, 0))
-        yield from (f"  {words}" for words in meant)
+        for words in meant:
+            yield from _filled(words, style, _INDENT)
     for server in report.servers:
         yield ""
         yield from _server_lines(server, style, everything=everything)
@@ -153,13 +156,6 @@ def lines(
 
 def _explained(found: Sequence[PromptFinding]) -> str:
     return f"; what a rule means: mcpproxy explain {found[0].finding.rule}"
-
-
-def _tokens(report: PromptReport) -> str:
-    first, last = report.first_usage, report.last_usage
-    if first is None or last is None:
-        return ""
-    return f"; {first.input:,} tokens in the first answered one, {last.input:,} in the last"
 
 
 def _server_lines(server: ServerWay, style: Style, *, everything: bool) -> Iterator[str]:
