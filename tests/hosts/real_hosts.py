@@ -7,6 +7,7 @@ gate: the hosts are large, and the first run fetches them from the npm registry.
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 import tempfile
@@ -103,8 +104,11 @@ def main() -> int:
     out.write("| host | wrapped | recorded | errors found | unwrapped |\n| --- | --- | --- | --- | --- |\n")
     failed = False
     for name in sys.argv[1:] or HOSTS:
-        with tempfile.TemporaryDirectory(prefix="real-host-") as folder:
-            row = play(name, HOSTS[name], Path(folder))
+        with tempfile.TemporaryDirectory(prefix="real-host-", ignore_cleanup_errors=True) as folder:
+            try:
+                row = play(name, HOSTS[name], Path(folder))
+            except subprocess.TimeoutExpired as late:
+                row = ("no", late_words(late))
         failed = failed or "no" in row
         out.write(f"| {' | '.join((name, *row))} |\n")
         out.flush()
@@ -157,7 +161,11 @@ def play(name: str, host: RealHost, home: Path) -> tuple[str, ...]:
 def output_of(
     command: Sequence[str], environment: Mapping[str, str], home: Path, timeout_s: float = TIMEOUT_S
 ) -> str:
-    """Run a command in a home folder; return what it writes until it exits, or is ended."""
+    """Run a command in a home folder; return what it writes until it exits, or is ended.
+
+    Raises:
+        TimeoutExpired: it did not end when it was asked to, and was killed.
+    """
     with subprocess.Popen(
         command,
         cwd=home,
@@ -172,7 +180,15 @@ def output_of(
             return process.communicate(timeout=timeout_s)[0]
         except subprocess.TimeoutExpired:
             process.terminate()
-            return process.communicate(timeout=TIMEOUT_S)[0]
+            try:
+                return process.communicate(timeout=TIMEOUT_S)[0]
+            finally:
+                process.kill()
+
+
+def late_words(late: subprocess.TimeoutExpired) -> str:
+    """Say which step of a run took too long."""
+    return f"{shlex.join(late.cmd)} took longer than {late.timeout:.0f} s"
 
 
 def _wait_for_recordings(listed: Callable[[], str]) -> None:

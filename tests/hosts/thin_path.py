@@ -9,6 +9,7 @@ part of the gate: the hosts are large, and the first run fetches them.
 import json
 import os
 import shutil
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 import mcpproxy
-from tests.hosts.real_hosts import HOSTS, NAME, RealHost, output_of
+from tests.hosts.real_hosts import HOSTS, NAME, RealHost, late_words, output_of
 from tests.peers import install
 from tests.relay.hosts import until_recorded
 
@@ -46,7 +47,11 @@ def main() -> int:
     failed = False
     for name in sys.argv[1:] or PLAYED:
         with tempfile.TemporaryDirectory(prefix="thin-", ignore_cleanup_errors=True) as folder:
-            is_good = play(name, HOSTS[name], Path(folder))
+            try:
+                is_good = play(name, HOSTS[name], Path(folder))
+            except subprocess.TimeoutExpired as late:
+                sys.stdout.write(f"{name}: {late_words(late)}\n")
+                is_good = False
         failed = failed or not is_good
     return int(failed)
 
