@@ -35,6 +35,9 @@ REVISIONS: Final = ("2025-11-25", "2026-07-28")
 OUT_OF_TIME: Final = re.compile(r"failed completely|timed? ?out|abort", re.IGNORECASE)
 """What the suite says of a check whose answer came after its own two to ten seconds, as on a busy machine."""
 
+AT_ONCE: Final = 8
+"""How many scenarios a process of the suite runs, one after the other."""
+
 T = TypeVar("T")
 
 Side = Literal["server", "client"]
@@ -83,11 +86,8 @@ class Suite:
 
     def of_server(self, url: str, revision: str, scenarios: Iterable[str]) -> Result:
         """Test the server at ``url``; the suite is the client."""
-        result = Result()
-        for scenario in scenarios:
-            asked = ["server", "--url", url, "--scenario", scenario, "--spec-version", revision]
-            result.held.update(self._run(scenario, asked))
-        return result
+        asked = ["server", "--url", url, "--spec-version", revision, "--scenario"]
+        return self._run({scenario: [*asked, scenario] for scenario in scenarios})
 
     def of_client(
         self, through: Path | None, revision: str, scenarios: Iterable[str], bridge: Sequence[str] = ()
@@ -96,7 +96,7 @@ class Suite:
 
         With the command of a ``bridge`` the client speaks stdio with it.
         """
-        result = Result()
+        asked: dict[str, list[str]] = {}
         client = [self.python, str(HERE / "conformance_client.py"), *bridge]
         for scenario in scenarios:
             command = client
@@ -104,31 +104,45 @@ class Suite:
                 mode = "forward" if scenario.startswith("auth/") else "reverse"
                 wrapper = [sys.executable, "-m", "tests.peers.conformance", "through", mode, str(through)]
                 command = [*wrapper, *client]
-            asked = ["client", "--command", shlex.join(command), "--scenario", scenario]
-            result.held.update(self._run(scenario, [*asked, "--spec-version", revision]))
+            started = ["client", "--command", shlex.join(command), "--scenario", scenario]
+            asked[scenario] = [*started, "--spec-version", revision]
+        return self._run(asked)
+
+    def _run(self, asked: Mapping[str, list[str]]) -> Result:
+        """Run scenarios, each with the arguments of the suite. What ran out of time is run once more."""
+        checks = self._checks(asked)
+        late = [
+            scenario
+            for scenario, seen in checks.items()
+            if any(c["status"] == "FAILURE" and OUT_OF_TIME.search(c.get("errorMessage", "")) for c in seen)
+        ]
+        checks |= self._checks({scenario: asked[scenario] for scenario in late})
+        result = Result()
+        for scenario, seen in checks.items():
+            for check in seen:
+                # Other states are remarks and checks that did not apply.
+                if check["status"] in ("SUCCESS", "FAILURE"):
+                    key = (scenario, check["id"])
+                    result.held[key] = result.held.get(key, True) and check["status"] == "SUCCESS"
         return result
 
-    def _run(self, scenario: str, arguments: list[str]) -> Iterator[tuple[CheckFunction, bool]]:
-        """Run one scenario; yield whether each check passed. What ran out of time is run once more."""
-        checks = self._checks(scenario, arguments)
-        if any(c["status"] == "FAILURE" and OUT_OF_TIME.search(c.get("errorMessage", "")) for c in checks):
-            checks = self._checks(scenario, arguments)
-        held: dict[CheckFunction, bool] = {}
-        for check in checks:
-            # Other states are remarks and checks that did not apply.
-            if check["status"] in ("SUCCESS", "FAILURE"):
-                key = (scenario, check["id"])
-                held[key] = held.get(key, True) and check["status"] == "SUCCESS"
-        yield from held.items()
-
-    def _checks(self, scenario: str, arguments: list[str]) -> list[dict[str, str]]:
-        """Run one scenario, and return what the suite says of each of its checks."""
-        with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
-            # Exit code 1: a check failed, which the caller judges.
-            said = run([*self.command, *arguments, "--force", "-o", folder], codes=(0, 1))
-            reports = list(Path(folder).rglob("checks.json"))
-            assert len(reports) == 1, f"{scenario}: {said}"
-            return cast("list[dict[str, str]]", json.loads(reports[0].read_text(encoding="utf-8")))
+    def _checks(self, asked: Mapping[str, list[str]]) -> dict[str, list[dict[str, str]]]:
+        """Run scenarios, a few by one process; return what the suite says of each of its checks."""
+        node, index = self.command
+        checks: dict[str, list[dict[str, str]]] = {}
+        for first in range(0, len(asked), AT_ONCE):
+            part = list(asked)[first : first + AT_ONCE]
+            with tempfile.TemporaryDirectory(prefix="conformance-") as folder:
+                folders = {scenario: Path(folder, str(number)) for number, scenario in enumerate(part)}
+                runs = [[*asked[one], "--force", "-o", str(folders[one])] for one in part]
+                # Exit code 1: a check failed, which the caller judges.
+                said = run([node, str(HERE / "conformance_runs.mjs"), index, json.dumps(runs)], codes=(0, 1))
+                for scenario, reported in folders.items():
+                    reports = list(reported.rglob("checks.json"))
+                    assert len(reports) == 1, f"{scenario}: {said}"
+                    seen = json.loads(reports[0].read_text(encoding="utf-8"))
+                    checks[scenario] = cast("list[dict[str, str]]", seen)
+        return checks
 
 
 def lost(
