@@ -16,8 +16,9 @@ from mcpproxy.base import paths
 from mcpproxy.client_tests.behaviour import behaviour
 from mcpproxy.client_tests.client_process import Stay, end_strays, stay
 from mcpproxy.client_tests.rows.authorized import Discovery
+from mcpproxy.client_tests.rows.stateless import NO_HANDSHAKE
 from mcpproxy.client_tests.scenario import Scenario
-from mcpproxy.client_tests.seen import NAMELESS, seen_in
+from mcpproxy.client_tests.seen import NAMELESS, SeenClient, seen_in
 from mcpproxy.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, completed, recorded, served
 from mcpproxy.client_tests.verdict import Played, lacking, late, may_be_late, verdict
 from mcpproxy.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
@@ -135,6 +136,8 @@ class ClientTestRun:
                     if number == 2 and self._test.jobs > 1:
                         self._begin(scenarios[1:], total)
                     play = await (self._tasks.get(scenario.name) or self._turn(scenario, number, total))
+                    if number == 1 and isinstance(play, _Play) and _knows_no_session(play.played.seen):
+                        play = await self._stateless_play(play, total)
                     if isinstance(play, _Play) and self._tasks and may_be_late(play.played, self._ordinary):
                         # It may only have had too little of the machine.
                         await asyncio.wait(self._tasks.values())
@@ -205,12 +208,22 @@ class ClientTestRun:
         ordinary = self._ordinary
         if ordinary is not None and "stateful" not in scenario.eras and not ordinary.seen.stateless:
             return "the client sent no stateless request to the ordinary server"
+        if ordinary is not None and "stateless" not in scenario.eras and _knows_no_session(ordinary.seen):
+            return "the client sends stateless requests only, and this server has sessions"
         prior = self._plays.get(scenario.after)
         if prior is not None and not prior.played.seen.has_sent(scenario.needs):
             return f"the client sent no {scenario.needs} with {scenario.after}"
         play = await self._play(scenario, number, total)
         self._plays[scenario.name] = play
         return play
+
+    async def _stateless_play(self, play: "_Play", total: int) -> "_Play":
+        """Return what a client that knows no session does with an ordinary server of its era."""
+        if not self._test.command:
+            return play  # a person was asked for it already
+        ordinary = replace(NO_HANDSHAKE, reaction="goes on")
+        again = await self._play(ordinary, 1, total, "-as-ordinary")
+        return play if lacking(again.played) else again
 
     async def _play(self, scenario: Scenario, number: int, total: int, mark: str = "") -> "_Play":
         """Play one scenario, and judge its recordings, whose names end in ``mark``."""
@@ -327,6 +340,10 @@ class ClientTestRun:
     def _add(self, check: CheckResult) -> None:
         self._checks.append(check)
         self._progress.ends(check)
+
+
+def _knows_no_session(seen: SeenClient) -> bool:
+    return bool(seen.stateless) and not seen.requests["initialize"]
 
 
 async def _nothing() -> None:

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 
 from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
-from mcpproxy.protocol.message_parts import as_object, singles
+from mcpproxy.protocol.message_parts import as_object, singles, text_member
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, CLIENT_INFO_KEY, STATELESS, VERSION_KEY
 from mcpproxy.session.frame import (
     CLIENT,
@@ -109,7 +109,7 @@ class SeenClient:
 class _Session:
     """One recording while it is read. Its times begin with it, and its ids mean nothing elsewhere.
 
-    ``calls`` are the exchanges of calls over HTTP and ``call_ids`` the ids of all calls, ``open_asks`` those
+    ``calls`` are the exchanges of calls over HTTP, ``call_ids`` the ids of all calls, and ``open_asks`` those
     of requests of the server without an answer; ``has_id`` is whether the server has given a session id that
     holds, and ``bare`` are the exchanges of requests without it. ``heads`` are the requests over HTTP by
     exchange, and ``pages`` is how many pages of the list of tools were asked for since it was last begun.
@@ -217,6 +217,7 @@ def _take(frame: Frame, seen: SeenClient, session: _Session) -> None:
         params = as_object(message.params) or {}
         if meta := as_object(params.get("_meta")):
             seen.stateless += VERSION_KEY in meta
+            seen.wanted = seen.wanted or text_member(meta, VERSION_KEY) or ""
             seen.client = seen.client or as_object(meta.get(CLIENT_INFO_KEY)) or {}
             seen.capabilities = as_object(meta.get(CAPABILITIES_KEY)) or seen.capabilities
         if message.method == "server/discover":

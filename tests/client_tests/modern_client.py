@@ -135,6 +135,8 @@ def begin() -> None:
     is_stateless = REVISION in found.get("result", {}).get("supportedVersions", [])
     if FLAW == "dies-of-code" and found.get("error", {}).get("code") == -32602:
         sys.exit("invalid params")
+    if FLAW == "knows-no-session" and not is_stateless:
+        sys.exit("no revision in common")
     if is_stateless and FLAW != "falls-back":
         return
     hello = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": ABOUT}

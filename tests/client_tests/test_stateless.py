@@ -55,6 +55,19 @@ def test_a_client_of_sessions_may_give_up_where_there_are_none() -> None:
     assert [one.name for one in rows if "stateful" not in one.eras and one.reaction == "goes on"] == []
 
 
+@pytest.mark.parametrize("options", [(), HTTP], ids=["stdio", "http"])
+def test_a_client_that_knows_no_session_is_judged_by_the_servers_without(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    only = "both-eras,each-content,two-pages,probe-of-params,state-only"
+    played = Played(capsys, tmp_path, "knows-no-session", only, *options)
+    assert played.code == 0
+    judged = dict.fromkeys(("ordinary", "both-eras", "each-content", "state-only"), "passed")
+    assert statuses(played) == judged | {"two-pages": "skipped", "probe-of-params": "skipped"}
+    assert played.told["sessions (behaviour)"] == "sends no initialize to a server that has sessions"
+    assert played.told["revision-offered (behaviour)"].startswith("offers 2026-07-28; ")
+
+
 FLAWS = [
     ("falls-back", "both-eras", "ERA-002", ()),
     ("no-capabilities", "both-eras", "STAT-001", ()),

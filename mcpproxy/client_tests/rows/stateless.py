@@ -92,15 +92,18 @@ def _of_wrong_headers(peer: ScriptedServer, asked: PeerRequest) -> None:
     peer.result(asked, {"tools": [wrong, TOOL]})
 
 
+NO_HANDSHAKE: Final = Scenario(
+    "no-handshake",
+    "lifecycle",
+    f"the server speaks {STATELESS[-1]} only",
+    "tools/list",
+    reaction="may give up",
+    eras=_STATELESS,
+)
+"""To a client that knows no session, the ordinary server."""
+
 STATELESS_LAWFUL: Final = (
-    Scenario(
-        "no-handshake",
-        "lifecycle",
-        f"the server speaks {STATELESS[-1]} only",
-        "tools/list",
-        reaction="may give up",
-        eras=_STATELESS,
-    ),
+    NO_HANDSHAKE,
     Scenario("both-eras", "lifecycle", "the server speaks all revisions", "tools/list", eras=_BOTH),
     Scenario(
         "probe-of-old",
