@@ -92,7 +92,6 @@ _WRONG: Final = (
     _refused("too-many-requests", "a call is answered with 429, to be tried again after a second",
              'status 429, headers {"Retry-After": "1"}, nth 1'),
     _refused("unavailable", "a call is answered with 503", "status 503, nth 1"),
-    _refused("lost-session", "the server has forgotten the session at a call", "lose-session, nth 1"),
     _refused("wrong-media-type", "an answer is said to be text/html",
              'set-header {"Content-Type": "text/html"}, of response'),
 )  # fmt: skip

@@ -67,6 +67,7 @@ def test_a_client_that_asks_for_ever_is_found(capsys: pytest.CaptureFixture[str]
 FLAWS = [
     ("hasty", "polled-answer", "SSE-006"),
     ("keeps-session", "forgotten-session", "PROTO-010"),
+    ("keeps-session", "lost-session", "PROTO-010"),
 ]
 
 

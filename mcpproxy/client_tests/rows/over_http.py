@@ -3,7 +3,7 @@
 import json
 from typing import Final
 
-from mcpproxy.client_tests.http_peer import ScriptedEndpoint, ScriptedExchange
+from mcpproxy.client_tests.http_peer import HttpScript, ScriptedEndpoint, ScriptedExchange
 from mcpproxy.client_tests.scenario import Scenario, Transport
 from mcpproxy.protocol.jsonrpc import JSONObject
 
@@ -95,12 +95,16 @@ def _may_poll(exchange: ScriptedExchange) -> bool:
     return exchange.headers.get("mcp-protocol-version") == _POLLS
 
 
-def _forgets(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
-    """Forget the first session at the first list."""
-    if exchange.asks == "tools/list" and not peer.seen["forgotten"]:
-        peer.seen["forgotten"] += 1
-        peer.forget_sessions()
-    return False
+def _forgets(method: str) -> HttpScript:
+    """Forget the first session at the first request of a method."""
+
+    def script(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
+        if exchange.asks == method and not peer.seen["forgotten"]:
+            peer.seen["forgotten"] += 1
+            peer.forget_sessions()
+        return False
+
+    return script
 
 
 def _no_content(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
@@ -163,7 +167,16 @@ HTTP_LAWFUL: Final = (
         "tools/list",
         reaction="may give up",
         transports=_HTTP,
-        http=_forgets,
+        http=_forgets("tools/list"),
+    ),
+    Scenario(
+        "lost-session",
+        "transport",
+        "the server has forgotten the session at a call",
+        "tools/call",
+        reaction="may give up",
+        transports=_HTTP,
+        http=_forgets("tools/call"),
     ),
 )
 """Servers that keep the protocol."""
