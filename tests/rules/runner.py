@@ -34,8 +34,6 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.engine.rows import RuleFamily
 from mcpproxy.checks.hosts.facts import HostChoice, KnownHost
 from mcpproxy.checks.hosts.family import host_checks
 from mcpproxy.checks.opt_in.implementations import range_checks
@@ -61,6 +59,7 @@ from mcpproxy.session.frame import (
     Stderr,
 )
 
+from .turned import turned
 from .wire import FORMS, Wire
 
 FOLDER: Final = Path(__file__).parent
@@ -288,10 +287,21 @@ class Verdict:
     surprise: str = ""
 
 
-def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
+_JUDGED: Final[dict[tuple[str, str], Verdict]] = {}
+
+
+def judged(fixture: Fixture, revision: str) -> Verdict:
+    """Return the verdict on a session; each session is judged once."""
+    key = str(fixture), revision
+    if key not in _JUDGED:
+        _JUDGED[key] = judge(fixture, revision)
+    return _JUDGED[key]
+
+
+def judge(fixture: Fixture, revision: str, *, in_order: bool = True) -> Verdict:
     """Judge a fixture and compare the findings at each line with its expectations.
 
-    ``narrowed=False`` runs every check on every message, not only on those that its row names.
+    ``in_order=False`` calls the checks as ``turned`` says: more often, and in another order.
     """
     ranges = json.loads(json.dumps(fixture.ranges).replace("$REVISION", revision))
     families = [range_checks(compiled(fixture.path.name, ranges))] if ranges else []
@@ -302,8 +312,8 @@ def judge(fixture: Fixture, revision: str, *, narrowed: bool = True) -> Verdict:
     if fixture.hosts:
         families.append(host_checks(_hosts(fixture)))
     ruleset = Ruleset(catalogue.load()).extended({fixture.rule}, families)
-    if not narrowed:
-        ruleset = replace(ruleset, dispatch=_wide(ruleset.dispatch.families))
+    if not in_order:
+        ruleset = replace(ruleset, dispatch=turned(ruleset.dispatch.families))
     observer = ruleset.observer(redacted=fixture.redacted)
     verdict = Verdict()
     transcript: list[str] = [f"{fixture} in {revision}: {fixture.about}"]
@@ -336,11 +346,6 @@ def _hosts(fixture: Fixture) -> HostChoice:
         return HostChoice(known=(KnownHost("host", "Host", (), (), True, ()),))
     facts = tuple(fact(fixture.path.name, row, rows[0]["date"]) for row in rows)
     return HostChoice(((KnownHost("host", "Host", (), (), True, facts), "1.0"),))
-
-
-@cache
-def _wide(families: tuple[RuleFamily, ...]) -> Dispatch:
-    return Dispatch(families, narrowed=False)
 
 
 def _compare(line: Line, found: list[Finding]) -> str:

@@ -1,6 +1,6 @@
 """Every rule is reported at the frame that breaks it, and is not reported in a similar lawful session."""
 
-from functools import cache
+from collections.abc import Iterable
 from typing import Final
 
 import pytest
@@ -11,7 +11,7 @@ from mcpproxy.ruleset import catalogue
 from mcpproxy.session.frame import Finding
 
 from . import runner
-from .runner import Fixture, Verdict
+from .runner import Fixture, judged
 
 CATALOGUE: Final = catalogue.load()
 FIXTURES: Final = runner.fixtures()
@@ -25,44 +25,33 @@ NEAR: Final = 3
 """In how many events a lawful session may differ from the unlawful one."""
 
 
-_JUDGED: Final[dict[tuple[str, str], Verdict]] = {}
-
-
-def judged(fixture: Fixture, revision: str) -> Verdict:
-    """Return the verdict on a session; each session is judged once."""
-    key = str(fixture), revision
-    if key not in _JUDGED:
-        _JUDGED[key] = runner.judge(fixture, revision)
-    return _JUDGED[key]
+def of(rule: str, fixtures: Iterable[Fixture]) -> list[Fixture]:
+    return [fixture for fixture in fixtures if fixture.rule == rule]
 
 
 def trials(fixtures: list[Fixture]) -> list[tuple[Fixture, str]]:
     return [(fixture, revision) for fixture in fixtures for revision in fixture.revisions]
 
 
-def named(trial: object) -> str:
-    return str(trial)
-
-
 def unobservable(rule: str) -> bool:
     return all(requirement.unobservable for requirement in CATALOGUE.rules[rule].requirements)
 
 
-@pytest.mark.parametrize("fixture", BAD, ids=named)
-def test_a_bad_session_breaks_the_rule_where_it_says(fixture: Fixture) -> None:
-    for revision in fixture.revisions:
+@pytest.mark.parametrize("rule", RULES)
+def test_a_bad_session_breaks_the_rule_where_it_says(rule: str) -> None:
+    for fixture, revision in trials(of(rule, BAD)):
         verdict = judged(fixture, revision)
         assert not verdict.surprise, "\n" + verdict.surprise
-        assert fixture.rule in {finding.rule for finding in verdict.findings}
+        assert rule in {finding.rule for finding in verdict.findings}, f"{fixture} in {revision}"
         assert_severity_follows_from_requirement_and_revision(fixture, verdict.findings)
 
 
-@pytest.mark.parametrize("fixture", GOOD, ids=named)
-def test_a_good_session_breaks_nothing(fixture: Fixture) -> None:
-    for revision in fixture.revisions:
+@pytest.mark.parametrize("rule", RULES)
+def test_a_good_session_breaks_nothing(rule: str) -> None:
+    for fixture, revision in trials(of(rule, GOOD)):
         verdict = judged(fixture, revision)
         assert not verdict.surprise, "\n" + verdict.surprise
-        assert verdict.findings == []
+        assert verdict.findings == [], f"{fixture} in {revision}"
 
 
 def assert_severity_follows_from_requirement_and_revision(fixture: Fixture, found: list[Finding]) -> None:
@@ -96,7 +85,7 @@ def begins_with_a_revision(fixture: Fixture, revision: str) -> bool:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_finding_cites_the_revision_that_is_spoken(rule: str) -> None:
-    for fixture, revision in trials([fixture for fixture in BAD if fixture.rule == rule]):
+    for fixture, revision in trials(of(rule, BAD)):
         if begins_with_a_revision(fixture, revision):
             for finding in judged(fixture, revision).findings:
                 sources = CATALOGUE.requirements[f"{finding.rule}/{finding.requirement}"].sources
@@ -104,22 +93,25 @@ def test_a_finding_cites_the_revision_that_is_spoken(rule: str) -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_what_narrows_a_check_only_saves_time(rule: str) -> None:
-    for fixture, revision in trials([fixture for fixture in FIXTURES if fixture.rule == rule]):
-        without = runner.judge(fixture, revision, narrowed=False).findings
+def test_neither_order_nor_number_of_checks_matters(rule: str) -> None:
+    """A check changes no state, and what narrows it only saves time."""
+    for fixture, revision in trials(of(rule, FIXTURES)):
         # Two rows of one check may cover two eras; without them both look.
-        assert list(dict.fromkeys(without)) == judged(fixture, revision).findings, f"{fixture} in {revision}"
+        turned = set(runner.judge(fixture, revision, in_order=False).findings)
+        expected = judged(fixture, revision).findings
+        assert sorted(turned, key=repr) == sorted(expected, key=repr), f"{fixture} in {revision}"
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_has_its_sessions(rule: str) -> None:
-    names = {fixture.path.stem.partition("-")[0] for fixture in FIXTURES if fixture.rule == rule}
+    names = {fixture.path.stem.partition("-")[0] for fixture in of(rule, FIXTURES)}
     if unobservable(rule):
         assert names == set()
-    elif runner.permission(rule):
-        assert names == {"good"}
-    else:
-        assert names == {"bad", "good"}
+        return
+    assert names == ({"good"} if runner.permission(rule) else {"bad", "good"})
+    for fixtures in (GOOD,) if runner.permission(rule) else (BAD, GOOD):
+        covered = {revision for fixture in of(rule, fixtures) for revision in fixture.revisions}
+        assert covered >= set(runner.holds(rule)), "there is no session for some of its revisions"
 
 
 def test_every_folder_belongs_to_a_rule() -> None:
@@ -137,46 +129,32 @@ def test_a_fixture_is_tried_where_its_rule_holds() -> None:
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_the_sessions_of_a_rule_cover_its_revisions(rule: str) -> None:
-    if unobservable(rule):
-        return
-    for fixtures in (GOOD,) if runner.permission(rule) else (BAD, GOOD):
-        covered = {revision for f in fixtures if f.rule == rule for revision in f.revisions}
-        assert covered >= set(runner.holds(rule))
-
-
-@cache
-def everything_found() -> tuple[tuple[str, Finding], ...]:
-    """Each finding of each bad session, with the revision under test."""
-    return tuple(
-        (revision, finding)
-        for fixture, revision in trials(BAD)
+def test_every_requirement_is_broken_in_every_revision_in_which_it_holds(rule: str) -> None:
+    broken = {
+        (finding.requirement, revision)
+        for fixture, revision in trials(of(rule, BAD))
         for finding in judged(fixture, revision).findings
-        if finding.rule == fixture.rule
-    )
-
-
-@pytest.mark.parametrize("key", sorted(k for k, r in CATALOGUE.requirements.items() if not r.unobservable))
-def test_every_requirement_is_broken_in_every_revision_in_which_it_holds(key: str) -> None:
-    requirement = CATALOGUE.requirements[key]
-    broken = {revision for revision, f in everything_found() if f"{f.rule}/{f.requirement}" == key}
-    breakable = {revision for revision in requirement.keywords if runner.breakable(requirement, revision)}
-    assert broken >= breakable
+        if finding.rule == rule
+    }
+    for requirement in CATALOGUE.rules[rule].requirements:
+        if not requirement.unobservable:
+            held = {revision for revision in requirement.keywords if runner.breakable(requirement, revision)}
+            missing = {revision for revision in held if (requirement.id, revision) not in broken}
+            assert missing == set(), requirement.id
 
 
 def test_a_finding_blames_whom_its_requirement_binds() -> None:
-    for _, finding in everything_found():
+    found = (finding for trial in trials(BAD) for finding in judged(*trial).findings)
+    for finding in found:
         requirement = CATALOGUE.requirements[f"{finding.rule}/{finding.requirement}"]
         assert requirement.blame in (finding.blame, "either"), runner.described(finding)
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_lawful_session_is_near(rule: str) -> None:
-    for bad in (fixture for fixture in BAD if fixture.rule == rule):
+    for bad in of(rule, BAD):
         candidates = [
-            good
-            for good in GOOD
-            if good.rule == rule and (good.stateless, good.acp) == (bad.stateless, bad.acp)
+            good for good in of(rule, GOOD) if (good.stateless, good.acp) == (bad.stateless, bad.acp)
         ]
         nearest = min(candidates, key=lambda good: runner.distance(bad, good))
         assert runner.distance(bad, nearest) <= NEAR, f"{bad}: nearest is {nearest}"
@@ -186,7 +164,7 @@ def test_a_lawful_session_is_near(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_rule_is_silent_in_revisions_that_do_not_have_it(rule: str) -> None:
-    for fixture in (fixture for fixture in BAD if fixture.rule == rule and not fixture.stateless):
+    for fixture in (fixture for fixture in of(rule, BAD) if not fixture.stateless):
         for revision in ACP if fixture.acp else STATEFUL:
             for finding in judged(fixture, revision).findings:
                 requirement = CATALOGUE.requirements[f"{finding.rule}/{finding.requirement}"]
