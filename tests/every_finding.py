@@ -37,10 +37,10 @@ def append(revision: str) -> None:
 
 def of_fixtures(revisions: tuple[str, ...], spoken: str | None = None) -> Findings:
     """What each fixture gives in those of ``revisions`` that it is tried in, or in ``spoken`` instead."""
-    from tests.rules.runner import fixtures, judge
+    from tests.rules.runner import fixtures, judged
 
     return {
-        f"{fixture} {revision}": [asdict(found) for found in judge(fixture, spoken or revision).findings]
+        f"{fixture} {revision}": [asdict(found) for found in judged(fixture, spoken or revision).findings]
         for fixture in fixtures()
         for revision in fixture.revisions
         if revision in revisions and (spoken is None or spoken in fixture.revisions)
@@ -49,10 +49,10 @@ def of_fixtures(revisions: tuple[str, ...], spoken: str | None = None) -> Findin
 
 def surprises(revision: str) -> list[str]:
     """What the fixtures do not expect in ``revision``."""
-    from tests.rules.runner import fixtures, judge
+    from tests.rules.runner import fixtures, judged
 
-    judged = (judge(fixture, revision) for fixture in fixtures() if revision in fixture.revisions)
-    return [verdict.surprise for verdict in judged if verdict.surprise]
+    verdicts = (judged(fixture, revision) for fixture in fixtures() if revision in fixture.revisions)
+    return [verdict.surprise for verdict in verdicts if verdict.surprise]
 
 
 def of_recordings(newest: str, spoken: str | None = None) -> Findings:

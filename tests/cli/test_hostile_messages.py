@@ -43,6 +43,14 @@ NO_JSON: Final = {
     "20,000 levels": "[" * 20_000 + "]" * 20_000,
 }
 TEXTS: Final = VALUES | NO_JSON
+OF_EACH_KIND: Final = (
+    "an integer of 5,000 digits",
+    "half a surrogate pair as a name",
+    "a name twice",
+    "1,010 levels",
+    "NaN",
+    "20,000 levels",
+)
 
 
 def said(text: str) -> tuple[tuple[str, str], ...]:
@@ -134,7 +142,9 @@ def test_its_client_is_played_against_its_server(recording: str) -> None:
     assert played.returncode == 0, played.stdout
 
 
+@pytest.mark.parametrize("recording", OF_EACH_KIND, indirect=True)
 def test_its_client_is_played_against_its_server_over_http(recording: str) -> None:
+    """What becomes of a value is the same on stdio, where all are tried."""
     command = [sys.executable, "-m", "mcpproxy", "replay", "server", "--http", "127.0.0.1:0", recording]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
         assert server.stderr is not None

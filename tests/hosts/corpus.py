@@ -114,3 +114,5 @@ def _large() -> Iterator[Case]:
 
 
 CASES: Final = [pytest.param(case, id=case.name) for case in cases()]
+SMALL: Final = [param for param in CASES if "/large." not in str(param.id)]
+"""Without the files of a megabyte, which take as long as all others together."""

@@ -15,7 +15,7 @@ from mcpproxy.hosts.ledger import WrapRecord
 from mcpproxy.hosts.plans import EntryPlan, plan_file, plan_unwrap, plan_wrap
 from mcpproxy.hosts.recorded import is_wrapped
 from mcpproxy.hosts.server_entries import Search, ServerEntry, search
-from tests.hosts.corpus import CASES, PLACES, Case, cases
+from tests.hosts.corpus import CASES, PLACES, SMALL, Case, cases
 
 PROGRAM: Final = ["/opt/bin/mcpproxy"]
 
@@ -59,7 +59,7 @@ def test_the_corpus_is_large_and_has_every_host() -> None:
     }
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", SMALL)
 def test_each_server_alone_comes_back_to_the_byte(case: Case, home: Path) -> None:
     path = case.place(home)
     for entry in stdio(home, path):
@@ -107,7 +107,7 @@ def edited(data: bytes, suffix: str) -> bytes:
             return bom + body[: brace + 1] + b'"added": [1],' + body[brace + 1 :] + b"\n"
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", SMALL)
 def test_without_a_ledger_the_commands_come_back(case: Case, home: Path) -> None:
     path = case.place(home)
     before = stdio(home, path)

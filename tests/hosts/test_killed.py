@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-RUNS = 40
+RUNS = 16
+"""``python -m tests.hosts.killed FOLDER 400`` kills it more often."""
 
 
 @pytest.mark.skipif(not hasattr(__import__("os"), "fork"), reason="this system has no fork")
