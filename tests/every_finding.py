@@ -83,9 +83,8 @@ def _judged(events: Iterator[Any]) -> Iterator[dict[str, Any]]:
             yield from (asdict(finding) for finding in observer.observe(event))
 
 
-def main(appended: str | None) -> None:
-    if appended is not None:
-        append(appended)
+def every_finding(appended: str | None) -> dict[str, Any]:
+    """All findings, and what the fixtures do not expect, with the revisions that this process knows."""
     from mcpproxy.protocol.revisions import ACP, REVISIONS
 
     published = tuple(revision for revision in REVISIONS if revision != appended)
@@ -93,7 +92,13 @@ def main(appended: str | None) -> None:
     found = {"published": of_fixtures((*published, *ACP)) | of_recordings(newest)}
     if appended is not None:
         found["appended"] = of_fixtures((newest,), appended) | of_recordings(newest, appended)
-    json.dump({**found, "surprises": surprises(appended or newest)}, sys.stdout)
+    return {**found, "surprises": surprises(appended or newest)}
+
+
+def main(appended: str | None) -> None:
+    if appended is not None:
+        append(appended)
+    json.dump(every_finding(appended), sys.stdout)
 
 
 if __name__ == "__main__":

@@ -24,19 +24,42 @@ SINGLY: Final = (
     "tests/recorder/test_memory.py",
     "tests/test_oauth.py",
     "tests/real_hosts/",
+    "tests/client_tests/",
 )
 """Files, or folders of files, with long tests: they are distributed first, test by test."""
 
 EARLY: Final = (
-    "tests/test_pytest_plugin.py",
+    "tests/ui/",
+    "tests/fleet/",
+    "tests/agents/",
     "tests/rules/",
-    "tests/replay/",
-    "tests/live/",
-    "tests/relay/",
+    "tests/fuzz/",
+    "tests/intercept/test_closed_gate.py",
+    "tests/test_pytest_plugin.py",
+    "tests/cli/test_hostile_messages.py",
+    "tests/test_documents.py",
     "tests/recorder/",
+    "tests/hosts/",
+    "tests/relay/",
+    "tests/intercept/",
+    "tests/replay/",
+    "tests/bridge/",
+    "tests/otel/",
+    "tests/tui/",
+    "tests/cli/test_hostile_text.py",
+    "tests/test_structure.py",
+    "tests/view/",
+    "tests/export/",
+    "tests/live/",
+    "tests/test_kills.py",
+    "tests/fuzzers/",
+    "tests/test_recipes.py",
     "tests/test_survival.py",
 )
-"""Files that take long as a whole: they are distributed next, and all others after them."""
+"""Files, or folders of files, that take long as a whole, the longest first. All others come after them."""
+
+TOGETHER: Final = (("tests/rules/", "tests/test_new_revision.py"),)
+"""Files that one worker runs, because they share verdicts: each session of a rule is judged once."""
 
 
 class Schedule(LoadScopeScheduling):
@@ -52,6 +75,9 @@ def scope(nodeid: str) -> str:
     A case such as ``python 1 - everything, python 2`` belongs to the pair before its comma.
     """
     file, _, test = nodeid.partition("::")
+    for group in TOGETHER:
+        if file.startswith(group):
+            return group[0]
     if not file.startswith(SINGLY):
         return file
     case = test.partition("[")[2].rstrip("]")

@@ -11,7 +11,7 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.protocol.revisions import REVISIONS
-from tests.every_finding import Findings
+from tests.every_finding import Findings, every_finding
 
 NEWEST: Final = REVISIONS[-1]
 NEXT: Final = f"{int(NEWEST[:4]) + 1}-06-30"
@@ -28,20 +28,18 @@ COUNTED: Final = re.compile(
 """Revisions told by their place or by equality, where an era or a range is meant. ``[-1]`` is the newest."""
 
 
-def judged(*appended: str) -> dict[str, Any]:
-    """What ``tests.every_finding`` prints."""
-    command = [sys.executable, "-m", "tests.every_finding", *appended]
-    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-
-
 @pytest.fixture(scope="module")
 def before() -> Findings:
-    return judged()["published"]
+    """In this process, which has judged the fixtures if it has tested the rules."""
+    found: Findings = json.loads(json.dumps(every_finding(None)["published"]))
+    return found
 
 
 @pytest.fixture(scope="module")
 def after() -> dict[str, Any]:
-    return judged(NEXT)
+    """What ``tests.every_finding`` prints: a revision is appended in a process of its own."""
+    command = [sys.executable, "-m", "tests.every_finding", NEXT]
+    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
 
 
 def compared(found: Findings, before: Findings) -> Findings:

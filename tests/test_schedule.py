@@ -19,7 +19,13 @@ def test_what_belongs_to_a_pair_of_peers_goes_together() -> None:
 def test_a_long_test_goes_alone_and_a_file_of_short_ones_whole() -> None:
     one, other = "tests/test_oauth.py::test_one", "tests/test_oauth.py::test_other[a]"
     assert schedule.scope(one) != schedule.scope(other)
-    assert schedule.scope("tests/rules/test_rules.py::test_one[a - b]") == "tests/rules/test_rules.py"
+    assert schedule.scope("tests/relay/test_run.py::test_one[a - b]") == "tests/relay/test_run.py"
+
+
+def test_files_that_share_verdicts_go_together() -> None:
+    rules = schedule.scope("tests/rules/test_rules.py::test_one[a - b]")
+    assert rules == schedule.scope("tests/rules/test_levels.py::test_one")
+    assert rules == schedule.scope("tests/test_new_revision.py::test_one")
 
 
 def test_long_tests_go_out_first() -> None:
@@ -29,5 +35,6 @@ def test_long_tests_go_out_first() -> None:
 
 
 def test_what_is_named_is_there() -> None:
-    missing = [file for file in schedule.SINGLY + schedule.EARLY if not (ROOT / file).exists()]
+    together = (file for group in schedule.TOGETHER for file in group)
+    missing = [file for file in (*schedule.SINGLY, *schedule.EARLY, *together) if not (ROOT / file).exists()]
     assert missing == []
