@@ -15,7 +15,7 @@ from typing import Final
 from playwright.sync_api import Browser, ViewportSize, sync_playwright
 
 from mcpproxy.cli.commands.demo import FAILED_CALL
-from tests.ui.browser import BROWSERS, Served, served
+from tests.ui.browser import ARGUMENTS, BROWSERS, Command, ui_command
 
 ROOT: Final = Path(__file__).parent.parent
 BESIDE: Final = ("everything-2025-11-25", "echo-2026-07-28", "everything-http-2025-06-18")
@@ -40,15 +40,15 @@ def main() -> None:
         folder = Path(state, "mcpproxy")
         for name in BESIDE:
             shutil.copy(ROOT / "recordings" / f"{name}.jsonl", folder)
-        with served(folder) as page, sync_playwright() as playwright:
-            browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        with ui_command(folder) as page, sync_playwright() as playwright:
+            browser = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
             for theme in ("light", "dark"):
                 picture = ROOT / ".github" / f"page-{theme}.png"
                 _take(browser, page, theme == "dark", picture)
                 sys.stdout.write(f"{picture.relative_to(ROOT)}: {picture.stat().st_size:,} bytes\n")
 
 
-def _take(browser: Browser, page: Served, dark: bool, picture: Path) -> None:
+def _take(browser: Browser, page: Command, dark: bool, picture: Path) -> None:
     context = browser.new_context(viewport=WINDOW, color_scheme="dark" if dark else "light")
     window = context.new_page()
     window.goto(page.url)

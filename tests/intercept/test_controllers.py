@@ -26,7 +26,7 @@ from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
 from tests.intercept.test_breakpoints import Held, search
 from tests.intercept.test_fault_relay import THE_PEER_S, call
 from tests.relay.hosts import DEADLINE_S, HOME
-from tests.ui.browser import served
+from tests.ui.browser import ui_command
 
 __all__ = ["mcpproxy", "state_dir"]
 
@@ -202,7 +202,7 @@ def test_a_page_whose_process_is_killed_with_what_it_watches(held: Held, mcpprox
     for id in (1, 2, 3):
         held.call(id)
     numbers = held.held(3)
-    with served(Path(held.trace).parent, "--allow-send") as page:
+    with ui_command(Path(held.trace).parent, "--allow-send") as page:
         token = parse_qs(urlsplit(page.url).query)["token"][0]
         with (
             httpx.Client(

@@ -8,16 +8,40 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
-from typing import Final
+from threading import Thread
+from typing import Any, Final, Protocol
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, Request, Route, expect, sync_playwright
+from sse_starlette.sse import AppStatus
 
+from mcpproxy.ui.bearer import PageKeys
+from mcpproxy.ui.library import Library
+from mcpproxy.ui.page_app import PageApp
+from mcpproxy.ui.page_server import PageServer
+from mcpproxy.ui.send import CallSender
 from tests.peers.fixtures import had, page_tools
 
-BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
+BROWSERS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
+"""The first that is there is used. The shell draws with the same engine, and has no windows to draw."""
+
+_NOT_NEEDED: Final = (
+    # Each window of the whole browser has two hidden pages, which cost as much as the page under test.
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup"),
+    # A process for a page that may be opened next: a test opens one.
+    "SpareRendererForSitePerProcess",
+    # Chromium reads the last list alone, so what Playwright switches off is repeated.
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
+    *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
+    *("ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "OptimizationHints"),
+    *("NetworkTimeServiceQuerying", "AimEnabled", "PreconnectToSearch"),
+)
+ARGUMENTS: Final = ("--no-sandbox", f"--disable-features={','.join(_NOT_NEEDED)}")
+"""What the browser is started with."""
+
 TIMEOUT_MS: Final = 60_000
 """How long an element may take to appear: only a test that fails takes so long."""
 
@@ -38,13 +62,67 @@ def browser() -> Iterator[Browser]:
         pytest.skip("there is no Chromium")
     expect.set_options(timeout=TIMEOUT_MS)
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        started = playwright.chromium.launch(executable_path=path, args=ARGUMENTS)
         yield started
         started.close()
 
 
-class Served:
-    """``mcpproxy ui`` as it runs. ``bearer`` is for scripts."""
+class Served(Protocol):
+    """A page that runs. ``url`` is an address that nobody has used, ``bearer`` is for scripts."""
+
+    @property
+    def home(self) -> str: ...
+    @property
+    def bearer(self) -> dict[str, str]: ...
+    @property
+    def url(self) -> str: ...
+
+
+def asked(page: Served, path: str) -> Any:
+    """Return the JSON that a page answers a script with."""
+    return _get(f"{page.home}{path}", page.bearer).raise_for_status().json()
+
+
+def _get(url: str, bearer: dict[str, str]) -> httpx.Response:
+    # Without ``verify`` no certificates are read, which takes longer than the answer.
+    return httpx.get(url, headers=bearer, timeout=TIMEOUT_MS / 1000, verify=False)
+
+
+class Within:
+    """A page that this process serves. Each of its addresses has a ticket of its own."""
+
+    def __init__(self, server: PageServer, keys: PageKeys) -> None:
+        self._keys: Final = keys
+        self.home: Final = server.address_of("")
+        self.bearer: Final = {"Authorization": f"Bearer {self._ticket()}"}
+
+    def _ticket(self) -> str:
+        return self._keys.new_ticket(lambda: None, TIMEOUT_MS / 1000)
+
+    @property
+    def url(self) -> str:
+        return f"{self.home}/?token={self._ticket()}"
+
+
+@contextmanager
+def served(path: Path | str, *, may_send: bool = False) -> Generator[Within]:
+    """Serve the page of a recording or a folder from a thread: no process has to be started for it."""
+    folder = os.path.dirname(path) if os.path.isfile(path) else str(path)
+    server, keys = PageServer("127.0.0.1", 0), PageKeys()
+    page = PageApp(Library(str(path)), CallSender(folder) if may_send else None)
+    thread = Thread(target=server.run, args=(keys.lock(page.app()),))
+    thread.start()
+    try:
+        yield Within(server, keys)
+    finally:
+        AppStatus.should_exit = True  # ends the streams of events, as the signal does that ends the command
+        server.stop()
+        thread.join()
+        AppStatus.should_exit = False
+
+
+class Command:
+    """``mcpproxy ui`` as it runs."""
 
     def __init__(self, process: "subprocess.Popen[str]") -> None:
         self.process: Final = process
@@ -59,24 +137,23 @@ class Served:
     def _claimed(self) -> dict[str, str]:
         """Use the printed address as a script does; the next one is printed."""
         bearer = {"Authorization": f"Bearer {self._printed.partition('token=')[2]}"}
-        httpx.get(f"{self.home}/api/recordings", headers=bearer, timeout=TIMEOUT_MS / 1000)
+        _get(f"{self.home}/api/recordings", bearer)
         self._printed = self._read()
         return bearer
 
     @property
     def url(self) -> str:
-        """An address that nobody has used."""
         self._claimed()  # if it has been used before, the next one was printed then
         return self._printed
 
 
 @contextmanager
-def served(path: Path | str, *options: str) -> Generator[Served]:
-    """Run ``mcpproxy ui PATH``."""
-    command = [sys.executable, "-m", "mcpproxy", "ui", str(path), *options]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+def ui_command(path: Path | str, *options: str) -> Generator[Command]:
+    """Run ``mcpproxy ui PATH``: for what the command does, and for a page that several tests look at."""
+    arguments = [sys.executable, "-m", "mcpproxy", "ui", str(path), *options]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
-            yield Served(process)
+            yield Command(process)
         finally:
             process.send_signal(signal.SIGINT)
             _, errors = process.communicate()
@@ -126,22 +203,40 @@ class Visitor:
         """Let no more request for ``url`` go on to the server, until the test says so."""
         return Withheld(self.page, url, which)
 
-    def breaks_no_rule(self, where: str, *, headings: bool = False) -> None:
-        """Check the rules of accessibility on the page as it is now; or that headings skip no level."""
-        self.page.evaluate((had(page_tools()) / "axe-core" / "axe.min.js").read_text(encoding="utf-8"))
-        rules = (
-            "['heading-order']" if headings else "['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']"
-        )
-        found = self.page.evaluate(f"axe.run(document, {{runOnly: {rules}}})")
-        broken = [
-            (each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found["violations"]
-        ]
+    def breaks_no_rule(self, where: str, *, headings: bool = False, within: str = "html") -> None:
+        """Check the rules of accessibility on the page as it is now; or that headings skip no level.
+
+        ``within`` is a selector of the part that has changed since the whole page was looked at.
+        """
+        if self.page.evaluate("typeof axe") == "undefined":
+            self.page.evaluate(_axe())
+        rules = ["heading-order"] if headings else ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"]
+        broken = self.page.evaluate(_BROKEN, [within, rules])
         assert not broken, (where, broken)
+
+    def breaks_no_rule_in_either_theme(self, where: str) -> None:
+        """Check the rules on the page as it is now, light and then dark; it stays dark."""
+        self.page.emulate_media(color_scheme="light")
+        self.breaks_no_rule(f"{where}, light")
+        self.page.emulate_media(color_scheme="dark")
+        self.breaks_no_rule(f"{where}, dark")
 
     def presses(self, *keys: str) -> None:
         """Press keys one after the other."""
         for key in keys:
             self.page.keyboard.press(key)
+
+
+_BROKEN: Final = """async ([within, rules]) => {
+    const found = await axe.run(within, { runOnly: rules, resultTypes: ["violations"] });
+    return found.violations.map((each) => [each.id, each.nodes.map((node) => node.html.slice(0, 200))]);
+}"""
+"""The rules that are broken, and by what; all that axe has looked at would be some megabytes."""
+
+
+@cache
+def _axe() -> str:
+    return (had(page_tools()) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
 
 
 class Withheld:

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from mcpproxy.ui.found_rows import MOST_ROWS
 from tests.cli import recordings
-from tests.ui.browser import TWO_FRAMES, Served, Visitor, browser, served, visitor
+from tests.ui.browser import TWO_FRAMES, Served, Visitor, browser, served, ui_command, visitor
 from tests.view.situations import SITUATIONS, Conversation, begun, write
 
 __all__ = ["browser", "visitor"]
@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(folder: Path) -> Iterator[Served]:
-    with served(folder) as running:
+    with ui_command(folder) as running:
         yield running
 
 
@@ -135,9 +135,7 @@ def test_a_click_chooses_the_recording_where_it_stands(visitor: Visitor, page: S
     assert other.evaluate(colours) not in (here.evaluate(colours), box.evaluate(colours))
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_calls_of_all_recordings_are_found_and_opened(visitor: Visitor, page: Served, theme: str) -> None:
-    visitor.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+def test_calls_of_all_recordings_are_found_and_opened(visitor: Visitor, page: Served) -> None:
     visitor.opens(page.url)
     visitor.presses("a")
     visitor.page.keyboard.type("status:error")
@@ -146,7 +144,7 @@ def test_calls_of_all_recordings_are_found_and_opened(visitor: Visitor, page: Se
     expect(said).to_have_text(f"1 row; all {MANY + 3} recordings searched")
     expect(visitor.page.locator(".found h3")).to_contain_text("desk.weather")
     expect(found).to_contain_text("no such city: Atlantis")
-    visitor.breaks_no_rule(f"found, {theme}")
+    visitor.breaks_no_rule_in_either_theme("found")
     visitor.presses("ArrowDown", "Enter")
     expect(visitor.page.locator(".detail h2")).to_have_text("#4 forecast")
     expect(visitor.page.locator(".about strong")).to_have_text("desk.weather")
@@ -200,9 +198,7 @@ def test_all_recordings_are_searched_while_one_types(visitor: Visitor, page: Ser
     visitor.page.wait_for_selector(".scroller .row .c-outcome")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_narrow_window_is_used_by_touch_and_by_keys(visitor: Visitor, page: Served, theme: str) -> None:
-    visitor.page.emulate_media(color_scheme="dark" if theme == "dark" else "light")
+def test_a_narrow_window_is_used_by_touch_and_by_keys(visitor: Visitor, page: Served) -> None:
     visitor.page.set_viewport_size({"width": 400, "height": 800})
     visitor.opens(page.url)
     menu = visitor.page.get_by_role("button", name="Recordings")
@@ -211,7 +207,7 @@ def test_a_narrow_window_is_used_by_touch_and_by_keys(visitor: Visitor, page: Se
     menu.press("Enter")
     expect(here).to_be_focused()
     expect(here).to_be_in_viewport()
-    visitor.breaks_no_rule(f"menu, {theme}")
+    visitor.breaks_no_rule_in_either_theme("menu")
     visitor.presses("Escape")
     expect(sidebar).to_be_hidden()
     expect(menu).to_be_focused()
@@ -225,7 +221,7 @@ def test_a_narrow_window_is_used_by_touch_and_by_keys(visitor: Visitor, page: Se
     detail, main = (visitor.page.locator(one) for one in (".detail", "main"))
     visitor.page.wait_for_selector(".detail h2")
     assert detail.bounding_box() == main.bounding_box()
-    visitor.breaks_no_rule(f"detail, {theme}")
+    visitor.breaks_no_rule_in_either_theme("detail")
     visitor.page.mouse.move(200, 500)
     visitor.page.mouse.wheel(0, 5000)
     close = visitor.page.get_by_role("button", name="Close the detail")

@@ -19,9 +19,8 @@ from tests.intercept.test_breakpoints_http import ANSWER, words
 from tests.intercept.test_breakpoints_http import Held as HeldHttp
 from tests.intercept.test_fault_http import THE_STREAMS_S, Streams, findings, streams
 from tests.intercept.test_fault_relay import THE_PEER_S
-from tests.peers.fixtures import had, page_tools
 from tests.relay.hosts import DEADLINE_S, until_recorded
-from tests.ui.browser import Served, Visitor, browser, served, visitor
+from tests.ui.browser import Served, Visitor, browser, served, ui_command, visitor
 from tests.view.situations import SITUATIONS, write
 
 __all__ = ["browser", "streams", "visitor"]
@@ -43,7 +42,7 @@ def held(tmp_path: Path) -> Iterator[Held]:
 
 @pytest.fixture
 def page(held: Held, tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path, "--allow-send") as running:
+    with served(tmp_path, may_send=True) as running:
         yield running
 
 
@@ -75,7 +74,7 @@ def edits(visitor: Visitor, number: int, change: Callable[[str], str]) -> Locato
 def test_what_is_wrong_with_a_message_is_beside_it(tmp_path: Path, visitor: Visitor) -> None:
     session = Held(tmp_path, *PATIENT, "--break", "severity:error")
     try:
-        with served(tmp_path, "--allow-send") as running:
+        with served(tmp_path, may_send=True) as running:
             session.call(1)
             panel = goes(visitor, running)
             expect(panel.locator(".held-found")).to_have_text(
@@ -146,7 +145,7 @@ def test_requests_and_answers_over_http_are_held_and_answered(
 ) -> None:
     options = (*PATIENT, "--break", "tool:search", "--break-then", "drop")
     held = HeldHttp(tmp_path, streams, *options)
-    with served(tmp_path, "--allow-send") as running:
+    with served(tmp_path, may_send=True) as running:
         calls = {id: held.call(id) for id in (1, 2)}
         numbers = held.held(2)
         goes(visitor, running, 2)
@@ -225,16 +224,12 @@ def sends(visitor: Visitor, body: dict[str, Any]) -> Any:
     )
 
 
-@pytest.mark.parametrize(
-    "body", [{}, {"do": "jump", "numbers": [1]}, {"do": "drop"}, {"do": "edit", "numbers": [1]}]
-)
-def test_what_is_no_command_is_refused(
-    held: Held, visitor: Visitor, page: Served, body: dict[str, Any]
-) -> None:
+def test_what_is_no_command_is_refused(held: Held, visitor: Visitor, page: Served) -> None:
     held.call(1)
     goes(visitor, page)
-    assert sends(visitor, body)[0] == 409
-    assert held.held() == {1: 1}
+    for body in ({}, {"do": "jump", "numbers": [1]}, {"do": "drop"}, {"do": "edit", "numbers": [1]}):
+        assert sends(visitor, body)[0] == 409, body
+        assert held.held() == {1: 1}, body
 
 
 def test_a_page_that_may_not_send_shows_and_says_why(held: Held, visitor: Visitor, tmp_path: Path) -> None:
@@ -310,7 +305,7 @@ def test_what_was_released_is_told_beside_its_recording_alone(
 ) -> None:
     write(tmp_path / "other.jsonl", SITUATIONS["failed tool"])
     held.call(1)
-    with served(tmp_path, "--allow-send") as running:
+    with served(tmp_path, may_send=True) as running:
         goes(visitor, running)
         press(visitor, "Resume", 1)
         expect(visitor.page.locator(".held")).to_contain_text("Message 1 was resumed.")
@@ -322,7 +317,7 @@ def test_what_was_released_is_told_beside_its_recording_alone(
 
 def test_a_time_that_is_over_is_seen(visitor: Visitor, tmp_path: Path) -> None:
     session = Held(tmp_path, *BREAK[2:], "--break-timeout", "15s", "--break-then", "error")
-    with served(tmp_path, "--allow-send") as running:
+    with served(tmp_path, may_send=True) as running:
         goes(visitor, running, 0)
         visitor.page.wait_for_selector(".scroller .row")
         session.call(1)
@@ -369,7 +364,7 @@ def test_a_page_whose_server_is_killed_says_so_and_the_message_is_still_held(
     held: Held, visitor: Visitor, tmp_path: Path
 ) -> None:
     held.call(1)
-    with served(tmp_path, "--allow-send") as running:
+    with ui_command(tmp_path, "--allow-send") as running:
         goes(visitor, running)
         running.process.kill()
         running.process.wait(DEADLINE_S)
@@ -419,7 +414,7 @@ def test_an_http_client_that_leaves_while_its_call_is_held_hangs_nothing(
     visitor: Visitor, tmp_path: Path, streams: Streams
 ) -> None:
     held = HeldHttp(tmp_path, streams, *PATIENT, "--break", "from:client tool:search id:1")
-    with served(tmp_path, "--allow-send") as running:
+    with served(tmp_path, may_send=True) as running:
         call = held.call(1)
         number = held.held()[1]
         goes(visitor, running)
@@ -439,7 +434,7 @@ HOSTILE: Final = (
 
 def test_a_hostile_message_executes_nothing(visitor: Visitor, tmp_path: Path) -> None:
     held = Held(tmp_path, *BREAK, "--break", "from:client kind:not-a-message")
-    with served(tmp_path, "--allow-send") as running:
+    with served(tmp_path, may_send=True) as running:
         looks_at_what_is_hostile(held, visitor, running)
     held.close()
 
@@ -541,30 +536,22 @@ def test_a_form_does_not_move_when_the_message_is_loaded(held: Held, visitor: Vi
     expect(row(visitor, 1)).to_have_count(0)
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_no_rule_of_accessibility_is_broken(held: Held, visitor: Visitor, page: Served, theme: Any) -> None:
+def test_no_rule_of_accessibility_is_broken(held: Held, visitor: Visitor, page: Served) -> None:
     for id in (1, 2):
         held.call(id)
-    axe = (had(page_tools()) / "axe-core" / "axe.min.js").read_text(encoding="utf-8")
-    visitor.page.emulate_media(color_scheme=theme)
     goes(visitor, page, 2)
     edits(visitor, 1, lambda text: text[:-1])
     row(visitor, 2).get_by_role("button", name="Answer message 2 with an error").click()
     expect(row(visitor, 2)).to_contain_text(CALL_LINK)
-    visitor.page.evaluate(axe)
-    found = visitor.page.evaluate(
-        "axe.run(document, {runOnly: ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa']})"
-    )
-    broken = [(each["id"], [node["html"][:200] for node in each["nodes"]]) for each in found["violations"]]
-    assert not broken, broken
+    visitor.breaks_no_rule_in_either_theme("what is held")
 
 
-@pytest.mark.parametrize("width", [900, 1280, 1920])
-def test_nothing_scrolls_sideways(held: Held, visitor: Visitor, page: Served, width: int) -> None:
+def test_nothing_scrolls_sideways(held: Held, visitor: Visitor, page: Served) -> None:
     held.call(1)
-    visitor.page.set_viewport_size({"width": width, "height": 700})
     goes(visitor, page)
     press(visitor, "Edit", 1)
     expect(row(visitor, 1)).to_contain_text(CALL_LINK)
-    for what in ("document.documentElement", "document.querySelector('.held')"):
-        assert visitor.page.evaluate(f"{what}.scrollWidth - {what}.clientWidth") <= 0
+    for width in (900, 1280, 1920):
+        visitor.page.set_viewport_size({"width": width, "height": 700})
+        for what in ("document.documentElement", "document.querySelector('.held')"):
+            assert visitor.page.evaluate(f"{what}.scrollWidth - {what}.clientWidth") <= 0, (width, what)

@@ -3,7 +3,6 @@
 import json
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import expect
 
 from tests.ui.browser import Visitor, browser, served, visitor
@@ -28,25 +27,20 @@ def refused_with_503() -> tuple[str, ...]:
     return session.closes(ms=100)
 
 
-@pytest.mark.parametrize("width", [1440, 1000, 400])
-def test_a_row_says_the_status_of_http_once_and_the_reason(
-    visitor: Visitor, tmp_path: Path, width: int
+def test_the_status_of_http_and_its_reason_are_told_once_at_every_width(
+    visitor: Visitor, tmp_path: Path
 ) -> None:
-    visitor.page.set_viewport_size({"width": width, "height": 800})
     with served(write(tmp_path / "s.jsonl", refused_with_503())) as running:
         visitor.opens(running.url)
-        rows = visitor.rows()
-        assert [row.count("503") for row in rows] == [1, 1], rows
-        expect(visitor.page.locator(".row .result").first).to_have_text(f"→ body: {BUSY}")
-        told = visitor.page.locator(".row .c-preview .words").last
-        expect(told).to_have_attribute("title", f"body: {BUSY}")
-
-
-def test_the_head_says_in_words_that_no_server_named_itself(visitor: Visitor, tmp_path: Path) -> None:
-    with served(write(tmp_path / "s.jsonl", refused_with_503())) as running:
-        visitor.opens(running.url)
-        told = "desk 2.1 asked for MCP 2025-11-25; no server has told its name"
-        expect(visitor.page.locator(".about")).to_contain_text(told)
+        named = "desk 2.1 asked for MCP 2025-11-25; no server has told its name"
+        expect(visitor.page.locator(".about")).to_contain_text(named)
+        for width in (1440, 1000, 400):
+            visitor.page.set_viewport_size({"width": width, "height": 800})
+            rows = visitor.rows()
+            assert [row.count("503") for row in rows] == [1, 1], (width, rows)
+            expect(visitor.page.locator(".row .result").first).to_have_text(f"→ body: {BUSY}")
+            told = visitor.page.locator(".row .c-preview .words").last
+            expect(told).to_have_attribute("title", f"body: {BUSY}")
 
 
 def exits_with_a_traceback() -> tuple[str, ...]:
@@ -95,24 +89,22 @@ def test_the_plot_of_latencies_says_what_its_axis_is(visitor: Visitor, tmp_path:
 LONG = "Error executing tool forecast: the index of this region is locked by another writer, process 4121"
 
 
-@pytest.mark.parametrize(("width", "letters"), [(1440, 97), (1000, 80), (640, 50), (400, 30)])
-def test_a_reason_is_read_in_its_row_at_every_width(
-    visitor: Visitor, tmp_path: Path, width: int, letters: int
-) -> None:
+def test_a_reason_is_read_in_its_row_at_every_width(visitor: Visitor, tmp_path: Path) -> None:
     session = begun()
     session.asks(2, "tools/call", forecast("Oslo"), ms=100)
     session.answers(2, text(LONG, isError=True), ms=110)
-    visitor.page.set_viewport_size({"width": width, "height": 800})
     with served(write(tmp_path / "s.jsonl", session.closes(ms=200))) as running:
         visitor.opens(running.url)
         result = visitor.page.locator(".row .result.bad")
-        expect(result).to_have_text(f"→ {LONG}")
-        room = result.evaluate("node => node.getBoundingClientRect().width")
-        per_letter = result.evaluate(
-            "node => { const line = document.createElement('canvas').getContext('2d');"
-            " line.font = getComputedStyle(node).font; return line.measureText('m').width; }"
-        )
-        assert room / per_letter >= min(letters, len(LONG))
+        for width, letters in ((1440, 97), (1000, 80), (640, 50), (400, 30)):
+            visitor.page.set_viewport_size({"width": width, "height": 800})
+            expect(result).to_have_text(f"→ {LONG}")
+            room = result.evaluate("node => node.getBoundingClientRect().width")
+            per_letter = result.evaluate(
+                "node => { const line = document.createElement('canvas').getContext('2d');"
+                " line.font = getComputedStyle(node).font; return line.measureText('m').width; }"
+            )
+            assert room / per_letter >= min(letters, len(LONG)), width
 
 
 def test_progress_does_not_bury_what_was_written_to_stderr(visitor: Visitor, tmp_path: Path) -> None:

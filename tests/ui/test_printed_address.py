@@ -15,7 +15,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 from tests.peers.web_server import WebServer
-from tests.ui.browser import Served, Visitor, browser, served, visitor
+from tests.ui.browser import Command, Visitor, browser, ui_command, visitor
 from tests.view.situations import SITUATIONS, write
 
 __all__ = ["browser", "visitor"]
@@ -36,8 +36,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def page(folder: Path) -> Iterator[Served]:
-    with served(folder) as running:
+def page(folder: Path) -> Iterator[Command]:
+    with ui_command(folder) as running:
         yield running
 
 
@@ -66,7 +66,7 @@ def neighbour() -> Iterator[tuple[str, list[str]]]:
 
 
 def test_an_address_works_once_and_the_next_is_printed(
-    visitor: Visitor, browser: Browser, page: Served
+    visitor: Visitor, browser: Browser, page: Command
 ) -> None:
     url = page.url
     visitor.opens(url)
@@ -84,7 +84,7 @@ def test_an_address_works_once_and_the_next_is_printed(
     visitor.opens(url)
 
 
-def test_an_address_works_if_the_server_was_out_of_reach_at_first(browser: Browser, page: Served) -> None:
+def test_an_address_works_if_the_server_was_out_of_reach_at_first(browser: Browser, page: Command) -> None:
     context = browser.new_context()
     first = context.new_page()
     first.route("**/api/key", lambda route: route.abort(), times=1)
@@ -96,7 +96,7 @@ def test_an_address_works_if_the_server_was_out_of_reach_at_first(browser: Brows
     context.close()
 
 
-def test_links_work_in_other_tabs_and_after_a_reload(visitor: Visitor, page: Served) -> None:
+def test_links_work_in_other_tabs_and_after_a_reload(visitor: Visitor, page: Command) -> None:
     visitor.opens(page.url)
     with visitor.context.expect_page() as opened:
         visitor.page.locator(".recording").first.click(modifiers=["Control"])
@@ -106,7 +106,7 @@ def test_links_work_in_other_tabs_and_after_a_reload(visitor: Visitor, page: Ser
     tab.wait_for_selector(".scroller .row .c-outcome")
 
 
-def test_the_bytes_of_a_frame_are_saved(visitor: Visitor, page: Served) -> None:
+def test_the_bytes_of_a_frame_are_saved(visitor: Visitor, page: Command) -> None:
     visitor.opens(page.url)
     visitor.presses("j")
     visitor.page.get_by_role("tab", name="Messages").click()
@@ -117,7 +117,7 @@ def test_the_bytes_of_a_frame_are_saved(visitor: Visitor, page: Served) -> None:
 
 
 def test_a_server_at_another_port_gets_no_secret(
-    visitor: Visitor, page: Served, neighbour: tuple[str, list[str]]
+    visitor: Visitor, page: Command, neighbour: tuple[str, list[str]]
 ) -> None:
     url, got = neighbour
     visitor.opens(page.url)
@@ -143,7 +143,7 @@ def test_the_browser_is_opened_without_a_secret_among_its_arguments(
     script.write_text(OPENED, encoding="utf-8")
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("BROWSER", f"{sys.executable} {script} {seen} %s")
-    with served(folder, "--open") as running:
+    with ui_command(folder, "--open") as running:
         (file,) = tmp_path.glob("mcpproxy-*.html")
         assert stat.S_IMODE(file.stat().st_mode) == 0o600
         assert seen.read_text(encoding="utf-8") == file.as_uri()
@@ -164,7 +164,7 @@ def test_a_page_that_runs_is_opened_again(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
     monkeypatch.setenv("BROWSER", f"{sys.executable} {script} {seen} %s")
     command = [sys.executable, "-m", "mcpproxy", "ui", str(folder), "--open"]
-    with served(folder) as running:
+    with ui_command(folder) as running:
         (name,) = state.glob("page-*.sock")
         assert stat.S_IMODE(name.stat().st_mode) == 0o600
         with subprocess.Popen(command, stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as again:
@@ -176,10 +176,10 @@ def test_a_page_that_runs_is_opened_again(
             assert again.wait(60) == 0
             assert again.stderr is not None
             assert again.stderr.read().startswith("mcpproxy: this page runs already")
-        with served(folder, "--open", "--allow-send") as another:
+        with ui_command(folder, "--open", "--allow-send") as another:
             assert another.home != running.home
     assert not [*tmp_path.glob("mcpproxy-*.html"), *state.glob("page-*.sock")]
-    with served(folder, "--open") as later:
+    with ui_command(folder, "--open") as later:
         assert later.home.startswith("http://127.0.0.1:")
 
 
@@ -191,7 +191,7 @@ def test_a_signal_that_ends_the_page_leaves_no_file(
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("BROWSER", "true %s")
     number = signal.Signals[name]
-    with served(folder, "--open") as running:
+    with ui_command(folder, "--open") as running:
         assert [*tmp_path.glob("mcpproxy-*.html")]
         running.process.send_signal(number)
         assert running.process.wait(60) == -number

@@ -1,9 +1,7 @@
 """What a model got of a server, on the page: a rename, a cut, a lost picture."""
 
 from pathlib import Path
-from typing import Any
 
-import pytest
 from playwright.sync_api import Locator, expect
 
 from tests.prompt.sides import model, server
@@ -20,13 +18,10 @@ def row(visitor: Visitor, name: str) -> Locator:
 
 
 def shows_the_prompt(visitor: Visitor, page: Served) -> None:
-    visitor.enters(page.url)
-    visitor.page.goto(f"{page.home}/?recording={recording(page, 'w')}&view=prompt")
+    visitor.page.goto(f"{page.url}&recording={recording(page, 'w')}&view=prompt")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_cut_a_rename_and_a_loss_are_seen(visitor: Visitor, tmp_path: Path, theme: Any) -> None:
-    visitor.page.emulate_media(color_scheme=theme)
+def test_a_cut_a_rename_and_a_loss_are_seen(visitor: Visitor, tmp_path: Path) -> None:
     server(tmp_path, nextCursor="p3")
     model(tmp_path)
     with served(tmp_path) as page:
@@ -48,7 +43,7 @@ def test_a_cut_a_rename_and_a_loss_are_seen(visitor: Visitor, tmp_path: Path, th
         visitor.sees("1 of 4 tools")
         for width in (1440, 1000, 400):
             visitor.page.set_viewport_size({"width": width, "height": 800})
-            visitor.breaks_no_rule(f"{theme} {width}")
+            visitor.breaks_no_rule_in_either_theme(f"{width}")
             assert visitor.page.evaluate("document.documentElement.scrollWidth") <= width
         found.get_by_role("link", name="frame 2 of the model").click()
         visitor.page.get_by_role("button", name="Prompt").click()
@@ -63,14 +58,11 @@ def test_without_a_recording_of_the_model_it_says_how_to_make_one(visitor: Visit
         visitor.sees("What a host's model saw of this server is not recorded.")
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_a_call_says_what_the_model_saw_of_it(visitor: Visitor, tmp_path: Path, theme: Any) -> None:
-    visitor.page.emulate_media(color_scheme=theme)
+def test_a_call_says_what_the_model_saw_of_it(visitor: Visitor, tmp_path: Path) -> None:
     server(tmp_path)
     model(tmp_path)
     with served(tmp_path) as page:
-        visitor.enters(page.url)
-        visitor.page.goto(f"{page.home}/?recording={recording(page, 'w')}#call=5")
+        visitor.page.goto(f"{page.url}&recording={recording(page, 'w')}#call=5")
         visitor.sees("The model saw")
         visitor.sees("asked for mcp__weather__wind_speed (guess: only the tool fits)")
         visitor.sees("text cut: its first 2,000 of 5,000 characters")

@@ -1,6 +1,8 @@
 """A call sent again from the page, and two sessions compared."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -13,7 +15,7 @@ from playwright.sync_api import Locator, expect
 
 from mcpproxy.view.view import open_view
 from tests.relay.hosts import until_recorded
-from tests.ui.browser import Served, Visitor, browser, served, visitor
+from tests.ui.browser import Served, Visitor, asked, browser, served, visitor
 from tests.view.situations import SITUATIONS, begun, text, write
 
 __all__ = ["browser", "visitor"]
@@ -70,12 +72,10 @@ def message(method: str, params: Any, id: int | None) -> str:
     return json.dumps(said) + "\n"
 
 
-@pytest.fixture
-def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The state folder, with a server and the recording of a session in which its two tools were called."""
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    folder = tmp_path / "mcpproxy"
-    folder.mkdir()
+@pytest.fixture(scope="module")
+def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a server and the recording of a session in which its two tools were called."""
+    folder = tmp_path_factory.mktemp("session")
     (folder / "server.py").write_text(SERVER, encoding="utf-8")
     said = (
         message("initialize", HELLO, 0),
@@ -85,8 +85,25 @@ def recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         message("tools/call", {"name": "forget", "arguments": {"city": "Oslo"}}, 3),
     )
     wrapped = [sys.executable, "-m", "mcpproxy", "--trace", "first.jsonl", "--", sys.executable, "server.py"]
-    subprocess.run(wrapped, cwd=folder, input="".join(said), text=True, stdout=subprocess.PIPE, check=True)
+    home = os.environ | {"XDG_STATE_HOME": str(tmp_path_factory.mktemp("state"))}
+    pipe = subprocess.PIPE
+    subprocess.run(wrapped, cwd=folder, env=home, input="".join(said), text=True, stdout=pipe, check=True)
     until_recorded(folder)
+    return folder
+
+
+@pytest.fixture
+def recorded(session: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The state folder, as if the session had been recorded in it."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    folder = tmp_path / "mcpproxy"
+    folder.mkdir()
+    for name in ("server.py", "calls.log", "first.jsonl"):
+        shutil.copy(session / name, folder)
+    trace = folder / "first.jsonl"
+    records = trace.read_text(encoding="utf-8")
+    assert str(session) in records  # where the server ran
+    trace.write_text(records.replace(str(session), str(folder)), encoding="utf-8")
     return folder
 
 
@@ -98,16 +115,15 @@ def calls_made(folder: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture
 def page(recorded: Path) -> Iterator[Served]:
-    with served(recorded, "--allow-send") as running:
+    with served(recorded, may_send=True) as running:
         yield running
 
 
 def sends(running: Served, body: dict[str, Any]) -> httpx.Response:
     """Send a call again as a script does."""
-    listed = httpx.get(f"{running.home}/api/recordings", headers=running.bearer, timeout=60)
-    (one,) = listed.json()["recordings"]
+    (one,) = asked(running, "/api/recordings")["recordings"]
     url = f"{running.home}/api/recordings/{one['id']}/send"
-    return httpx.post(url, headers=running.bearer, json=body, timeout=60)
+    return httpx.post(url, headers=running.bearer, json=body, timeout=60, verify=False)
 
 
 def opens_the_form(visitor: Visitor, running: Served, row: int) -> Locator:
@@ -203,7 +219,7 @@ def above(recorded: Path) -> Path:
 def test_what_somebody_else_may_have_written_runs_only_when_confirmed(
     recorded: Path, place: Callable[[Path], Path]
 ) -> None:
-    with served(place(recorded), "--allow-send") as running:
+    with served(place(recorded), may_send=True) as running:
         params = {"name": "forecast", "arguments": {"city": "Oslo"}}
         for confirmed in (False, None, "true", 1):
             refused = sends(running, {"call": FORECAST_ROW, "params": params, "confirmed": confirmed})
@@ -222,7 +238,7 @@ def test_a_command_of_somebody_else_is_shown_whole_before_it_runs(visitor: Visit
     header = json.loads(lines[0])
     header["command"] += [hidden]
     trace.write_text("".join([json.dumps(header) + "\n", *lines[1:]]), encoding="utf-8")
-    with served(trace, "--allow-send") as running:
+    with served(trace, may_send=True) as running:
         form = opens_the_form(visitor, running, FORECAST_ROW)
         shown = form.locator("pre").inner_text()
         assert "server.py '# long" in shown
@@ -261,7 +277,7 @@ def test_what_is_not_json_cannot_be_sent(visitor: Visitor, page: Served) -> None
 
 
 def test_one_recording_is_enough(visitor: Visitor, recorded: Path) -> None:
-    with served(recorded / "first.jsonl", "--allow-send") as running:
+    with served(recorded / "first.jsonl", may_send=True) as running:
         form = opens_the_form(visitor, running, FORECAST_ROW)
         form.get_by_role("button", name="Send", exact=True).click()
         form.get_by_role("link", name="the new recording").click()
@@ -281,14 +297,14 @@ def test_nothing_is_sent_unless_it_was_asked_for(visitor: Visitor, recorded: Pat
 
 def test_a_body_that_is_too_large_is_not_read_to_its_end(page: Served) -> None:
     url = f"{page.home}/api/recordings/any/send"
-    answer = httpx.post(url, content=b" " * ((64 << 20) + 1), headers=page.bearer, timeout=60)
+    answer = httpx.post(url, content=b" " * ((64 << 20) + 1), headers=page.bearer, timeout=60, verify=False)
     assert (answer.status_code, answer.text) == (413, "the body has more than 64 MiB\n")
 
 
 def test_a_recording_without_a_server_says_why(visitor: Visitor, tmp_path: Path) -> None:
     records = SITUATIONS["failed tool"]
     write(tmp_path / "s.jsonl", (records[0].replace('"cwd":"/srv"', '"cwd":"/nowhere/at/all"'), *records[1:]))
-    with served(tmp_path, "--allow-send") as running:
+    with served(tmp_path, may_send=True) as running:
         visitor.opens(running.url)
         visitor.page.evaluate("location.hash = '#call=4'")
         visitor.sees("Cannot be sent again: the folder that the server ran in is not there")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.ui.browser import Served, Visitor, browser, served, visitor
+from tests.ui.browser import TWO_FRAMES, Served, Visitor, browser, served, ui_command, visitor
 from tests.view.situations import SITUATIONS, begun, text, write
 
 __all__ = ["browser", "visitor"]
@@ -28,64 +28,61 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     names = list(SITUATIONS)
     for number in range(RECORDINGS):
         write(folder / f"{number:02}.jsonl", SITUATIONS[names[number % len(names)]])
-    with served(folder) as running:
+    with ui_command(folder) as running:
         yield running
 
 
 def turns_the_wheel_everywhere(visitor: Visitor, width: int, height: int) -> None:
     for down in (3000, -500):
-        for x in (20, width // 2, width - 40):
+        for x in (20, width // 2, width - 40) if down > 0 else (width // 2,):
             for y in (15, height // 8, height // 3, height - 40):
                 visitor.page.mouse.move(x, y)
                 visitor.page.mouse.wheel(0, down)
-    # Scrolling is done before frames are: two later, what was turned has been.
-    visitor.page.evaluate(
-        "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
-    )
+    visitor.page.evaluate(TWO_FRAMES)  # scrolling is done before frames are
 
 
-@pytest.mark.parametrize(("width", "height"), [(1440, 900), (1000, 700), (400, 800)])
-def test_the_window_stays_where_it_is(visitor: Visitor, page: Served, width: int, height: int) -> None:
-    visitor.page.set_viewport_size({"width": width, "height": height})
+def test_the_window_stays_where_it_is(visitor: Visitor, page: Served) -> None:
     visitor.opens(page.url)
     expect(visitor.page.locator(".recording")).to_have_count(RECORDINGS)
-    for view in ("1", "2", "3", "4", "5", "6", "detail", "help"):
-        if view == "detail":
-            visitor.presses("1", "j", "Enter")
-            visitor.page.wait_for_selector(".detail h2")
-        elif view == "help":
-            visitor.presses("?")
-            visitor.page.wait_for_selector("dialog[open]")
-        else:
-            visitor.presses(view)
-            visitor.page.wait_for_selector("main .page, main .empty, main .grid")
-        assert visitor.page.evaluate(STATE) == [0] * 6, view
-        turns_the_wheel_everywhere(visitor, width, height)
-        assert visitor.page.evaluate(STATE) == [0] * 6, view
-        expect(visitor.page.locator("header.top")).to_be_in_viewport()
-    # What has the focus is scrolled to, and that must not move the window either.
-    visitor.presses("Escape", "Escape")
-    if width < 640:
-        visitor.page.get_by_role("button", name="Recordings").click()
-        expect(visitor.page.locator(".recording.here")).to_be_focused()
-    visitor.page.locator(".recording").last.focus()
-    expect(visitor.page.locator(".recording").last).to_be_in_viewport()
-    assert visitor.page.evaluate(STATE) == [0] * 6
+    for width, height in ((1440, 900), (1000, 700), (400, 800)):
+        visitor.page.set_viewport_size({"width": width, "height": height})
+        for view in ("1", "2", "3", "4", "5", "6", "detail", "help"):
+            if view == "detail":
+                visitor.presses("1", "j", "Enter")
+                visitor.page.wait_for_selector(".detail h2")
+            elif view == "help":
+                visitor.presses("?")
+                visitor.page.wait_for_selector("dialog[open]")
+            else:
+                visitor.presses(view)
+                visitor.page.wait_for_selector("main .page, main .empty, main .grid")
+            assert visitor.page.evaluate(STATE) == [0] * 6, (width, view)
+            turns_the_wheel_everywhere(visitor, width, height)
+            assert visitor.page.evaluate(STATE) == [0] * 6, (width, view)
+            expect(visitor.page.locator("header.top")).to_be_in_viewport()
+        # What has the focus is scrolled to, and that must not move the window either.
+        visitor.presses("Escape", "Escape")
+        if width < 640:
+            visitor.page.get_by_role("button", name="Recordings").click()
+            expect(visitor.page.locator(".recording.here")).to_be_focused()
+        visitor.page.locator(".recording").last.focus()
+        expect(visitor.page.locator(".recording").last).to_be_in_viewport()
+        assert visitor.page.evaluate(STATE) == [0] * 6, width
+        visitor.page.locator(".grid").focus()
 
 
-@pytest.mark.parametrize("width", [1440, 1000, 400])
-def test_a_row_says_what_was_answered_in_any_window(visitor: Visitor, tmp_path: Path, width: int) -> None:
+def test_a_row_says_what_was_answered_in_any_window(visitor: Visitor, tmp_path: Path) -> None:
     talk = begun()
     for number in range(300):
         talk.asks(number + 2, "tools/call", {"name": "count"}, ms=100 + number)
         talk.answers(number + 2, text(f"number {number}"), ms=100 + number)
-    visitor.page.set_viewport_size({"width": width, "height": 700})
+    visitor.page.set_viewport_size({"width": 400, "height": 700})
     selected = visitor.page.locator(".row.selected .c-preview")
     with served(write(tmp_path / "s.jsonl", talk.closes(ms=999))) as running:
         visitor.opens(running.url)
         visitor.presses("G")
-        for width_then in (width, 1440, width):
-            visitor.page.set_viewport_size({"width": width_then, "height": 700})
+        for width in (400, 1440, 1000, 1440, 400):  # the window becomes wider, and narrower again
+            visitor.page.set_viewport_size({"width": width, "height": 700})
             visitor.page.wait_for_selector(".detail h2")
             expect(selected).to_contain_text("number 299")
             expect(selected).to_be_in_viewport()
@@ -102,19 +99,19 @@ def test_a_row_says_what_was_answered_in_any_window(visitor: Visitor, tmp_path: 
             visitor.presses("G")
 
 
-@pytest.mark.parametrize("width", [1440, 1000, 400])
-def test_a_card_says_its_content_in_any_window(visitor: Visitor, tmp_path: Path, width: int) -> None:
-    visitor.page.set_viewport_size({"width": width, "height": 700})
+def test_a_card_says_its_content_in_any_window(visitor: Visitor, tmp_path: Path) -> None:
     with served(write(tmp_path / "s.jsonl", SITUATIONS["progress"])) as running:
         visitor.opens(running.url)
         visitor.page.locator(".scroller .row", has_text="Oslo").click()
         told = visitor.page.locator(".detail .part .summary")
         said = ["1 of 2, model 1 of 2", "2 of 2, model 2 of 2", '{"level":"info","data":"almost done"}']
-        expect(told).to_have_text(said)
-        for number in range(len(said)):
-            assert told.nth(number).evaluate(
-                "(one) => one.closest('button').scrollWidth <= one.closest('button').clientWidth"
-            )
+        for width in (1440, 1000, 400):
+            visitor.page.set_viewport_size({"width": width, "height": 700})
+            expect(told).to_have_text(said)
+            for number in range(len(said)):
+                assert told.nth(number).evaluate(
+                    "(one) => one.closest('button').scrollWidth <= one.closest('button').clientWidth"
+                ), width
 
 
 def test_a_phone_shows_which_tools_two_sessions_call(visitor: Visitor, tmp_path: Path) -> None:
