@@ -15,7 +15,7 @@ from mcpproxy.opening import open_trace
 from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
 from tests.peers.fixtures import Peers
 from tests.peers.install import HAR_SCHEMAS
-from tests.ui.browser import browser
+from tests.ui.browser import whole_browser
 from tests.view.situations import (
     INITIALIZE,
     INITIALIZED,
@@ -28,7 +28,7 @@ from tests.view.situations import (
     write,
 )
 
-__all__ = ["browser"]
+__all__ = ["whole_browser"]
 
 RECORDINGS: Final = sorted((Path(__file__).parents[2] / "recordings").glob("*-*http-*.jsonl")) + sorted(
     (Path(__file__).parents[2] / "recordings").glob("*-sse-*.jsonl")
@@ -79,10 +79,10 @@ async archive => {
 
 @pytest.mark.parametrize("recording", RECORDINGS, ids=lambda path: path.stem)
 def test_the_developer_tools_of_chromium_open_an_archive(
-    recording: Path, browser: Browser, tmp_path: Path
+    recording: Path, whole_browser: Browser, tmp_path: Path
 ) -> None:
     log = exported(recording, tmp_path / "s.har")
-    page = browser.new_page()
+    page = whole_browser.new_page()
     page.goto("devtools://devtools/bundled/devtools_app.html")
     read = page.evaluate(DEVTOOLS, log)
     page.close()

@@ -25,8 +25,10 @@ from mcpproxy.ui.page_server import PageServer
 from mcpproxy.ui.send import CallSender
 from tests.peers.fixtures import had, page_tools
 
-BROWSERS: Final = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
-"""The first that is there is used. The shell draws with the same engine, and has no windows to draw."""
+BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")
+"""The first that is there is used."""
+SHELL: Final = "chromium-headless-shell"
+"""Draws and executes a page as the whole browser does, and has no windows around it: it needs less time."""
 
 _NOT_NEEDED: Final = (
     # Each window of the whole browser has two hidden pages, which cost as much as the page under test.
@@ -51,11 +53,23 @@ TWO_FRAMES: Final = "() => new Promise((done) => requestAnimationFrame(() => req
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """Headless Chromium; without one the test is skipped, or fails where ``CI`` is set.
+    """Headless Chromium, the shell if there is one; without a browser the test is skipped.
+
+    Where ``CI`` is set, it fails instead.
 
     Playwright runs an event loop in this thread, so it is stopped before the tests of another module.
     """
-    path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    yield from _started(SHELL, *BROWSERS)
+
+
+@pytest.fixture(scope="module")
+def whole_browser() -> Iterator[Browser]:
+    """The same, with all that the shell does not have: the developer tools."""
+    yield from _started(*BROWSERS)
+
+
+def _started(*names: str) -> Iterator[Browser]:
+    path = next((found for name in names if (found := shutil.which(name))), None)
     if path is None:
         if os.environ.get("CI"):
             pytest.fail("a browser is needed here: install Debian's package chromium")
