@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from mcpproxy.base.own_process import own_command
+from mcpproxy.base.telling_line import LastLines
 from mcpproxy.client.child_process import ChildProcess
 from mcpproxy.client_tests.scenario import Scenario
 from mcpproxy.errors import TraceError, UsageError, nearest
@@ -41,6 +42,8 @@ _SEED: Final = "1"
 _BEHIND: Final = "-behind.jsonl"
 """The end of the name of a recording between a server and the fault before it."""
 _START_S: Final = 20.0
+_SHOWN: Final = 200
+"""How much is said of the reason why a server of ours does not start, in characters."""
 _NEAR: Final = "127.0.0.1:0"
 
 
@@ -139,18 +142,21 @@ async def _listening(command: Sequence[str], listen: str) -> AsyncGenerator[str]
 
 
 async def _address(stderr: asyncio.StreamReader, listen: str) -> str:
-    """Return the URL that the bridge says it listens on."""
-    line = b""
+    """Return the URL that a server of ours says it listens on.
+
+    Raises:
+        UsageError: it says something else, and why.
+    """
+    said = LastLines()
     with suppress(TimeoutError):
         async with asyncio.timeout(_START_S):
             while line := await stderr.readline():
                 for word in line.decode(errors="replace").split():
                     if word.startswith("http://"):
                         return word
-                if b"listening" not in line and b"recording" not in line:
-                    break
-    said = line.decode(errors="replace").strip().removeprefix("mcpproxy: ")
-    raise UsageError("--listen", f"cannot listen on {listen}", said or "name another port")
+                said.add(line)
+    reason = said.telling(_SHOWN).removeprefix("mcpproxy: ")
+    raise UsageError("--listen", f"cannot listen on {listen}", reason or "name another port")
 
 
 async def completed(trace: str) -> None:

@@ -1,14 +1,17 @@
 """Servers that speak HTTP themselves: streams that end early, lost sessions, logins."""
 
+import asyncio
 import json
 import sys
 from pathlib import Path
 
 import pytest
 
+from mcpproxy.client_tests import served
 from mcpproxy.client_tests.rows.authorized import AUTHORIZED, NOWHERE
 from mcpproxy.client_tests.rows.over_http import HTTP_LAWFUL, HTTP_WRONG
 from mcpproxy.client_tests.wrong import OTHERS_FIRST
+from mcpproxy.errors import UsageError
 from tests.client_tests.test_validate_client import HERE, LIMIT, Outcome, statuses
 
 CLIENT = str(HERE / "http_client.py")
@@ -77,3 +80,14 @@ def test_a_planted_fault_is_found_with_its_sentence(
 ) -> None:
     played = Played(capsys, tmp_path, flaw, [scenario])
     assert played.broken == {scenario: rule}
+
+
+def test_why_a_server_of_ours_does_not_listen_is_said() -> None:
+    async def address() -> None:
+        stderr = asyncio.StreamReader()
+        stderr.feed_data(b"Traceback (most recent call last):\n  File 'a.py', line 1\nOSError: no ports\n")
+        stderr.feed_eof()
+        await vars(served)["_address"](stderr, "127.0.0.1:0")
+
+    with pytest.raises(UsageError, match=r"listen on 127.0.0.1:0; OSError: no ports"):
+        asyncio.run(address())
