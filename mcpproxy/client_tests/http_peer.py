@@ -195,6 +195,8 @@ class ScriptedEndpoint:
             self._post(exchange, exchange.message)
         elif exchange.method == "DELETE":
             gone = self._sessions.pop(exchange.headers.get(SESSION_ID, ""), None)
+            if gone is not None:
+                gone.receive(b"")  # a script that waits for the client goes on
             exchange.respond(404 if gone is None else 200)
         else:
             exchange.respond(405, headers={"Allow": "POST, DELETE"})
@@ -226,7 +228,8 @@ class ScriptedEndpoint:
         elif exchange.asks:
             session.answer(exchange, {})
         else:
-            session.receive(json.dumps(message).encode())
+            if "method" not in message:  # a script waits for answers only
+                session.receive(json.dumps(message).encode())
             exchange.respond(202)
 
     def _session(self) -> EndpointSession:
