@@ -57,6 +57,7 @@ def test_a_client_that_reads_one_page(capsys: pytest.CaptureFixture[str], tmp_pa
     options = ("--only=two-pages,list-changed", f"--timeout={LIMIT}", f"--facts={facts}")
     outcome = Outcome(capsys, tmp_path, "--json", *options, "--", *minimal("first-page-only"))
     assert outcome.code == 0
+    assert "minimal.toml is a table for rules/hosts in mcpproxy's source" in outcome.err
     text = facts.read_text()
     assert text.startswith("# What mcpproxy validate client saw of minimal 1 on 20")
     assert "# list-changed: does not ask again when the list has changed\n" in text

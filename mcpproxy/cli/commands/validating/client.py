@@ -89,6 +89,8 @@ def run(argv: list[str]) -> int:
     elif options.facts:
         if table := client_run.facts():
             output.write(options.facts, table.splitlines())
+            place = "rules/hosts in mcpproxy's source, where check --hosts reads it"
+            tell(f"{options.facts} is a table for {place}")
         else:
             tell(f"{options.facts} is not written: the client did nothing that is a fact about a host")
     return result.exit_code
