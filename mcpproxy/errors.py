@@ -53,7 +53,7 @@
     └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL
         │   └── MovedError          the server is at another path of its origin; becomes a new target
-        ├── NoAnswerError           the base class of the next two
+        ├── UnansweredError         the base class of the next two
         │   ├── GoneError           the server process ended, or closed the connection
         │   └── TimedOutError       no answer came in time
         ├── ForeignEndpointError    the server names an endpoint to which no message may be sent

@@ -22,11 +22,11 @@ from mcpproxy.validate.errors import (
     AlreadyInitializedError,
     HttpStatusError,
     MalformedAnswerError,
-    NoAnswerError,
     NotInitializedError,
     RefusedError,
     ToolFailedError,
     ToolNotFoundError,
+    UnansweredError,
     UnsupportedVersionError,
 )
 
@@ -197,7 +197,7 @@ class Client(RpcConnection):
         """Whether the server still answers."""
         try:
             await self.ping()
-        except (NoAnswerError, HttpStatusError):
+        except (UnansweredError, HttpStatusError):
             return False
         return True
 

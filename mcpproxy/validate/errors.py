@@ -23,7 +23,7 @@ class MovedError(CouldNotStartError):
         self.url = url
 
 
-class NoAnswerError(ValidateError):
+class UnansweredError(ValidateError):
     """No answer came. ``method`` is the method of the request, if it is known."""
 
     def __init__(self, text: str, frames: tuple[int, ...] = (), method: str = "") -> None:
@@ -31,11 +31,11 @@ class NoAnswerError(ValidateError):
         self.method = method
 
 
-class GoneError(NoAnswerError):
+class GoneError(UnansweredError):
     """The server exited or closed the connection before it answered."""
 
 
-class TimedOutError(NoAnswerError):
+class TimedOutError(UnansweredError):
     """There was no response within the time limit."""
 
 

@@ -18,9 +18,9 @@ from mcpproxy.validate.errors import (
     CouldNotStartError,
     GoneError,
     HttpStatusError,
-    NoAnswerError,
     Skipped,
     TimedOutError,
+    UnansweredError,
     ValidateError,
 )
 from mcpproxy.validate.outcome import CheckResult, Conclusion, Status, conclusion_of
@@ -87,7 +87,7 @@ async def run_probe(
         else:
             is_unlawful = probe.unlawful and not context.open_failure
             conclusion = _failure(failure, is_unlawful=is_unlawful, ping_fails=context.ping_fails)
-        if probe.name == "ping" and isinstance(failure, NoAnswerError):
+        if probe.name == "ping" and isinstance(failure, UnansweredError):
             context.ping_fails = True
             context.inventory.failures["ping"] = str(failure)
         if isinstance(failure, TimedOutError):
@@ -212,7 +212,7 @@ def _failure(failure: ValidateError, *, is_unlawful: bool, ping_fails: bool) -> 
     if is_unlawful and ping_fails and isinstance(failure, TimedOutError):
         text = "the server does not answer a ping without a mistake of a client either"
         return Conclusion("skipped", text, frames)
-    if is_unlawful and isinstance(failure, NoAnswerError):
+    if is_unlawful and isinstance(failure, UnansweredError):
         effect = "the session is over" if isinstance(failure, GoneError) else "nothing is answered"
         text = f"{failure}; no revision forbids it, but after a mistake of a client {effect}"
         return Conclusion("warning", text, frames)

@@ -103,7 +103,7 @@ async def post(
     out the user's credentials.
 
     Raises:
-        NoAnswerError: the server closed the connection, or did not answer in time.
+        UnansweredError: the server closed the connection, or did not answer in time.
     """
     return await context.http.exchange(
         method,

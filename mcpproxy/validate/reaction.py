@@ -14,7 +14,7 @@ from mcpproxy.protocol.message_parts import answers_in, member
 from mcpproxy.session.frame import Frame
 from mcpproxy.validate.answers import Pending
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.errors import GoneError, HttpStatusError, NoAnswerError, TimedOutError
+from mcpproxy.validate.errors import GoneError, HttpStatusError, TimedOutError, UnansweredError
 from mcpproxy.validate.probe_context import ProbeContext
 
 JSON_RPC: Final = "https://www.jsonrpc.org/specification#error_object"
@@ -93,7 +93,7 @@ async def check_alive(client: Client, what: str, *frames: int) -> int:
     """
     try:
         answer = await client.ping()
-    except (NoAnswerError, HttpStatusError) as fault:
+    except (UnansweredError, HttpStatusError) as fault:
         evidence = (*frames, *fault.frames)
         error_type = TimedOutError if isinstance(fault, TimedOutError) else GoneError
         raise error_type(f"after {what}: {fault}", evidence, client.ping_method) from None

@@ -13,7 +13,7 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 from mcpproxy.validate.answers import Answer, Pending
 from mcpproxy.validate.client import Client
-from mcpproxy.validate.errors import HttpStatusError, NoAnswerError, Skipped
+from mcpproxy.validate.errors import HttpStatusError, Skipped, UnansweredError
 from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
@@ -46,7 +46,7 @@ async def _early_ping(context: ProbeContext) -> Conclusion:
     async with context.new_session("early-ping") as client:
         try:
             answer = await client.ping()
-        except NoAnswerError as fault:
+        except UnansweredError as fault:
             return context.violation("LIFE-004/R-040", f"before initialize: {fault}", fault.frames)
         if answer.is_error:
             text = f"a ping before initialize was refused: {answer.refusal}"

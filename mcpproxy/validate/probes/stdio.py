@@ -16,7 +16,7 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.defaults import UNKNOWN_METHOD
-from mcpproxy.validate.errors import NoAnswerError, Skipped
+from mcpproxy.validate.errors import Skipped, UnansweredError
 from mcpproxy.validate.outcome import STATUS_OF, Conclusion
 from mcpproxy.validate.probe import Probe, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
@@ -47,7 +47,7 @@ async def _stdout(context: ProbeContext) -> Conclusion:
         malformed, answered = 0, sys.maxsize
         if not context.stops_at_malformed_json:
             malformed = await client.send(b'{"jsonrpc":"2.0","method":')
-            with suppress(NoAnswerError):  # the probe ``malformed-json`` reports such a server
+            with suppress(UnansweredError):  # the probe ``malformed-json`` reports such a server
                 answered = (await client.ping()).frame.seq
         await client.close()
     for finding in wire.recording.findings:
