@@ -15,11 +15,12 @@ from mcpproxy.cli import baseline_options, output
 from mcpproxy.cli.terminal import StatusLine, emit, tell, terminal_style
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.reports import github, host_matrix, junit, markdown, sarif
 from mcpproxy.reports.baseline import Baseline, Entry
 from mcpproxy.reports.junit import Suite
 from mcpproxy.validate.check_list import ProgressCallbacks
 from mcpproxy.validate.outcome import CheckResult, Validation
-from mcpproxy.validate.report import validated, validation
+from mcpproxy.validate.report import validated, validation, validation_json
 from mcpproxy.validate.report.validation import Detail
 
 if TYPE_CHECKING:  # most runs are not about hosts
@@ -184,9 +185,7 @@ def exit_code(result: Validation, hosts: "HostMatrix | None") -> int:
     """Return that of a validation; with ``strict``, hosts in which a valid server does not work make it 1."""
     if hosts is None or result.exit_code or not result.strict:
         return result.exit_code
-    from mcpproxy.reports.host_matrix import failing
-
-    return 1 if failing(hosts.rows) else 0
+    return 1 if host_matrix.failing(hosts.rows) else 0
 
 
 def report(
@@ -221,12 +220,8 @@ def report(
 
 
 def _markdown(result: Validation, catalogue: Catalogue, hosts: "HostMatrix | None") -> Iterable[str]:
-    from mcpproxy.reports import markdown
-
     matrix: Iterable[str] = ()
     if hosts is not None:
-        from mcpproxy.reports import host_matrix
-
         matrix = host_matrix.markdown_lines(hosts.rows)
     heading = f"mcpproxy validate: {validation.summary_line(result)}"
     return markdown.lines(
@@ -235,8 +230,6 @@ def _markdown(result: Validation, catalogue: Catalogue, hosts: "HostMatrix | Non
 
 
 def _host_lines(hosts: "HostMatrix", style: Style) -> Iterator[str]:
-    from mcpproxy.reports import host_matrix
-
     yield ""
     yield from host_matrix.lines(hosts.rows, style)
 
@@ -244,16 +237,12 @@ def _host_lines(hosts: "HostMatrix", style: Style) -> Iterator[str]:
 def _objects(hosts: "HostMatrix | None") -> list[dict[str, object]]:
     if hosts is None:
         return []
-    from mcpproxy.reports.host_matrix import as_objects
-
-    return as_objects(hosts.rows)
+    return host_matrix.as_objects(hosts.rows)
 
 
 def _suites(result: Validation, hosts: "HostMatrix | None") -> Iterator[Suite]:
     yield from validated.suites(result)
     if hosts is not None:
-        from mcpproxy.reports import host_matrix
-
         yield host_matrix.suite(hosts.rows, host_matrix.failing(hosts.rows) if result.strict else ())
 
 
@@ -270,18 +259,12 @@ def _lines(
     of_hosts = hosts.located if hosts is not None else ()
     match format:
         case "json":
-            from mcpproxy.validate.report import validation_json
-
             return validation_json.lines(result, _objects(hosts))
         case "junit":
-            from mcpproxy.reports import junit
-
             return junit.lines(_suites(result, hosts))
         case "markdown":
             return _markdown(result, catalogue, hosts)
         case "sarif":
-            from mcpproxy.reports import sarif
-
             return sarif.lines(
                 (*validated.located(result.checks), *of_hosts),
                 validated.remarks(result),
@@ -292,8 +275,6 @@ def _lines(
                 hosts=_objects(hosts),
             )
         case "github":
-            from mcpproxy.reports import github
-
             located_findings = (*validated.located(result.checks), *of_hosts)
             matrix = _host_lines(hosts, PLAIN) if hosts is not None else ()
             summary = map(without_commands, chain(validation.summary(result, is_read_elsewhere=True), matrix))

@@ -21,6 +21,7 @@ from mcpproxy.fuzz.trial import TrialLimits, TrialResult
 from mcpproxy.ruleset.ruleset import Ruleset
 from mcpproxy.validate.errors import ValidateError
 from mcpproxy.validate.recordings import Target
+from mcpproxy.validate.transports.reachability import why_no_server
 
 _LEAST_PING_S: Final = 2.0
 """While searching, the limit for a ping is at least this, and 50 times the slowest ping of the control."""
@@ -119,8 +120,6 @@ class Campaign:
 
     async def _why_refused(self, refusal: ValidateError) -> str:
         """Return why a server over HTTP does not answer the first request of the recording."""
-        from mcpproxy.validate.transports.reachability import why_no_server  # stdio does not need it
-
         reason = await why_no_server(self._target.url, refusal, self._target.upstream)
         return reason or f"{self._target.name}: {refusal}; check that the recording is of this server"
 

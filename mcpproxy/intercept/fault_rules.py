@@ -12,10 +12,13 @@
 filter language of ``show``, for one message.
 """
 
+import hashlib
 import json
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, cast
 
+from mcpproxy.base import files
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import nearest
@@ -126,9 +129,6 @@ def read_faults(
     Raises:
         FaultRuleError: a file cannot be read, or a rule cannot be used on this transport.
     """
-    import hashlib
-    import os
-
     rules: list[FaultRule] = []
     digest = hashlib.sha256()
     file_seed: int | None = None
@@ -186,8 +186,6 @@ def transports_of(name: str) -> tuple[str, ...]:
 
 
 def _content(path: str) -> bytes:
-    from mcpproxy.base import files
-
     try:
         return files.read(path, _FILE_BYTES, follows=True)
     except OSError as error:

@@ -16,29 +16,26 @@ import json
 import signal
 import time
 from collections import deque
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
+from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
+from mcpproxy.intercept.held_messages import NothingHeldError, Release
 from mcpproxy.intercept.lane import LaneStep
 from mcpproxy.intercept.lanes import Lanes
-from mcpproxy.intercept.policies import Policies
+from mcpproxy.intercept.policies import Policies, Policy
 from mcpproxy.observer.two_views import CUT, KILLED
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.stdio.relay import BY_GATE, CHUNK_BYTES
-from mcpproxy.session.frame import CLIENT, SERVER, FaultMark
+from mcpproxy.relay.stdio.sinks import RelaySource, Sink
+from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Sender
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
     from mcpproxy.intercept.addons.addon_calls import AddonCalls
-    from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
     from mcpproxy.intercept.control import Command, Control
     from mcpproxy.intercept.gate_options import GateOptions
-    from mcpproxy.intercept.held_messages import Release
     from mcpproxy.intercept.live.live_judge import LiveLines
-    from mcpproxy.intercept.policies import Policy
     from mcpproxy.relay.stdio.line_gate import GatedRelay
-    from mcpproxy.relay.stdio.sinks import RelaySource, Sink
-    from mcpproxy.session.frame import Sender
 
 # Kinds of records in the journal, by the peer whose line it is; ``_SENDERS`` is the reverse of ``_KINDS``.
 _SENDERS: Final[dict[int, Sender]] = {journals.CLIENT: CLIENT, journals.SERVER: SERVER}
@@ -184,7 +181,6 @@ class StdioGate:
     def _on_command(self, command: Command) -> Command:
         """Do what a command of ``mcpproxy breakpoints`` says, and return the answer."""
         from mcpproxy.intercept.control import do_command
-        from mcpproxy.intercept.held_messages import NothingHeldError
 
         lanes, now_ns = self._lanes, time.monotonic_ns()
 

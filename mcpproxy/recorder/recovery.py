@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise
+from shutil import rmtree
 from typing import Final
 
 from mcpproxy.base.files import Folder, open_regular
@@ -123,8 +124,6 @@ def recover_copy(trace: str) -> str:
         raise McpProxyError(os_reason(fault)) from None
     finally:
         if not is_done:
-            from shutil import rmtree  # the import takes 3 ms, and few recordings need it
-
             rmtree(folder, ignore_errors=True)
 
 

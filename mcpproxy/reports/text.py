@@ -1,6 +1,7 @@
 """Findings as text, one line each as from a linter: ``path:line: error PROTO-007 frame 12: ...``."""
 
 import os
+import shlex
 from collections.abc import Iterator, Sequence
 from typing import Final
 
@@ -154,6 +155,4 @@ def _where(traces: Sequence[JudgedTrace]) -> str:
 
 def _quoted(path: str) -> str:
     """Return a path as a word of a shell."""
-    import shlex  # imported here: findings of a session that is recorded have no next step
-
     return visible(shlex.quote(path))

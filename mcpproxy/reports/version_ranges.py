@@ -14,6 +14,8 @@ from collections.abc import Mapping
 from typing import Final
 
 import tomli
+from packaging.specifiers import InvalidSpecifier, SpecifierSet
+from packaging.version import Version
 
 from mcpproxy.base import files
 from mcpproxy.checks.opt_in.implementations import ANY, Range, Ranges
@@ -62,9 +64,6 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
 
 def _range(path: str, name: str, text: object) -> Range:
     """Return the range in ``text``, as a function that says why a version is not in the range."""
-    from packaging.specifiers import InvalidSpecifier, SpecifierSet
-    from packaging.version import Version
-
     try:
         allowed = SpecifierSet(text if isinstance(text, str) else "not a string", prereleases=True)
     except InvalidSpecifier:

@@ -13,6 +13,7 @@ from typing import Final
 
 from mcpproxy.base.style import SEVERITY_COLOUR, Colour, Style, columns, duration
 from mcpproxy.base.visible import visible
+from mcpproxy.session.folding import fold
 from mcpproxy.session.frame import SERVER, Finding
 from mcpproxy.session.outcomes import Kind, Outcome, state_words
 from mcpproxy.view.calls import Call, SessionSummary
@@ -103,8 +104,6 @@ class CallLines:
 
         ``where`` says what they are about if that is not the line above.
         """
-        from mcpproxy.session.folding import fold  # Imported here: most recordings have no findings.
-
         for folded in fold(findings):
             more = f"; {visible(folded.count_text)}" if folded.others else ""
             yield from self.finding(folded.first, where=where + more)

@@ -24,7 +24,7 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.reports import pin_file
+from mcpproxy.reports import github, pin_file
 from mcpproxy.ruleset import ruleset
 from mcpproxy.ruleset.selection import Selection
 from mcpproxy.validate.connection import START_S, TIMEOUT_S
@@ -84,8 +84,6 @@ def validate_server(argv: list[str]) -> int:
         result = _run_validation(target, probes, recordings, options, printer)
     except McpProxyError as fault:
         if options.format == "github":
-            from mcpproxy.reports import github
-
             emit([github.command("error", str(fault), title="mcpproxy validate")], has_commands=True)
         raise
     base = os.getcwd() if options.trace else None

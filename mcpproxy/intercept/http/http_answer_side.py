@@ -4,24 +4,20 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, instead_after
-from mcpproxy.intercept.held_messages import held_message
+from mcpproxy.intercept.held_messages import Released, held_message
 from mcpproxy.intercept.http.http_answer_faults import AnswerFaults
-from mcpproxy.intercept.http.http_answer_steps import marked
+from mcpproxy.intercept.http.http_answer_steps import AnswerStep, ExpectedAnswer, marked
 from mcpproxy.intercept.http.http_answers import AnswerReader
 from mcpproxy.relay import journal as journals
-from mcpproxy.session.frame import SERVER
+from mcpproxy.session.frame import SERVER, FaultMark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mcpproxy.intercept.held_messages import Released
-    from mcpproxy.intercept.http.http_answer_steps import AnswerStep, ExpectedAnswer
     from mcpproxy.intercept.http.http_gate import HttpGate
     from mcpproxy.relay.http.proxy_interface import GatedTunnel
-    from mcpproxy.session.frame import FaultMark
 
 
 class AnswerSide:

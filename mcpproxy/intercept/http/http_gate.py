@@ -9,6 +9,7 @@ stderr says so once, unless an addon fails closed."""
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,22 +18,18 @@ from mcpproxy.intercept.addons.closed_gate import A_FAULT, TOO_LONG
 from mcpproxy.intercept.addons.closed_gate_http import GatedPaths
 from mcpproxy.intercept.held_messages import HeldMessages
 from mcpproxy.intercept.http.http_events import HttpEvents
-from mcpproxy.intercept.policies import Asked, Passing, Policies
+from mcpproxy.intercept.policies import Action, Asked, Passing, Policies, Policy, Refused
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.protocol.raw_json import value_bytes
-from mcpproxy.session.frame import CLIENT, FaultMark, Frame, RequestHead, ResponseHead
+from mcpproxy.session.frame import CLIENT, Event, FaultMark, Frame, RequestHead, ResponseHead
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from mcpproxy.intercept.addons.addon_calls import AddonCalls
     from mcpproxy.intercept.control import Command, Control
     from mcpproxy.intercept.gate_options import GateOptions
     from mcpproxy.intercept.live.live_exchanges import LiveExchanges
-    from mcpproxy.intercept.policies import Action, Policy, Refused
     from mcpproxy.relay.http.proxy_interface import GatedProxy, GatedTunnel, TunnelGate
-    from mcpproxy.session.frame import Event
 
 
 @slotted()

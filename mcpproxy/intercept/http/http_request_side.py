@@ -9,33 +9,29 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome, instead_after
 from mcpproxy.intercept.addons.closed_gate import Withheld
 from mcpproxy.intercept.addons.closed_gate_http import check_request
+from mcpproxy.intercept.fault_decisions import FaultDecision
 from mcpproxy.intercept.fault_effects import delay_of
-from mcpproxy.intercept.held_messages import held_message
+from mcpproxy.intercept.held_messages import Released, held_message
 from mcpproxy.intercept.http.http_answer_steps import ExpectedAnswer, marked
 from mcpproxy.intercept.http.http_heads import new_head, status_reply, with_length
 from mcpproxy.intercept.http.http_request_holder import HeldRequest, RequestHolder, is_json
-from mcpproxy.intercept.policies import Asked, Instead, MetFault
+from mcpproxy.intercept.policies import Asked, Instead, MetFault, Passing
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.relay import journal as journals
 from mcpproxy.relay.http.reply import reply
 from mcpproxy.relay.http.request_head import CHUNKED, Refusal
-from mcpproxy.session.frame import CLIENT
+from mcpproxy.relay.http.route import Route
+from mcpproxy.session.frame import CLIENT, FaultMark
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mcpproxy.intercept.fault_decisions import FaultDecision
-    from mcpproxy.intercept.held_messages import Released
     from mcpproxy.intercept.http.http_gate import EnteredRequest, HttpGate
-    from mcpproxy.intercept.policies import Passing
     from mcpproxy.relay.http.proxy_interface import GatedTunnel
-    from mcpproxy.relay.http.route import Route
-    from mcpproxy.session.frame import FaultMark
 
 _ANSWERED: Final = ("error", "status", "lose-session", "expire-token")
 """Verbs with which mcpproxy answers a request itself."""

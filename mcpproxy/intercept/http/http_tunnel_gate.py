@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from mcpproxy.intercept.http.http_answer_side import AnswerSide
 from mcpproxy.intercept.http.http_request_side import RequestSide
+from mcpproxy.relay.http.route import Route
 
 if TYPE_CHECKING:
     from mcpproxy.intercept.http.http_gate import HttpGate
     from mcpproxy.relay.http.proxy_interface import GatedTunnel
-    from mcpproxy.relay.http.route import Route
 
 
 class HttpTunnelGate:

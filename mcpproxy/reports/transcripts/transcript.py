@@ -8,6 +8,7 @@ Over HTTP, heads have lines as well, and ``#7`` before the text is the number of
 and end of a connection are shown only with ``full``.
 """
 
+import textwrap
 from collections import Counter
 from typing import Final, assert_never
 
@@ -215,8 +216,6 @@ class Transcript:
         columns = max(self._room(2), 20)
         if self._style.width is None or len(text) <= columns:
             return [text]
-        import textwrap  # rarely needed, and never in a pipe
-
         return textwrap.wrap(text, columns, break_on_hyphens=False)
 
     def _gap_line(self, gap: Gap) -> str:

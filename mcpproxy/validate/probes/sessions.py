@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import uuid4
 
 from mcpproxy.protocol.revisions import STATEFUL
+from mcpproxy.validate.client import Client
 from mcpproxy.validate.connection import dumps
 from mcpproxy.validate.errors import Skipped
 from mcpproxy.validate.outcome import Conclusion
@@ -18,7 +19,6 @@ from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.raw_requests import cited, harmless_request, post, raw_answer, streamable, with_headers
 
 if TYPE_CHECKING:
-    from mcpproxy.validate.client import Client
     from mcpproxy.validate.transports.exchange import ClientExchange
     from mcpproxy.validate.transports.http_wire import HttpWire
 

@@ -29,6 +29,7 @@ from mcpproxy.validate.outcome import Conclusion
 from mcpproxy.validate.probe import Probe, passed, remarked
 from mcpproxy.validate.probe_context import ProbeContext
 from mcpproxy.validate.sample import sample
+from mcpproxy.validate.transports.reachability import why_no_server
 
 _MAX_ITEMS: Final = 5
 """How many resources and prompts are read, and how many read-only tools are called."""
@@ -86,10 +87,6 @@ async def _check_presence(context: ProbeContext, failure: ValidateError) -> None
     if not context.target.url:
         raise CouldNotStartError(f"{context.target.name}: {failure}", failure.frames) from None
     raise_if_moved(failure)
-    from mcpproxy.validate.transports.reachability import (
-        why_no_server,
-    )  # imported here: stdio does not need it
-
     if reason := await why_no_server(context.target.url, failure, context.target.upstream):
         raise CouldNotStartError(reason, failure.frames) from None
 

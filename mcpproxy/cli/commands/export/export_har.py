@@ -6,6 +6,8 @@ from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.commands.export.one_file import read_arguments
 from mcpproxy.cli.output import write_new
+from mcpproxy.export.exported_trace import open_exported
+from mcpproxy.export.http_archive import HttpArchive
 from mcpproxy.opening import open_trace
 
 EPILOG: Final = """\
@@ -24,9 +26,6 @@ def run(argv: list[str]) -> int:
         McpProxyError: the arguments are not valid, the recording cannot be read, or it has no HTTP.
     """
     file = read_arguments("har", "Write a recording over HTTP as an HTTP Archive (HAR 1.2).", EPILOG, argv)
-
-    from mcpproxy.export.exported_trace import open_exported
-    from mcpproxy.export.http_archive import HttpArchive
 
     trace = open_trace(file.recording)
     if trace.header.transport != "http":

@@ -6,7 +6,10 @@ from typing import Final
 from mcpproxy.base.style import count
 from mcpproxy.cli.commands.export.one_file import read_arguments
 from mcpproxy.cli.output import write_new
+from mcpproxy.export.exported_trace import masked_copy
 from mcpproxy.opening import open_trace
+from mcpproxy.view.diagrams.sequence import sequence
+from mcpproxy.view.view import open_view
 
 EPILOG: Final = """\
 The file is a sequenceDiagram of Mermaid, which forges draw in issues: put it between ```mermaid and ```. It
@@ -19,10 +22,6 @@ has the first 100 calls. What looks like a secret is masked, as by mcpproxy reda
 def run(argv: list[str]) -> int:
     """Write one recording as the text of a diagram."""
     file = read_arguments("mermaid", "Write a recording as a sequence diagram of Mermaid.", EPILOG, argv)
-
-    from mcpproxy.export.exported_trace import masked_copy
-    from mcpproxy.view.diagrams.sequence import sequence
-    from mcpproxy.view.view import open_view
 
     with ExitStack() as stack:
         path = file.recording

@@ -5,6 +5,8 @@ from typing import Final
 from mcpproxy.base.style import count
 from mcpproxy.cli.commands.export.one_file import read_arguments
 from mcpproxy.cli.output import write_new
+from mcpproxy.export.exported_trace import open_exported
+from mcpproxy.export.packet_capture import PacketCapture
 from mcpproxy.opening import open_trace
 
 EPILOG: Final = """\
@@ -23,9 +25,6 @@ def run(argv: list[str]) -> int:
         McpProxyError: the arguments are not valid, or the recording cannot be read.
     """
     file = read_arguments("pcapng", "Write a recording as packets, for Wireshark.", EPILOG, argv)
-
-    from mcpproxy.export.exported_trace import open_exported
-    from mcpproxy.export.packet_capture import PacketCapture
 
     with open_exported(open_trace(file.recording), keep_secrets=file.keep_secrets) as exported:
         capture = PacketCapture(exported)

@@ -10,11 +10,13 @@ from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError, positive, seconds
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell, terminal_style
+from mcpproxy.client_tests.config_template import ConfigTemplate
 from mcpproxy.client_tests.run import JOBS, QUIET_S, ClientTest, ClientTestRun
 from mcpproxy.client_tests.scenarios import chosen
 from mcpproxy.client_tests.served import CONFIG_PLACEHOLDER, MODEL_PLACEHOLDER, PLACEHOLDER, misspelt
 from mcpproxy.client_tests.visit import Invitation
 from mcpproxy.ruleset import ruleset
+from mcpproxy.scripted_model.model_script import read_script_file
 from mcpproxy.validate.outcome import Validation
 
 if TYPE_CHECKING:
@@ -127,8 +129,6 @@ def _template(options: argparse.Namespace, command: list[str]) -> "ConfigTemplat
         return None
     if not command:
         raise UsageError("--config-template", "there is no command that gets it", EXAMPLE)
-    from mcpproxy.client_tests.config_template import ConfigTemplate
-
     transport = "http" if options.listen else "stdio"
     return ConfigTemplate.read(options.config_template, transport, has_model=_has_model(options))
 
@@ -156,7 +156,6 @@ def _model(options: argparse.Namespace, command: list[str]) -> "BesideModel | No
     if not command:
         raise UsageError("--model", "there is no command of a host", EXAMPLE)
     from mcpproxy.client_tests.beside_model import BesideModel
-    from mcpproxy.scripted_model.model_script import read_script_file
 
     return BesideModel(read_script_file(options.script) if options.script else None)
 
