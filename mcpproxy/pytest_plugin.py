@@ -18,8 +18,6 @@ from typing import Any, Final, NoReturn, cast
 
 import pytest
 
-from mcpproxy.errors import McpProxyError
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from mcpproxy.testing import McpFindings, McpRecording, Mode
@@ -82,6 +80,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         faults = [str(fault) for mark in item.iter_markers("mcp_faults") for fault in mark.args]
         if faults and not seen.issuperset(faults):
+            from mcpproxy.errors import McpProxyError
             from mcpproxy.testing import check_faults
 
             try:
@@ -94,6 +93,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture
 def mcp_faults(request: pytest.FixtureRequest) -> tuple[str, ...]:
     """The fault rules of the test: those of its marks, or the parameter, if it is parametrised indirectly."""
+    from mcpproxy.errors import McpProxyError
     from mcpproxy.testing import check_faults
 
     node = cast("pytest.Item", request.node)
@@ -116,6 +116,7 @@ def mcp_recording(
     mcp_faults: tuple[str, ...],
 ) -> "Generator[McpRecording]":
     """A recording that replaces a server. ``.command`` and ``.url`` work with any client."""
+    from mcpproxy.errors import McpProxyError
     from mcpproxy.testing import McpRecording, action_for
 
     node = cast("pytest.Item", request.node)
@@ -155,6 +156,7 @@ def mcp_recording(
 @pytest.fixture
 def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") -> "McpFindings":
     """Fail the test if its client or its server breaks a rule of the protocol."""
+    from mcpproxy.errors import McpProxyError
     from mcpproxy.testing import McpFindings
 
     node = cast("pytest.Item", request.node)
@@ -174,6 +176,7 @@ def mcp_model(request: pytest.FixtureRequest) -> "Generator[Callable[[Any], McpM
     The script may also be a file, beside that of the test. The test fails if a turn does not run, or if what
     came back for a call is not what the script expects.
     """
+    from mcpproxy.errors import McpProxyError
     from mcpproxy.testing.mcp_model import McpModel
 
     node = cast("pytest.Item", request.node)
@@ -246,6 +249,8 @@ def _trouble_after(item: pytest.Item) -> str:
 
 def _judge_once(item: pytest.Item, recording: "McpRecording") -> str:
     """Judge the recording and return all its problems as one text; empty if they were returned before."""
+    from mcpproxy.errors import McpProxyError
+
     if item.stash.get(_IS_JUDGED, False):
         return ""
     item.stash[_IS_JUDGED] = True
