@@ -15,7 +15,17 @@ from typing import Any, Final, Protocol
 
 import httpx
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, Request, Route, expect, sync_playwright
+from playwright.sync_api import (
+    Browser,
+    BrowserContext,
+    ConsoleMessage,
+    Error,
+    Page,
+    Request,
+    Route,
+    expect,
+    sync_playwright,
+)
 from sse_starlette.sse import AppStatus
 
 from mcpproxy.ui.bearer import PageKeys
@@ -180,19 +190,43 @@ class Visitor:
     def __init__(self, context: BrowserContext) -> None:
         context.set_default_timeout(TIMEOUT_MS)
         self.context: Final = context
-        self.page: Final[Page] = context.new_page()
+        self.page: Final[Page] = context.pages[0] if context.pages else context.new_page()
+        self.page.set_viewport_size({"width": 1280, "height": 800})
         self.faults: Final[list[str]] = []
         self.requests: Final[list[str]] = []
-        self.page.on("pageerror", lambda error: self.faults.append(str(error)))
-        self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.on(
-            "console",
-            lambda message: (
-                self.faults.append(message.text)
-                if message.type == "error" and "Failed to load" not in message.text
-                else None
-            ),
-        )
+        self.page.on("pageerror", self._sees_an_error)
+        self.page.on("request", self._sees_a_request)
+        self.page.on("console", self._sees_a_message)
+
+    def _sees_an_error(self, error: Error) -> None:
+        self.faults.append(str(error))
+
+    def _sees_a_request(self, request: Request) -> None:
+        self.requests.append(request.url)
+
+    def _sees_a_message(self, message: ConsoleMessage) -> None:
+        if message.type == "error" and "Failed to load" not in message.text:
+            self.faults.append(message.text)
+
+    def leaves(self) -> None:
+        """Leave an empty window, as a new one is: without a page, what pages have stored, and settings."""
+        self.page.remove_listener("pageerror", self._sees_an_error)
+        self.page.remove_listener("request", self._sees_a_request)
+        self.page.remove_listener("console", self._sees_a_message)
+        for other in self.context.pages[1:]:
+            other.close()
+        self.page.unroute_all(behavior="ignoreErrors")
+        self.context.set_offline(False)
+        if self.page.url.startswith("file:"):
+            self.page.evaluate("localStorage.clear()")
+        self.page.goto("about:blank")
+        self.page.emulate_media(color_scheme="light")
+        self.page.mouse.move(0, 0)
+        session = self.context.new_cdp_session(self.page)
+        for origin in {str(httpx.URL(url).join("/"))[:-1] for url in self.requests if url.startswith("http")}:
+            wanted = {"origin": origin, "storageTypes": "local_storage"}
+            session.send("Storage.clearDataForOrigin", wanted)  # pyright: ignore[reportUnknownMemberType] # a dict
+        session.detach()
 
     def opens(self, url: str) -> None:
         """Go to an address and wait until rows are shown."""
@@ -273,11 +307,19 @@ class Withheld:
 
 
 @pytest.fixture
-def visitor(browser: Browser) -> Iterator[Visitor]:
-    """A browser window of 1280 by 800 pixels; no script may fail in it."""
-    context = browser.new_context(viewport={"width": 1280, "height": 800}, color_scheme="light")
+def visitor(browser: Browser, request: pytest.FixtureRequest) -> Iterator[Visitor]:
+    """A browser window of 1280 by 800 pixels; no script may fail in it.
+
+    The window of the test before is used again, with nothing in it that was remembered, unless that test has
+    failed: a new window costs a third of what a test does in it.
+    """
+    failures = request.session.testsfailed
+    context = browser.contexts[0] if browser.contexts else browser.new_context(color_scheme="light")
     context.grant_permissions(["clipboard-read", "clipboard-write"])
     person = Visitor(context)
     yield person
-    context.close()
+    if request.session.testsfailed > failures or person.faults:
+        context.close()
+    else:
+        person.leaves()
     assert person.faults == []
