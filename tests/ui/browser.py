@@ -57,6 +57,9 @@ ARGUMENTS: Final = ("--no-sandbox", f"--disable-features={','.join(_NOT_NEEDED)}
 TIMEOUT_MS: Final = 60_000
 """How long an element may take to appear: only a test that fails takes so long."""
 
+EMPTY: Final = "http://127.0.0.1/empty"
+"""A page without anything, of the site of all servers here: the browser keeps its process for the next."""
+
 TWO_FRAMES: Final = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))"
 """Until it returns, whatever an answer leads to has been drawn."""
 
@@ -219,7 +222,9 @@ class Visitor:
         self.context.set_offline(False)
         if self.page.url.startswith("file:"):
             self.page.evaluate("localStorage.clear()")
-        self.page.goto("about:blank")
+        self.page.route(EMPTY, lambda route: route.fulfill(body="", content_type="text/html"))
+        self.page.goto(EMPTY)
+        self.page.unroute(EMPTY)
         self.page.emulate_media(color_scheme="light")
         self.page.mouse.move(0, 0)
         session = self.context.new_cdp_session(self.page)
