@@ -38,7 +38,7 @@ def _at_most(call: CallWay, way: ServerWay) -> Severity | None:
 def call_violations(way: ServerWay) -> Iterator[tuple[Violation, AskedModel]]:
     """Yield results of which the model got less than half, or none of the pictures (PROMPT-003), and calls
     with other arguments than the model gave (PROMPT-004)."""
-    tools = {tool.match.tool.name: tool for tool in way.tools if tool.match.offered is not None}
+    tools = {tool.match.tool.name: tool for tool in way.offered}
     for call in way.calls:
         if call.model is None:
             continue

@@ -1,6 +1,6 @@
 """Which call of a model is which call on the wire, and what the model got of its result."""
 
-from collections.abc import Callable, Container, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import islice, product
 from typing import Final
 
@@ -125,10 +125,8 @@ class MatchedCalls:
         changed = tuple(changes(call.arguments, wire.arguments))
         if came is None:
             return CallWay(wire, call, certainty, changed, None, (), asked, AskedModel(), ())
-        parts = tuple(pieces(wire))
-        own = {piece.digest for piece in parts}
-        ways = tuple(PieceWay(piece, _reached(piece, came, own)) for piece in parts)
-        is_unmarked = _is_unmarked(wire, parts, came.result)
+        ways = tuple(_piece_ways(wire, came))
+        is_unmarked = _is_unmarked(wire, ways, came.result)
         return CallWay(
             wire, call, certainty, changed, came.result, ways, asked, came.asked, came.said, is_unmarked
         )
@@ -160,9 +158,14 @@ class MatchedCalls:
 
 def _has_any(wire: WireCall, came: ArrivedResult) -> bool:
     """Whether a result in a request has any part of that on the wire."""
+    return any(way.change.is_there for way in _piece_ways(wire, came))
+
+
+def _piece_ways(wire: WireCall, came: ArrivedResult) -> Iterator[PieceWay]:
+    """Yield the parts of a result, each with what is there of it in a request."""
     parts = tuple(pieces(wire))
     own = {piece.digest for piece in parts}
-    return any(_reached(piece, came, own).is_there for piece in parts)
+    return (PieceWay(piece, _reached(piece, came, own)) for piece in parts)
 
 
 _Fits = Callable[[WireCall, OfferedTool | None, ModelCall], bool]
@@ -233,11 +236,11 @@ def _is_written_out(piece: Piece, said: Iterable[str]) -> bool:
     return len(text) >= 8 and text_reached(text, said).way in ("same", "as text")
 
 
-def _is_unmarked(wire: WireCall, parts: Iterable[Piece], result: ModelResult) -> bool:
+def _is_unmarked(wire: WireCall, parts: Iterable[PieceWay], result: ModelResult) -> bool:
     """Whether a call failed, and neither the interface nor the words of the host tell the model so."""
     if result.failed or not (wire.error if wire.result is None else wire.result.get("isError") is True):
         return False
     said = "\n".join(one.text for one in result.content if one.kind == "text")
     for part in parts:
-        said = said.replace(part.text, "")
+        said = said.replace(part.piece.text, "")
     return MARK not in said and _OF_FAILURE.search(said) is None

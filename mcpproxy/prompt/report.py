@@ -1,7 +1,7 @@
 """What a model saw of the servers of a run: each tool, call and result, from the wire to the prompt."""
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, TypeVar
 
 from mcpproxy.base.slotted import slotted
@@ -56,6 +56,11 @@ class ServerWay:
     calls: tuple[CallWay, ...]
     instructions: TextChange
     last: int
+
+    @property
+    def offered(self) -> list[ToolWay]:
+        """The tools that are in the prompt."""
+        return [way for way in self.tools if way.match.offered is not None]
 
     def has_page(self, page: int) -> bool:
         """Whether the prompt has a tool of a page of the list, or at least its name."""
@@ -214,7 +219,10 @@ class _Seen:
             texts = tuple(text for text in texts if not is_masked(text))
         self._arrived.take(request, beside, texts, asked, is_refused=is_refused)
         if turn.refusal is not None:
-            self._take_refusal(turn)
+            key = turn.status, turn.refusal.message
+            if key not in self._refused:
+                self._refused[key] = _Refused(turn.seq, tuple(meant_tools(turn.refusal, request)))
+            self._refused[key].times += 1
         if answer is not None:
             self._calls.extend(CalledModel(call, asked) for call in answer.calls)
             if answer.usage is not None:
@@ -226,15 +234,6 @@ class _Seen:
         texts = tuple(text for text in request.texts if not is_masked(text))
         is_refused = turn.status >= _REFUSED
         self._arrived_aside.take(request, request.beside, texts, asked, is_refused=is_refused)
-
-    def _take_refusal(self, turn: ModelTurn) -> None:
-        refusal = turn.refusal
-        if refusal is None:
-            return
-        key = turn.status, refusal.message
-        if key not in self._refused:
-            self._refused[key] = _Refused(turn.seq, tuple(meant_tools(refusal, turn.request)))
-        self._refused[key].times += 1
 
     def _take_texts(self, texts: Iterable[str]) -> None:
         for text in texts:
@@ -255,11 +254,11 @@ class _Seen:
 
     def report(self) -> PromptReport:
         matches = matched(self._servers, [offer.tool for offer in self._offers.values()])
-        found = [self._offers[written(match.offered)] for match in matches if match.offered is not None]
+        by_name = {written(match.offered): match for match in matches if match.offered is not None}
+        found = [self._offers[name] for name in by_name]
         first = min((offer.since for offer in found), default=1)
         last = max((offer.until for offer in found), default=0) - first + 1
         tools = [self._tool_way(match, first) for match in matches]
-        known = {written(match.offered) for match in matches if match.offered is not None}
         matched_calls = MatchedCalls(self._calls, self._arrived.found, self._arrived_aside.found)
         calls = matched_calls.ways(self._servers, matches)
         (dialect, model), _ = (self._dialects.most_common(1) or [(("", ""), 0)])[0]
@@ -278,16 +277,15 @@ class _Seen:
                 )
                 for server in self._servers
             ),
-            tuple(offer.tool for name, offer in self._offers.items() if name not in known),
-            tuple(self._refusals(matches)),
+            tuple(offer.tool for name, offer in self._offers.items() if name not in by_name),
+            tuple(self._refusals(by_name)),
             self._usages[0] if self._usages else None,
             self._usages[-1] if self._usages else None,
             first,
             user_agent=self._user_agent,
         )
 
-    def _refusals(self, matches: Iterable[Match]) -> Iterator[RefusedRequest]:
-        by_name = {written(match.offered): match for match in matches if match.offered is not None}
+    def _refusals(self, by_name: Mapping[str, Match]) -> Iterator[RefusedRequest]:
         for (status, message), refused in self._refused.items():
             tools = tuple(
                 RefusedTool(meant.tool, meant, by_name.get(written(meant.tool)))

@@ -66,7 +66,7 @@ class SeenCalls:
         beside = tuple(each for each in entries if is_beside(each, model))
         report = self._report(model, beside)
         server = next((one for one in report.servers if one.server.path == own.path), None)
-        if server is None or not any(tool.match.offered for tool in server.tools):
+        if server is None or not server.offered:
             return None
         return model.path, server
 

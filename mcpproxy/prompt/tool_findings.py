@@ -19,7 +19,7 @@ def tool_violations(way: ServerWay, report: PromptReport) -> Iterator[tuple[Viol
     Of a host that loads tools when its model searches for them nothing is said, nor of a tool that is in the
     prompt by its name alone.
     """
-    offered = [tool for tool in way.tools if tool.match.offered is not None]
+    offered = way.offered
     asked = max((tool.asked for tool in offered), key=lambda one: one.at_ns, default=None)
     if asked is None or asked.at_ns > way.server.open_ns[1] or way.server.lists > 1:
         return  # after its end another session of the server may have had other tools
@@ -42,12 +42,15 @@ def tool_violations(way: ServerWay, report: PromptReport) -> Iterator[tuple[Viol
 def _loads_later(offered: Iterable[ToolWay], report: PromptReport) -> bool:
     """Whether the host may load tools when its model searches for them: some came after the first request, or
     wait at the service, or the prompt has a tool that is about tools."""
-    ways = [tool for server in report.servers for tool in server.tools if tool.match.offered is not None]
     names = (plain(tool.name) for tool in report.others)
     return (
         report.first > 1
         or any(tool.since > 1 for tool in offered)
-        or any(tool.match.offered is not None and tool.match.offered.deferred for tool in ways)
+        or any(
+            tool.match.offered is not None and tool.match.offered.deferred
+            for server in report.servers
+            for tool in server.tools
+        )
         or any(tool.deferred for tool in report.others)
         or any("tool" in name and "resource" not in name for name in names)
         or any(map(_opens_a_group, report.others))
@@ -76,11 +79,7 @@ def _same_name(tool: ToolWay, way: ServerWay, report: PromptReport) -> tuple[Vio
     wire, taker = tool.match.tool, tool.match.taken_by
     if taker is None:
         return None
-    owner = next(
-        one
-        for one in report.servers[taker.server].tools
-        if one.match.tool.name == taker.name and one.match.offered is not None
-    )
+    owner = next(one for one in report.servers[taker.server].offered if one.match.tool.name == taker.name)
     is_cut = owner.match.certainty is Certainty.GUESS
     if wire.server != taker.server:
         is_made = wire.name == taker.name and owner.match.prefix == ""

@@ -101,7 +101,7 @@ def _server(way: ServerWay, entry: RecordingEntry, found: Iterable[PromptFinding
         "recording": id_of(entry.path),
         "title": entry.title,
         "named": f"{visible(way.prefix)}NAME" if way.prefix else "",
-        "in_prompt": sum(1 for tool in way.tools if tool.match.offered is not None),
+        "in_prompt": len(way.offered),
         "findings": [_finding(one) for one in found],
         "list": [*list_words(way)],
         "instructions": instructions,

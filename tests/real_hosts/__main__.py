@@ -96,8 +96,10 @@ def table(report: PromptReport) -> Iterator[str]:
 
 
 def _rows(server: ServerWay) -> Iterator[tuple[str, str]]:
-    there = [way for way in server.tools if way.match.offered is not None]
-    yield f"{len(server.tools)} tools of {server.server.label}", f"{len(there)}, named {server.prefix}NAME"
+    yield (
+        f"{len(server.tools)} tools of {server.server.label}",
+        f"{len(server.offered)}, named {server.prefix}NAME",
+    )
     yield from (("list of tools", words) for words in list_words(server))
     yield "instructions", "; ".join(text_words("instructions", server.instructions)) or "the same"
     yield from _alike((way.match.tool.name, tool_words(way, server)) for way in server.tools)

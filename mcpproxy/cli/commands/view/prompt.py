@@ -159,12 +159,11 @@ def _explained(found: Sequence[PromptFinding]) -> str:
 
 
 def _server_lines(server: ServerWay, style: Style, *, everything: bool) -> Iterator[str]:
-    there = sum(1 for way in server.tools if way.match.offered is not None)
     name = visible(server.server.label)
     own = visible(server.server.name)
     title = f"{name} ({own})" if own and own != name else name
     total = count(len(server.tools), "tool")
-    yield style.paint(title, "bold") + f": {total}, {there} in the prompt"
+    yield style.paint(title, "bold") + f": {total}, {len(server.offered)} in the prompt"
     if server.prefix:
         yield f"  named {visible(server.prefix)}NAME"
     yield from (f"  {words}" for words in list_words(server))
