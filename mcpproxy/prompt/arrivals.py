@@ -70,7 +70,8 @@ class Arrivals:
             arrived = self._found.setdefault(key, [])
             arrived[:] = [one for one in arrived if not one.is_refused or one.asked == asked]
             counted[key] += 1
-            if id(result) in new if not result.call_id else counted[key] > len(arrived):
+            is_new = counted[key] > len(arrived) if result.call_id else id(result) in new
+            if is_new:
                 arrived.append(ArrivedResult(result, beside, texts, asked, is_refused))
         if not is_refused:
             self._before = without_id
