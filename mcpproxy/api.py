@@ -20,20 +20,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from mcpproxy import judging, opening
 from mcpproxy.base.style import count, duration
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
-from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, RequestId, Response
-from mcpproxy.protocol.mcp_in_acp import innermost
-from mcpproxy.protocol.message_parts import error_of, member, or_none, target_of
-from mcpproxy.replay import recording
-from mcpproxy.replay.recording import Exchange, SessionMessage
-from mcpproxy.reports import text
-from mcpproxy.reports.judged_traces import JudgedTraces
-from mcpproxy.ruleset import ruleset
-from mcpproxy.ruleset.selection import Selection
-from mcpproxy.session.frame import Finding, Frame, Repeated, Sender, Severity
-from mcpproxy.session.outcomes import (
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.judge.ruleset.selection import Selection
+from mcpproxy.judge.session.frame import Finding, Frame, Repeated, Sender, Severity
+from mcpproxy.judge.session.outcomes import (
     ERRORS,
     Outcome,
     error_outcome,
@@ -42,13 +34,21 @@ from mcpproxy.session.outcomes import (
     outcome_of_result,
     state_words,
 )
-from mcpproxy.trace import reader
-from mcpproxy.trace.records import Header
+from mcpproxy.peers.replay import recording
+from mcpproxy.peers.replay.recording import Exchange, SessionMessage
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Request, RequestId, Response
+from mcpproxy.protocol.mcp_in_acp import innermost
+from mcpproxy.protocol.message_parts import error_of, member, or_none, target_of
+from mcpproxy.read import judging, opening
+from mcpproxy.read.reports import text
+from mcpproxy.read.reports.judged_traces import JudgedTraces
+from mcpproxy.record.trace import reader
+from mcpproxy.record.trace.records import Header
 
 if TYPE_CHECKING:  # most reports are not about hosts
-    from mcpproxy.checks.engine.rows import RuleFamily
-    from mcpproxy.checks.hosts.facts import HostChoice
-    from mcpproxy.reports.host_matrix import HostRow
+    from mcpproxy.judge.checks.engine.rows import RuleFamily
+    from mcpproxy.judge.checks.hosts.facts import HostChoice
+    from mcpproxy.read.reports.host_matrix import HostRow
 
 __all__ = [
     "Call",
@@ -142,7 +142,7 @@ class Trace:
         return self.frames()
 
     def __repr__(self) -> str:
-        from mcpproxy.view.folder import recording as entry_of  # reads the two ends of the file only
+        from mcpproxy.read.view.folder import recording as entry_of  # reads the two ends of the file only
 
         entry = entry_of(self.path)
         said = [] if entry.frames is None else [count(entry.frames, "frame")]
@@ -314,7 +314,7 @@ def check(
     all_rules = ruleset.load(Path(folder) for folder in folders)
     choice = None
     if (named := _texts(hosts)) is not None:
-        from mcpproxy.ruleset import host_choice
+        from mcpproxy.judge.ruleset import host_choice
 
         choice = host_choice.chosen(named, option="hosts")
     extend = () if choice is None else ("HOST",)
@@ -325,7 +325,7 @@ def check(
     verdict = JudgedTraces((judged,))
     rows: tuple[HostRow, ...] = ()
     if choice is not None:
-        from mcpproxy.reports.host_matrix import named_hosts, rows_of_run
+        from mcpproxy.read.reports.host_matrix import named_hosts, rows_of_run
 
         verdict = JudgedTraces((judged,), hosts=named_hosts(choice))
         rows = rows_of_run(verdict)
@@ -343,7 +343,7 @@ def check(
 
 
 def _families(choice: "HostChoice") -> "tuple[RuleFamily, ...]":
-    from mcpproxy.checks.hosts.family import host_checks
+    from mcpproxy.judge.checks.hosts.family import host_checks
 
     return (host_checks(choice),)
 

@@ -6,7 +6,7 @@ messages each check is called; a check yields a ``Violation`` for each requireme
 """
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.checks.engine.context import (
+from mcpproxy.judge.checks.engine.context import (
     CheckFunction,
     EventCheckFunction,
     HttpCheckFunction,
@@ -15,7 +15,7 @@ from mcpproxy.checks.engine.context import (
     shortened,
     spelled,
 )
-from mcpproxy.checks.engine.rows import (
+from mcpproxy.judge.checks.engine.rows import (
     ACP_ONLY,
     ANSWERS,
     ANY_PROTOCOL,
@@ -28,11 +28,11 @@ from mcpproxy.checks.engine.rows import (
     RuleFamily,
     StateUpdate,
 )
+from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Close, Frame, Signal
+from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
-from mcpproxy.session.exchanges import HttpExchange, HttpHistory
-from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame, Signal
-from mcpproxy.session.history import History
 
 __all__ = [
     "ACP_ONLY",

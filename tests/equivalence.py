@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 import mcpproxy
-from mcpproxy.session.frame import Finding
+from mcpproxy.judge.session.frame import Finding
 from tests.rules import runner
 
 SESSIONS: Final = 1000

@@ -57,7 +57,7 @@ def surprises(revision: str) -> list[str]:
 
 def of_recordings(newest: str, spoken: str | None = None) -> Findings:
     """What each recording gives; with ``spoken``, those of ``newest``, as if they spoke that."""
-    from mcpproxy.opening import open_trace
+    from mcpproxy.read.opening import open_trace
 
     found: Findings = {}
     with TemporaryDirectory() as folder:
@@ -73,9 +73,9 @@ def of_recordings(newest: str, spoken: str | None = None) -> Findings:
 
 def _judged(events: Iterator[Any]) -> Iterator[dict[str, Any]]:
     """Yield the findings of one recording, judged again; recorded findings are ignored."""
-    from mcpproxy.observer import Observer
-    from mcpproxy.ruleset import catalogue
-    from mcpproxy.session.frame import Finding
+    from mcpproxy.judge.observer import Observer
+    from mcpproxy.judge.ruleset import catalogue
+    from mcpproxy.judge.session.frame import Finding
 
     observer = Observer(catalogue.load())
     for event in events:

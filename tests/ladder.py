@@ -1,8 +1,9 @@
 """The layers of the package: which may import which, and a drawing of the actual imports.
 
-A package, or a module beside the packages, belongs to a layer. It imports its own layer and those that
-``MAY_IMPORT`` gives to its layer. ``python -m tests.ladder`` draws the layers from the imports of all
-modules, and with ``--packages`` also says what each package is for and imports within its layer.
+A package, or a module beside the packages, belongs to a layer. It stands in the folder of its layer, if that
+has one, and imports its own layer and those that ``MAY_IMPORT`` gives to its layer. ``python -m
+tests.ladder`` draws the layers from the imports of all modules, and with ``--packages`` also says what each
+package is for and imports within its layer.
 """
 
 import ast
@@ -143,8 +144,15 @@ def imports_of(known: Mapping[str, Path]) -> dict[str, set[str]]:
 
 
 def package_of(module: str) -> str:
-    """Return the package that ``module`` belongs to; empty for ``mcpproxy`` itself."""
-    return module.split(".")[1] if "." in module else ""
+    """Return the package that ``module`` belongs to; empty for ``mcpproxy`` and the folders of layers."""
+    _, *parts = module.split(".")
+    return next((part for part in parts if part not in LAYERS), "")
+
+
+def folder_of(module: str) -> str:
+    """Return the layer in whose folder ``module`` stands; empty if it stands in none."""
+    _, *parts = module.split(".")
+    return parts[0] if parts and parts[0] in LAYERS else ""
 
 
 def layer_of(package: str) -> str:

@@ -180,11 +180,11 @@ DECISIONS: Final[Mapping[str, Pattern]] = {
 OTHER_DECISIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "name of a call": {
         "mcpproxy/protocol/registration.py": "whether the name of a tool is one",
-        "mcpproxy/reports/fingerprint.py": "what tells the entries of a list apart",
+        "mcpproxy/read/reports/fingerprint.py": "what tells the entries of a list apart",
     },
     "JSON form of a call": {
-        "mcpproxy/fleet/columns/frame_batch.py": "the columns of a table with a row for each message",
-        "mcpproxy/reports/transcripts/transcript_json.py": "one message, and the frame that it answers",
+        "mcpproxy/send/fleet/columns/frame_batch.py": "the columns of a table with a row for each message",
+        "mcpproxy/read/reports/transcripts/transcript_json.py": "one message, and the frame that it answers",
     },
 }
 """Decision -> modules in which its pattern finds something that decides something else, and what."""

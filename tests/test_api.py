@@ -12,7 +12,7 @@ import pytest
 
 import mcpproxy
 from mcpproxy import api
-from mcpproxy.ruleset.ruleset import CustomRuleError
+from mcpproxy.judge.ruleset.ruleset import CustomRuleError
 from tests import documents
 from tests.cli import recordings
 from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE, HEADER, close, frame

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from mcpproxy.errors import UsageError
-from mcpproxy.reports import baseline
-from mcpproxy.reports.baseline import Baseline
-from mcpproxy.reports.located import Located
+from mcpproxy.read.reports import baseline
+from mcpproxy.read.reports.baseline import Baseline
+from mcpproxy.read.reports.located import Located
 from tests.reports.sessions import located, session
 
 

@@ -14,26 +14,26 @@ from typing import Any, Final, NoReturn
 import pytest
 
 import mcpproxy
-from mcpproxy.checks import decided_rules
-from mcpproxy.checks.acp import turns
-from mcpproxy.checks.basic import unanswered, unanswered_initialize
-from mcpproxy.checks.hosts.facts import HostChoice
-from mcpproxy.checks.hosts.family import host_checks
-from mcpproxy.checks.opt_in.implementations import range_checks
-from mcpproxy.checks.opt_in.pins import Approved, pin_checks
-from mcpproxy.checks.server import resources, tools
-from mcpproxy.checks.stateless import subscriptions
-from mcpproxy.checks.transports import sessions, stdio, streams
-from mcpproxy.checks.utilities import after_cancellation, cancelled_requests, progress, task_polls
 from mcpproxy.cli.main import main
-from mcpproxy.observer import Observer
+from mcpproxy.judge.checks import decided_rules
+from mcpproxy.judge.checks.acp import turns
+from mcpproxy.judge.checks.basic import unanswered, unanswered_initialize
+from mcpproxy.judge.checks.hosts.facts import HostChoice
+from mcpproxy.judge.checks.hosts.family import host_checks
+from mcpproxy.judge.checks.opt_in.implementations import range_checks
+from mcpproxy.judge.checks.opt_in.pins import Approved, pin_checks
+from mcpproxy.judge.checks.server import resources, tools
+from mcpproxy.judge.checks.stateless import subscriptions
+from mcpproxy.judge.checks.transports import sessions, stdio, streams
+from mcpproxy.judge.checks.utilities import after_cancellation, cancelled_requests, progress, task_polls
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue, host_facts
+from mcpproxy.judge.ruleset.ruleset import Ruleset
+from mcpproxy.judge.session.frame import Close, Finding, Frame
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.protocol.rules import Catalogue, Requirement, Rule, RuleError
-from mcpproxy.reports.version_ranges import compiled
-from mcpproxy.ruleset import catalogue, host_facts
-from mcpproxy.ruleset.ruleset import Ruleset
-from mcpproxy.session.frame import Close, Finding, Frame
+from mcpproxy.read.reports.version_ranges import compiled
 
 BUILT_IN: Final = catalogue.load()
 HOSTS: Final = host_facts.load(date(2026, 11, 29))
@@ -177,7 +177,7 @@ def test_an_example_breaks_its_rule(rule: Rule) -> None:
 def sources_of_checks() -> Iterator[ast.Module]:
     package = Path(mcpproxy.__file__).parent
     tables = (package / "protocol/lifecycle.py", package / "protocol/task_lifecycle.py")
-    for file in (*package.glob("checks/**/*.py"), *tables):
+    for file in (*package.glob("judge/checks/**/*.py"), *tables):
         yield ast.parse(file.read_text(encoding="utf-8"), str(file))
 
 

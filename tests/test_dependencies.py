@@ -49,11 +49,11 @@ def imported(path: Path) -> Iterator[str]:
 
 EXTRAS: Final = {
     "otel": [
-        *(ROOT / "mcpproxy" / "otel").rglob("*.py"),
+        *(ROOT / "mcpproxy" / "send" / "otel").rglob("*.py"),
         ROOT / "mcpproxy" / "cli" / "commands" / "export" / "export_otlp.py",  # it names the type of a span
     ],
-    "mcp": [*(ROOT / "mcpproxy" / "agents").rglob("*.py")],
-    "fleet": [*(ROOT / "mcpproxy" / "fleet").rglob("*.py")],
+    "mcp": [*(ROOT / "mcpproxy" / "show" / "agents").rglob("*.py")],
+    "fleet": [*(ROOT / "mcpproxy" / "send" / "fleet").rglob("*.py")],
 }
 """Extra -> the modules that need it: few users want them, and their dependencies are large."""
 
@@ -104,7 +104,7 @@ def named(requirements: Iterable[str]) -> set[str]:
 def test_only_what_needs_an_extra_asks_for_another_install() -> None:
     package = ROOT / "mcpproxy"
     asking = {path for path in package.rglob("*.py") if "pip install" in path.read_text("utf-8")}
-    assert asking == {package / "base" / "extras.py", package / "fleet" / "judge" / "engine.py"}
+    assert asking == {package / "base" / "extras.py", package / "send" / "fleet" / "judge" / "engine.py"}
 
 
 def test_no_text_names_an_extra_that_is_not_declared() -> None:

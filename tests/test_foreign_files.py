@@ -23,7 +23,7 @@ OUTPUT: Final = "the output that the user has named"
 TABLES: Final = f"{OUTPUT}; below it folders are held open"
 
 WHOSE: Final[Mapping[str, tuple[str, str]]] = {
-    "agents/recording_library.py": ("os.walk", NAMES),
+    "show/agents/recording_library.py": ("os.walk", NAMES),
     "base/paths.py": ("os.mkdir", "new folders of the state and the cache of this user"),
     "base/system_words.py": ("os.listdir", NAMES),
     "cli/commands/faults/breakpoints.py": ("open", "the message in a temporary folder, for the editor"),
@@ -35,29 +35,29 @@ WHOSE: Final[Mapping[str, tuple[str, str]]] = {
     "cli/new_recording.py": ("os.open", SYSTEM),
     "cli/output.py": ("open os.unlink", OUTPUT + "; deleted only if this call has made it"),
     "cli/replay_update.py": ("os.replace shutil.rmtree", OUTPUT + ", and a folder made beside it"),
-    "client_tests/client_process.py": (".glob .read_bytes", SYSTEM),
-    "client_tests/served.py": ("os.listdir os.walk", NAMES),
-    "fleet/closed_files.py": ("os.listdir", NAMES),
-    "fleet/columns/places.py": (
+    "peers/client_tests/client_process.py": (".glob .read_bytes", SYSTEM),
+    "peers/client_tests/served.py": ("os.listdir os.walk", NAMES),
+    "send/fleet/closed_files.py": ("os.listdir", NAMES),
+    "send/fleet/columns/places.py": (
         "os.listdir os.makedirs",
         OUTPUT + "; below it folders are held open",
     ),
-    "fleet/columns/report.py": (".read_text .rglob", INSTALLED + ", and names of tables"),
-    "fleet/deletion.py": (
+    "send/fleet/columns/report.py": (".read_text .rglob", INSTALLED + ", and names of tables"),
+    "send/fleet/deletion.py": (
         "os.listdir os.unlink",
         "a recording that was read, has not changed, and whose object was read back",
     ),
-    "fleet/fetch.py": ("os.unlink", "the cache of this user, below which no link is followed"),
-    "fleet/judge/client.py": ("shutil.rmtree", OWN),
-    "fleet/judge/process.py": ("open shutil.rmtree", SYSTEM + "; the folder that its parent has made"),
-    "fleet/judge/results.py": ("os.makedirs os.walk", TABLES),
-    "fleet/judge/rules.py": ("os.walk", NAMES),
-    "fleet/judge/corpus.py": (
+    "send/fleet/fetch.py": ("os.unlink", "the cache of this user, below which no link is followed"),
+    "send/fleet/judge/client.py": ("shutil.rmtree", OWN),
+    "send/fleet/judge/process.py": ("open shutil.rmtree", SYSTEM + "; the folder that its parent has made"),
+    "send/fleet/judge/results.py": ("os.makedirs os.walk", TABLES),
+    "send/fleet/judge/rules.py": ("os.walk", NAMES),
+    "send/fleet/judge/corpus.py": (
         "os.scandir os.unlink os.walk shutil.rmtree",
         NAMES + "; scratch: " + OWN,
     ),
-    "fuzz/campaign.py": ("os.unlink", OWN),
-    "fuzz/confirmation.py": ("os.unlink shutil.move", OWN + "; moved to a free name in the output"),
+    "peers/fuzz/campaign.py": ("os.unlink", OWN),
+    "peers/fuzz/confirmation.py": ("os.unlink shutil.move", OWN + "; moved to a free name in the output"),
     "hosts/config_writer.py": (
         "os.mkdir os.open os.replace os.rmdir os.unlink shutil.copymode",
         "a configuration that was read by base.files and is replaced; drafts and locks are made exclusively",
@@ -67,45 +67,48 @@ WHOSE: Final[Mapping[str, tuple[str, str]]] = {
         "os.listdir os.makedirs os.rmdir os.unlink",
         "a skill that base.files has read and that is as it was written, and empty folders made for it",
     ),
-    "intercept/addons/addon_findings.py": ("open", "the recording that this session writes"),
-    "intercept/fault_sets.py": ("os.listdir", INSTALLED),
-    "recorder/draft.py": ("open shutil.copyfileobj shutil.rmtree", OWN),
-    "recorder/foreign_journals.py": ("os.mkdir shutil.copyfileobj", OWN),
-    "recorder/journal_reader.py": ("os.rmdir", JOURNAL),
-    "recorder/liveness.py": ("open os.listdir", SYSTEM),
-    "recorder/lock.py": ("os.listdir os.rmdir os.unlink", JOURNAL),
-    "recorder/recovery.py": ("os.unlink", "a later file of the recording, checked to be one"),
-    "relay/crash_buffer.py": ("os.open", JOURNAL),
-    "relay/journal.py": ("os.mkdir os.open os.rmdir os.unlink", JOURNAL),
-    "relay/priority.py": ("open", SYSTEM),
-    "relay/stdio/inheritance.py": ("open os.listdir os.open", SYSTEM),
-    "relay/stdio/witness.py": ("open", SYSTEM),
-    "relay/stdio/sinks.py": ("os.open", SYSTEM),
-    "ui/page_file.py": (".glob .read_text", INSTALLED),
-    "ui/static_files.py": (".glob .read_bytes .read_text .rglob", INSTALLED),
-    "ui/redirect_file.py": ("open os.open os.unlink", "made exclusively by this process in the home folder"),
-    "ruleset/catalogue.py": ("open os.listdir", INSTALLED),
-    "ruleset/host_facts.py": ("open os.listdir", INSTALLED),
-    "ruleset/custom_rule_loader.py": (".glob", NAMES),
-    "ruleset/rule_options.py": ("os.listdir", NAMES),
+    "gate/intercept/addons/addon_findings.py": ("open", "the recording that this session writes"),
+    "gate/intercept/fault_sets.py": ("os.listdir", INSTALLED),
+    "record/recorder/draft.py": ("open shutil.copyfileobj shutil.rmtree", OWN),
+    "record/recorder/foreign_journals.py": ("os.mkdir shutil.copyfileobj", OWN),
+    "record/recorder/journal_reader.py": ("os.rmdir", JOURNAL),
+    "record/recorder/liveness.py": ("open os.listdir", SYSTEM),
+    "record/recorder/lock.py": ("os.listdir os.rmdir os.unlink", JOURNAL),
+    "record/recorder/recovery.py": ("os.unlink", "a later file of the recording, checked to be one"),
+    "record/relay/crash_buffer.py": ("os.open", JOURNAL),
+    "record/relay/journal.py": ("os.mkdir os.open os.rmdir os.unlink", JOURNAL),
+    "record/relay/priority.py": ("open", SYSTEM),
+    "record/relay/stdio/inheritance.py": ("open os.listdir os.open", SYSTEM),
+    "record/relay/stdio/witness.py": ("open", SYSTEM),
+    "record/relay/stdio/sinks.py": ("os.open", SYSTEM),
+    "show/ui/page_file.py": (".glob .read_text", INSTALLED),
+    "show/ui/static_files.py": (".glob .read_bytes .read_text .rglob", INSTALLED),
+    "show/ui/redirect_file.py": (
+        "open os.open os.unlink",
+        "made exclusively by this process in the home folder",
+    ),
+    "judge/ruleset/catalogue.py": ("open os.listdir", INSTALLED),
+    "judge/ruleset/host_facts.py": ("open os.listdir", INSTALLED),
+    "judge/ruleset/custom_rule_loader.py": (".glob", NAMES),
+    "judge/ruleset/rule_options.py": ("os.listdir", NAMES),
     "testing/__init__.py": (".glob .mkdir open", "recordings of this process, and the output of the test"),
-    "trace/copy.py": ("os.unlink", "the copy, if this call has made it"),
-    "trace/recorded_folders.py": ("os.walk", NAMES),
-    "trace/shipped_files.py": ("os.unlink", "the note beside a recording, by its name"),
-    "ui/library.py": ("os.listdir", NAMES),
-    "view/folder.py": ("os.listdir", NAMES),
+    "record/trace/copy.py": ("os.unlink", "the copy, if this call has made it"),
+    "record/trace/recorded_folders.py": ("os.walk", NAMES),
+    "record/trace/shipped_files.py": ("os.unlink", "the note beside a recording, by its name"),
+    "show/ui/library.py": ("os.listdir", NAMES),
+    "read/view/folder.py": ("os.listdir", NAMES),
 }
 """Which operations a file has, and whose file each can be."""
 
 DECOMPRESSORS: Final[Mapping[str, str]] = {
-    "fleet/object_contents.py": "zstandard store.stream",
-    "fleet/deletion.py": "store.stream",  # only hashed
-    "fleet/manifest_chain.py": "store.stream",  # only hashed
-    "fleet/packing.py": "zstandard",  # only compresses
-    "fleet/ship.py": "store.stream",  # decompressed by fleet.object_contents
-    "fleet/store.py": "obstore.get obstore",
-    "fleet/verify.py": "store.stream",  # decompressed by fleet.object_contents
-    "framing/coding.py": "zlib.decompressobj",
+    "send/fleet/object_contents.py": "zstandard store.stream",
+    "send/fleet/deletion.py": "store.stream",  # only hashed
+    "send/fleet/manifest_chain.py": "store.stream",  # only hashed
+    "send/fleet/packing.py": "zstandard",  # only compresses
+    "send/fleet/ship.py": "store.stream",  # decompressed by fleet.object_contents
+    "send/fleet/store.py": "obstore.get obstore",
+    "send/fleet/verify.py": "store.stream",  # decompressed by fleet.object_contents
+    "record/framing/coding.py": "zlib.decompressobj",
 }
 """Which files decompress or fetch; each counts what comes against a ``ByteBudget``, or keeps none of it."""
 
@@ -195,7 +198,7 @@ def test_what_is_decompressed_or_fetched_counts_against_a_budget() -> None:
 
 
 def test_the_two_places_that_decompress_have_a_budget() -> None:
-    for name in ("fleet/object_contents.py", "framing/coding.py"):
+    for name in ("send/fleet/object_contents.py", "record/framing/coding.py"):
         text = (PACKAGE / name).read_text(encoding="utf-8")
         assert "from mcpproxy.base.byte_budget import ByteBudget" in text
         assert ".take(" in text

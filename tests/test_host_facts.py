@@ -10,12 +10,12 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.checks.hosts.facts import HostChoice
 from mcpproxy.errors import UsageError
 from mcpproxy.hosts.host_table import all_hosts
+from mcpproxy.judge.checks.hosts.facts import HostChoice
+from mcpproxy.judge.ruleset import host_choice, host_facts
+from mcpproxy.judge.ruleset.host_choice import chosen
 from mcpproxy.protocol.rules import RuleError
-from mcpproxy.ruleset import host_choice, host_facts
-from mcpproxy.ruleset.host_choice import chosen
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
 from tests.test_pins import SERVER

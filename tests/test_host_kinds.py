@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.ruleset import host_facts
+from mcpproxy.judge.ruleset import host_facts
 from tests.rules import runner
 
 OBSERVED: Final = frozenset(("HOST-007", "HOST-016", "HOST-022"))

@@ -7,12 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.observer import Observer, update_http
-from mcpproxy.observer import http_judge as judge
-from mcpproxy.protocol.jsontext import several_texts
-from mcpproxy.protocol.mirrors import read_mirrors
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import (
+from mcpproxy.judge.observer import Observer, update_http
+from mcpproxy.judge.observer import http_judge as judge
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import (
     Close,
     Event,
     ExchangeEnd,
@@ -25,7 +23,9 @@ from mcpproxy.session.frame import (
     ResponseHead,
     SseEvent,
 )
-from mcpproxy.session.redirects import request_target
+from mcpproxy.judge.session.redirects import request_target
+from mcpproxy.protocol.jsontext import several_texts
+from mcpproxy.protocol.mirrors import read_mirrors
 
 CATALOGUE: Final = catalogue.load()
 

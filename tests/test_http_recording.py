@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.opening import follow, open_trace
-from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
-from mcpproxy.trace.records import body_bytes
+from mcpproxy.judge.session.frame import Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.read.opening import follow, open_trace
+from mcpproxy.record.trace.records import body_bytes
 from tests.peers.web_server import WebServer
 from tests.relay.hosts import until_recorded
 

@@ -4,6 +4,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -11,7 +12,7 @@ import pytest
 
 PACKAGE: Final = Path(__file__).parent.parent / "mcpproxy"
 
-LAYERS: Final = ("protocol", "session", "checks", "observer")
+JUDGE: Final = ("protocol", "judge/session", "judge/checks", "judge/observer")
 """What the judge is made of. ``tests.ladder`` holds which layers may import which."""
 
 TOOLS: Final = ("json_string", "slotted", "patterns", "secret_names", "visible")
@@ -33,16 +34,14 @@ WITH_FINDINGS: Final = str(PACKAGE.parent / "recordings" / "everything-http-2025
 PATHS: Final = f"import sys; sys.path += {[str(PACKAGE.parent), *filter(None, sys.path)]!r}; "
 
 
-def layer(module: str) -> str:
-    """``protocol`` for ``mcpproxy.protocol.rules``; empty for what lies outside the package."""
-    package, _, rest = module.partition(".")
-    return rest.partition(".")[0] if package == "mcpproxy" else ""
+def is_of_the_judge(module: str) -> bool:
+    return module.startswith(tuple(f"mcpproxy.{name.replace('/', '.')}" for name in JUDGE))
 
 
 def files() -> list[Path]:
-    found = [path for name in LAYERS for path in sorted((PACKAGE / name).rglob("*.py"))]
-    assert {layer(named(path)) for path in found} == set(LAYERS)
-    return [*found, *(PACKAGE / "base" / f"{name}.py" for name in TOOLS)]
+    found = [sorted((PACKAGE / name).rglob("*.py")) for name in JUDGE]
+    assert all(found)
+    return [*chain.from_iterable(found), *(PACKAGE / "base" / f"{name}.py" for name in TOOLS)]
 
 
 def named(path: Path) -> str:
@@ -58,7 +57,7 @@ def imports(path: Path) -> Iterator[str]:
                 yield from (alias.name for alias in names)
             case ast.ImportFrom(module=str(module), names=names, level=0):
                 yield module
-                # "from mcpproxy.checks import rpc" may import a module, not a name.
+                # "from mcpproxy.judge.checks import rpc" may import a module, not a name.
                 folder = PACKAGE.parent / module.replace(".", "/")
                 yield from (
                     f"{module}.{alias.name}" for alias in names if (folder / f"{alias.name}.py").exists()
@@ -74,7 +73,7 @@ def imports(path: Path) -> Iterator[str]:
 @pytest.mark.parametrize("path", files(), ids=named)
 def test_the_judge_imports_nothing_impure(path: Path) -> None:
     allowed = PURE | {f"mcpproxy.base.{name}" for name in TOOLS}
-    assert {module for module in imports(path) if layer(module) not in LAYERS} <= allowed
+    assert {module for module in imports(path) if not is_of_the_judge(module)} <= allowed
 
 
 def test_the_package_itself_imports_nothing() -> None:
@@ -88,40 +87,46 @@ def test_the_package_itself_imports_nothing() -> None:
     ("code", "spared"),
     [
         (
-            "from mcpproxy.cli.commands import run; from mcpproxy.relay.stdio import relay",
-            {"typing", "re", "enum", "signal", "json", "mcpproxy.otel", "subprocess"},
+            "from mcpproxy.cli.commands import run; from mcpproxy.record.relay.stdio import relay",
+            {"typing", "re", "enum", "signal", "json", "mcpproxy.send.otel", "subprocess"},
         ),
         (
-            "from mcpproxy.cli.commands import run, http; from mcpproxy.recorder import process; "
-            "from mcpproxy.recorder.http import assembly",
-            {"mcpproxy.model", "mcpproxy.recorder.model", "mcpproxy.cli.commands.model"},
+            "from mcpproxy.cli.commands import run, http; from mcpproxy.record.recorder import process; "
+            "from mcpproxy.record.recorder.http import assembly",
+            {"mcpproxy.model", "mcpproxy.record.recorder.model", "mcpproxy.cli.commands.model"},
         ),
         (
             "from mcpproxy.cli.commands import model",
-            {"mcpproxy.model", "mcpproxy.recorder.model", "argparse", "dataclasses", "urllib.parse"},
+            {"mcpproxy.model", "mcpproxy.record.recorder.model", "argparse", "dataclasses", "urllib.parse"},
         ),
         (
-            "from mcpproxy.recorder import process",
-            {"mcpproxy.recorder.http.assembly", "hashlib", "urllib.parse", "opentelemetry", "mcpproxy.otel"},
+            "from mcpproxy.record.recorder import process",
+            {
+                "mcpproxy.record.recorder.http.assembly",
+                "hashlib",
+                "urllib.parse",
+                "opentelemetry",
+                "mcpproxy.send.otel",
+            },
         ),
         (
-            "from mcpproxy.recorder import process, secret_arguments; "
+            "from mcpproxy.record.recorder import process, secret_arguments; "
             "secret_arguments.masked(('python', 'server.py', '--port', '3'), b'key')",
-            {"mcpproxy.trace.reader", "mcpproxy.trace.decode", "urllib.parse"},
+            {"mcpproxy.record.trace.reader", "mcpproxy.record.trace.decode", "urllib.parse"},
         ),
         (
-            "from mcpproxy.ruleset.rule_options import FilteredObserver, RuleOptions; "
+            "from mcpproxy.judge.ruleset.rule_options import FilteredObserver, RuleOptions; "
             "FilteredObserver(RuleOptions(ignore=('PROTO',)))",
             {
-                "mcpproxy.checks.hosts",
-                "mcpproxy.ruleset.host_facts",
-                "mcpproxy.ruleset.host_choice",
+                "mcpproxy.judge.checks.hosts",
+                "mcpproxy.judge.ruleset.host_facts",
+                "mcpproxy.judge.ruleset.host_choice",
                 "packaging",
             },
         ),
         (
             "from mcpproxy.cli.commands import check",
-            {"mcpproxy.checks.opt_in.families", "jsonschema_rs", "pathlib", "urllib.parse"},
+            {"mcpproxy.judge.checks.opt_in.families", "jsonschema_rs", "pathlib", "urllib.parse"},
         ),
         (
             "from mcpproxy.cli.commands import rules; rules.run([])",
@@ -129,7 +134,7 @@ def test_the_package_itself_imports_nothing() -> None:
         ),
         (
             f"from mcpproxy.cli.commands import show; show.run([{WITH_FINDINGS!r}])",
-            {"mcpproxy.view.rows.select_rows", "mcpproxy.protocol.raw_json"},
+            {"mcpproxy.read.view.rows.select_rows", "mcpproxy.protocol.raw_json"},
         ),
         (
             "from mcpproxy.cli.commands import explain; explain.run(['PROTO-007'])",

@@ -14,9 +14,11 @@ from tests.ladder import (
     circle,
     drawing,
     exceptions_in,
+    folder_of,
     forbidden,
     graph,
     imports_of,
+    layer_of,
     modules,
     modules_below,
     package_of,
@@ -30,6 +32,12 @@ ARCHITECTURE: Final = PACKAGE.parent / ".github" / "ARCHITECTURE.md"
 def test_every_package_stands_in_one_layer() -> None:
     packages = {package_of(module) for module in modules()} - {"", "__main__"}
     assert sorted(packages) == sorted(package for layer in LAYERS.values() for package in layer)
+
+
+def test_a_folder_of_a_layer_holds_packages_of_this_layer() -> None:
+    placed = {package_of(module): folder_of(module) for module in modules() if folder_of(module)}
+    placed.pop("")  # the folders themselves
+    assert {package: layer_of(package) for package in placed} == placed
 
 
 def test_a_layer_imports_what_it_may() -> None:
@@ -59,14 +67,16 @@ def imports_with(package: Path, file: str, line: str) -> Mapping[str, set[str]]:
 
 
 def test_a_judge_that_imports_the_data_path_is_seen(tmp_path: Path) -> None:
-    line = "\n\ndef late() -> None:\n    from mcpproxy.relay import journal\n"
-    imports = imports_with(tmp_path / "mcpproxy", "session/frame.py", line)
+    line = "\n\ndef late() -> None:\n    from mcpproxy.record.relay import journal\n"
+    imports = imports_with(tmp_path / "mcpproxy", "judge/session/frame.py", line)
     assert ("session", "relay") in exceptions_in(imports)
-    assert "mcpproxy.session.frame imports mcpproxy.relay.journal" in forbidden(imports)
+    assert "mcpproxy.judge.session.frame imports mcpproxy.record.relay.journal" in forbidden(imports)
 
 
 def test_two_packages_of_a_layer_that_import_each_other_are_seen(tmp_path: Path) -> None:
-    imports = imports_with(tmp_path / "mcpproxy", "replay/recording.py", "from mcpproxy.fuzz import errors\n")
+    imports = imports_with(
+        tmp_path / "mcpproxy", "peers/replay/recording.py", "from mcpproxy.peers.fuzz import errors\n"
+    )
     assert {"replay", "fuzz"} <= set(circle(within("peers", imports)))
 
 

@@ -6,16 +6,16 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.judging import judge
-from mcpproxy.observer import Observer
-from mcpproxy.recorder.http.assembly import HttpAssembly
-from mcpproxy.recorder.judge import standard_observer as live_observer
-from mcpproxy.ruleset import catalogue
-from mcpproxy.ruleset.ruleset import Ruleset
-from mcpproxy.ruleset.selection import Selection
-from mcpproxy.session.frame import Finding, Frame, Sender
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.trace.records import Encoded
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.ruleset.ruleset import Ruleset
+from mcpproxy.judge.ruleset.selection import Selection
+from mcpproxy.judge.session.frame import Finding, Frame, Sender
+from mcpproxy.read.judging import judge
+from mcpproxy.record.recorder.http.assembly import HttpAssembly
+from mcpproxy.record.recorder.judge import standard_observer as live_observer
+from mcpproxy.record.trace.reader import read_trace
+from mcpproxy.record.trace.records import Encoded
 from tests.cli import recordings
 from tests.recorder.http_journals import (
     INITIALIZE,

@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias
 
 import pytest
 
-from mcpproxy.observer import Observer
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Sender
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Close, Event, Finding, Frame, Gap, Sender
 
 CLIENT: Final = "client"
 AGENT: Final = "server"

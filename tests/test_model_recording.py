@@ -19,11 +19,11 @@ from typing import Final
 
 import pytest
 
+from mcpproxy.judge.session.frame import Finding
 from mcpproxy.model.dialect import DIALECTS
-from mcpproxy.opening import follow, open_trace
-from mcpproxy.recorder.model.turns import model_turns
-from mcpproxy.session.frame import Finding
-from mcpproxy.trace.records import body_bytes
+from mcpproxy.read.opening import follow, open_trace
+from mcpproxy.record.recorder.model.turns import model_turns
+from mcpproxy.record.trace.records import body_bytes
 from tests.benchmarks import model
 from tests.benchmarks.model_peers import pieces_of, written
 from tests.benchmarks.report import Samples

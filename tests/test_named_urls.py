@@ -94,15 +94,13 @@ FIELDS: Final = {"location", "content-location", "refresh", "resource_metadata",
 """Where a peer names a URL: fields, a parameter of a challenge, an event."""
 
 CLIENTS: Final = (
-    "client",
-    "bridge",
-    "validate",
-    "fuzz",
-    "replay/client",
-    "ui",
-    "agents",
-    "fleet",
-    "otel",
+    "peers/client",
+    "peers/bridge",
+    "peers/validate",
+    "peers/fuzz",
+    "peers/replay/client",
+    "show",
+    "send",
     "hosts",
 )
 
@@ -117,27 +115,30 @@ CONNECTING: Final = {
 
 CONNECTS: Final = {
     "base/upstream/tunnels.py": "the proxy is the user's own; servers are those of who asks",
-    "client/http_connection.py": "requests are those of RemoteServer, which resolves",
-    "fleet/judge/engine_ray.py": "the address is the user's own",
-    "validate/transports/reachability.py": "the URL is the user's own",
+    "peers/client/http_connection.py": "requests are those of RemoteServer, which resolves",
+    "send/fleet/judge/engine_ray.py": "the address is the user's own",
+    "peers/validate/transports/reachability.py": "the URL is the user's own",
 }
 
 READS: Final = {
-    ("replay/client/http_link.py", "__init__"): "an event that was recorded",
-    ("validate/transports/http_endpoint.py", "__init__"): "an option of the recorder",
-    ("validate/transports/http_endpoint.py", "_on_frame"): "leaves the event out",
-    ("validate/transports/http_endpoint.py", "refusal"): "is printed for the user",
-    ("bridge/remote_session.py", "on_head"): "is printed for the user",
-    ("replay/client/http_link.py", "on_head"): "is printed for the user",
-    ("client_tests/rows/authorized.py", "_approve"): "sends the browser of a client on, as a server does",
+    ("peers/replay/client/http_link.py", "__init__"): "an event that was recorded",
+    ("peers/validate/transports/http_endpoint.py", "__init__"): "an option of the recorder",
+    ("peers/validate/transports/http_endpoint.py", "_on_frame"): "leaves the event out",
+    ("peers/validate/transports/http_endpoint.py", "refusal"): "is printed for the user",
+    ("peers/bridge/remote_session.py", "on_head"): "is printed for the user",
+    ("peers/replay/client/http_link.py", "on_head"): "is printed for the user",
+    (
+        "peers/client_tests/rows/authorized.py",
+        "_approve",
+    ): "sends the browser of a client on, as a server does",
 }
 
 JOINS: Final = {
     "base/named_url.py": "the function",
-    "client/refusals.py": "is printed for the user; nothing is requested",
-    "intercept/addons/closed_gate_http.py": "keeps the path, of whatever origin; nothing is requested",
+    "peers/client/refusals.py": "is printed for the user; nothing is requested",
+    "gate/intercept/addons/closed_gate_http.py": "keeps the path, of whatever origin; nothing is requested",
     "protocol/schema/effort.py": "names parts of a schema; nothing is requested",
-    "session/redirects.py": "compares targets; nothing is requested",
+    "judge/session/redirects.py": "compares targets; nothing is requested",
 }
 
 
@@ -191,21 +192,26 @@ def test_what_is_listed_exists(path: str) -> None:
     ("path", "made", "undone", "fault"),
     [
         (
-            "client/remote_server.py",
+            "peers/client/remote_server.py",
             "self.resolve(response",
             "(response",
             "reads in exchange what a peer names",
         ),
-        ("client/http_session.py", "self.use_endpoint(data)", "str(data)", "reads in _receive_event"),
-        ("client/http_session.py", "self._remote.resolve(reference", "urljoin(reference", "urljoin"),
-        ("replay/client/http_link.py", "upstream=upstream)", "follow_redirects=True)", "follow redirects"),
+        ("peers/client/http_session.py", "self.use_endpoint(data)", "str(data)", "reads in _receive_event"),
+        ("peers/client/http_session.py", "self._remote.resolve(reference", "urljoin(reference", "urljoin"),
         (
-            "validate/transports/exchange.py",
+            "peers/replay/client/http_link.py",
+            "upstream=upstream)",
+            "follow_redirects=True)",
+            "follow redirects",
+        ),
+        (
+            "peers/validate/transports/exchange.py",
             "self.wire.use_endpoint(block.data)",
             "str(block.data)",
             "reads in find_endpoint",
         ),
-        ("validate/runner.py", "time.monotonic()", "urlopen()", "connects with urlopen"),
+        ("peers/validate/runner.py", "time.monotonic()", "urlopen()", "connects with urlopen"),
     ],
 )
 def test_the_check_of_the_tree_sees_what_is_undone(path: str, made: str, undone: str, fault: str) -> None:

@@ -20,9 +20,9 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
-from mcpproxy.opening import open_trace
-from mcpproxy.view.login.login import read_login
-from mcpproxy.view.login.meanings import Stage
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.view.login.login import read_login
+from mcpproxy.read.view.login.meanings import Stage
 from tests.peers.fixtures import HERE, Peers
 from tests.peers.processes import DEADLINE_S, Proxy, run
 from tests.peers.web_server import WebServer

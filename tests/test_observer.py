@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.observer import Observer
-from mcpproxy.observer.memory_limit import MOST_BYTES, measure
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.observer.memory_limit import MOST_BYTES, measure
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Close, Eof, Event, Finding, Frame, Gap, Sender, Signal, Stderr
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.revisions import STATEFUL, VERSION_KEY
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Sender, Signal, Stderr
 
 from .rules.runner import described, shown
 

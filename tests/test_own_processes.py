@@ -36,35 +36,35 @@ STARTING: Final = {
 ALLOWED: Final = {
     # With ``own_command``:
     "mcpproxy.base.companion": "the senders of recordings and of spans",
-    "mcpproxy.bridge.session_recordings": "the recorder of all sessions",
+    "mcpproxy.peers.bridge.session_recordings": "the recorder of all sessions",
     "mcpproxy.cli.calls.http_lines": "the lines of mcpproxy http",
     "mcpproxy.cli.commands.demo": "mcpproxy itself, and the bundled server",
     "mcpproxy.cli.keep_option": "mcpproxy prune",
     "mcpproxy.cli.replay_update": "mcpproxy before the server",
-    "mcpproxy.fleet.judge.client": "the judge",
-    "mcpproxy.intercept.addons.addon_calls": "the host of addons",
-    "mcpproxy.relay.spawned_recorder": "the recorder, where there is no fork",
+    "mcpproxy.send.fleet.judge.client": "the judge",
+    "mcpproxy.gate.intercept.addons.addon_calls": "the host of addons",
+    "mcpproxy.record.relay.spawned_recorder": "the recorder, where there is no fork",
     "mcpproxy.testing.background": "mcpproxy, as mcpproxy.testing calls it",
-    "mcpproxy.ui.beside": "the page",
+    "mcpproxy.show.ui.beside": "the page",
     # Forks, which import what their parent would:
     "mcpproxy.cli.checking.parallel": "judges of check",
-    "mcpproxy.relay.stdio.forked_recorder": "the recorder",
+    "mcpproxy.record.relay.stdio.forked_recorder": "the recorder",
     # The server that the user names:
-    "mcpproxy.bridge.server_process": "the server behind the bridge",
-    "mcpproxy.client.child_process": "the server that is probed, or that a recording is played to",
-    "mcpproxy.relay.stdio.witness": "a fork of the relay",
-    "mcpproxy.relay.stdio.inheritance": "the wrapped server",
-    "mcpproxy.relay.stdio.threads": "the wrapped server, on Windows",
-    "mcpproxy.replay.server.passthrough": "the server that answers what a recording lacks",
+    "mcpproxy.peers.bridge.server_process": "the server behind the bridge",
+    "mcpproxy.peers.client.child_process": "the server that is probed, or that a recording is played to",
+    "mcpproxy.record.relay.stdio.witness": "a fork of the relay",
+    "mcpproxy.record.relay.stdio.inheritance": "the wrapped server",
+    "mcpproxy.record.relay.stdio.threads": "the wrapped server, on Windows",
+    "mcpproxy.peers.replay.server.passthrough": "the server that answers what a recording lacks",
     # Programs that are not Python:
     "mcpproxy.cli.calls.pager": "the pager of the user",
     "mcpproxy.cli.commands.faults.breakpoints": "the editor of the user",
     "mcpproxy.cli.commands.model_script": "the host of the user",
     "mcpproxy.cli.commands.view.ui": "the browser of the user",
-    "mcpproxy.recorder.liveness": "ps",
+    "mcpproxy.record.recorder.liveness": "ps",
     # Workers of other packages, within ``isolated_workers``:
-    "mcpproxy.fleet.judge.engine_dask": "workers of Dask",
-    "mcpproxy.fleet.judge.engine_ray": "workers of Ray",
+    "mcpproxy.send.fleet.judge.engine_dask": "workers of Dask",
+    "mcpproxy.send.fleet.judge.engine_ray": "workers of Ray",
 }
 """Module -> what it starts."""
 

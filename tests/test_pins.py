@@ -7,11 +7,11 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.checks.opt_in.pins import Approved
-from mcpproxy.checks.server.definitions import canonical, changes, definition
+from mcpproxy.judge.checks.opt_in.pins import Approved
+from mcpproxy.judge.checks.server.definitions import canonical, changes, definition
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
-from mcpproxy.reports import pin_file
+from mcpproxy.read.reports import pin_file
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, Outcome, mcpproxy, state_dir
 from tests.replay.test_client_http import Answering, Server

@@ -15,7 +15,8 @@ from typing import Final
 import pytest
 
 import mcpproxy
-from mcpproxy import opening, testing
+from mcpproxy import testing
+from mcpproxy.read import opening
 from tests import documents
 from tests.peers.fixtures import Peers
 from tests.plugin_project import HTTP_SERVER, Project, load_mcpproxy

@@ -35,11 +35,13 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _add_rule(copy: Path) -> None:
     function, _, row = named("check of a new rule").text.partition("FAMILY = RuleFamily(\n")
-    module = copy / "mcpproxy/checks/client/roots.py"
+    module = copy / "mcpproxy/judge/checks/client/roots.py"
     _insert(module, "_LIST_RULES: Final", function)
     row = next(line for line in row.splitlines(keepends=True) if line.lstrip().startswith("Check("))
     _insert(
-        copy / "mcpproxy/checks/client/roots.py", "        Check(_LIST_RULES, outside_file_system, (Resp", row
+        copy / "mcpproxy/judge/checks/client/roots.py",
+        "        Check(_LIST_RULES, outside_file_system, (Resp",
+        row,
     )
     with (copy / "rules/root.toml").open("a", encoding="utf-8") as table:
         table.write("\n" + named("table of a new rule").text)
@@ -58,7 +60,7 @@ def _add_command(copy: Path) -> None:
 
 
 def _add_format(copy: Path) -> None:
-    for path in ("mcpproxy/reports/tsv.py", "tests/reports/test_tsv.py"):
+    for path in ("mcpproxy/read/reports/tsv.py", "tests/reports/test_tsv.py"):
         (copy / path).write_text(file(path), encoding="utf-8")
     case = named("case of a new format").text.partition('        case "tsv":')
     text = "".join(case[1:])
@@ -81,7 +83,7 @@ def _add_host(copy: Path) -> None:
 
 
 def _add_policy(copy: Path) -> None:
-    for path in ("mcpproxy/intercept/call_limit.py", "tests/intercept/test_call_limit.py"):
+    for path in ("mcpproxy/gate/intercept/call_limit.py", "tests/intercept/test_call_limit.py"):
         (copy / path).write_text(file(path), encoding="utf-8")
     options = copy / "mcpproxy/cli/new_recording.py"
     for block, before in (

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.observer import Observer
-from mcpproxy.opening import open_trace
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Finding, Frame
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Finding, Frame
+from mcpproxy.read.opening import open_trace
 
 FOLDER = Path(__file__).parent.parent / "recordings"
 RECORDINGS = sorted(FOLDER.glob("*.jsonl"))

@@ -10,16 +10,16 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.fuzz.material import material
-from mcpproxy.fuzz.steps import FuzzStep
-from mcpproxy.fuzz.trial import Trial, TrialLimits
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.peers.fuzz.material import material
+from mcpproxy.peers.fuzz.steps import FuzzStep
+from mcpproxy.peers.fuzz.trial import Trial, TrialLimits
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.peers.validate import connected_http
+from mcpproxy.peers.validate.recordings import Target
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
-from mcpproxy.replay.recording import load
-from mcpproxy.ruleset import ruleset
-from mcpproxy.ui.send import CallSender, recorded_call
-from mcpproxy.validate import connected_http
-from mcpproxy.validate.recordings import Target
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.view import open_view
+from mcpproxy.show.ui.send import CallSender, recorded_call
 from tests.bridge.ends import Host
 from tests.replay.http_scripts import JSON, Tape
 from tests.replay.scripts import C, S, ask, give, trace

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.ruleset import ruleset
-from mcpproxy.ruleset.ruleset import CustomRuleError
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.judge.ruleset.ruleset import CustomRuleError
 from tests import documents
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir

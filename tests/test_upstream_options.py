@@ -17,8 +17,8 @@ from mcpproxy.base.upstream.settings import UpstreamSettings
 from mcpproxy.base.upstream.tls_failures import tls_reason
 from mcpproxy.cli.main import main
 from mcpproxy.cli.upstream_options import arguments
-from mcpproxy.ui.send import CallSender, recorded_call
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.view import open_view
+from mcpproxy.show.ui.send import CallSender, recorded_call
 from tests.bridge.ends import Host, complete
 from tests.cli.conftest import Mcpproxy
 from tests.cli.conftest import mcpproxy as mcpproxy

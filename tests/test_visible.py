@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from mcpproxy.base.visible import visible, visible_lines, without_commands
-from mcpproxy.relay.stderr_line import in_a_log
+from mcpproxy.record.relay.stderr_line import in_a_log
 
 SHOWN: Final = {
     "a clear-screen sequence": ("\x1b[2J", "\\u001b[2J"),

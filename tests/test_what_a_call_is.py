@@ -14,25 +14,25 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from mcpproxy import api
-from mcpproxy.admin.call_metrics import OTHER, CallMetrics
-from mcpproxy.agents.recording_tools import call_row
 from mcpproxy.base.style import Style, duration
 from mcpproxy.cli.calls.lines_of_calls import CallLines
-from mcpproxy.fleet.columns import recording_rows
-from mcpproxy.fleet.columns.frame_batch import FrameBatch
-from mcpproxy.intercept.message_facts import OpenRequests
-from mcpproxy.otel.span_reader import SpanReader
-from mcpproxy.reports.fingerprint import Subject, fingerprint
-from mcpproxy.reports.located import locate
-from mcpproxy.reports.transcripts import transcript_json
-from mcpproxy.session.frame import Finding, Frame
-from mcpproxy.session.outcomes import ERRORS, Outcome
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.trace.session_labels import SessionNames
-from mcpproxy.ui import json_rows
-from mcpproxy.view.call_members import call_members, milliseconds
-from mcpproxy.view.calls import Call
-from mcpproxy.view.view import open_view
+from mcpproxy.gate.intercept.message_facts import OpenRequests
+from mcpproxy.judge.session.frame import Finding, Frame
+from mcpproxy.judge.session.outcomes import ERRORS, Outcome
+from mcpproxy.read.reports.fingerprint import Subject, fingerprint
+from mcpproxy.read.reports.located import locate
+from mcpproxy.read.reports.transcripts import transcript_json
+from mcpproxy.read.view.call_members import call_members, milliseconds
+from mcpproxy.read.view.calls import Call
+from mcpproxy.read.view.view import open_view
+from mcpproxy.record.admin.call_metrics import OTHER, CallMetrics
+from mcpproxy.record.trace.reader import read_trace
+from mcpproxy.record.trace.session_labels import SessionNames
+from mcpproxy.send.fleet.columns import recording_rows
+from mcpproxy.send.fleet.columns.frame_batch import FrameBatch
+from mcpproxy.send.otel.span_reader import SpanReader
+from mcpproxy.show.agents.recording_tools import call_row
+from mcpproxy.show.ui import json_rows
 
 RECORDINGS: Final = sorted((Path(__file__).parents[1] / "recordings").glob("*.jsonl"))
 SUCCEEDED: Final = (Outcome.OK, Outcome.INPUT_REQUIRED)

@@ -1,7 +1,8 @@
 """Find secrets in a text: by the format of the secret, or by the name before it.
 
-``mask_secrets`` is what every copy, export and report uses for texts, and ``mcpproxy.trace.json_masking``
-applies it to the strings of JSON. Whether a name is that of a secret is decided in ``secret_names`` alone.
+``mask_secrets`` is what every copy, export and report uses for texts, and
+``mcpproxy.record.trace.json_masking`` applies it to the strings of JSON. Whether a name is that of a secret
+is decided in ``secret_names`` alone.
 """
 
 import re

@@ -11,8 +11,8 @@ from mcpproxy.cli.terminal import tell
 from mcpproxy.protocol.rules import Catalogue
 
 if TYPE_CHECKING:
-    from mcpproxy.reports.baseline import Baseline, Entry
-    from mcpproxy.validate.outcome import Validation
+    from mcpproxy.peers.validate.outcome import Validation
+    from mcpproxy.read.reports.baseline import Baseline, Entry
 
 
 def read(options: argparse.Namespace) -> "Baseline | None":
@@ -26,7 +26,7 @@ def read(options: argparse.Namespace) -> "Baseline | None":
         raise UsageError("--write-baseline", "goes together with --baseline FILE", "name the file to write")
     if not options.baseline:
         return None
-    from mcpproxy.reports import baseline  # most runs have none
+    from mcpproxy.read.reports import baseline  # most runs have none
 
     if options.write_baseline:
         output.check_writable(options.baseline)
@@ -43,7 +43,7 @@ def compared(
     Raises:
         UsageError: the file cannot be written.
     """
-    from mcpproxy.validate.report import validated  # not needed to check recordings
+    from mcpproxy.peers.validate.report import validated  # not needed to check recordings
 
     located_findings = validated.located(result.checks)
     was_judged = validated.was_tried(result, catalogue.rules.__contains__)

@@ -8,11 +8,11 @@ from typing import Final
 from mcpproxy.cli import report_options
 from mcpproxy.cli.http_sessions import find_session
 from mcpproxy.cli.terminal import emit, tell, terminal_style
-from mcpproxy.replay.diff import comparison_report as reports
-from mcpproxy.replay.diff.comparison import Comparison
-from mcpproxy.replay.diff.session_diff import Pairing, compare_sessions, pair_requests
-from mcpproxy.replay.diff.values import MATCHERS, DiffRules
-from mcpproxy.replay.recording import RecordedSession
+from mcpproxy.peers.replay.diff import comparison_report as reports
+from mcpproxy.peers.replay.diff.comparison import Comparison
+from mcpproxy.peers.replay.diff.session_diff import Pairing, compare_sessions, pair_requests
+from mcpproxy.peers.replay.diff.values import MATCHERS, DiffRules
+from mcpproxy.peers.replay.recording import RecordedSession
 
 EPILOG: Final = """\
 Values that differ in every run do not count: ids, _meta of a message, progress tokens, the version in

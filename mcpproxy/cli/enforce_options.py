@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from mcpproxy.cli.arguments import UsageError
-from mcpproxy.enforce.policy import Enforcer, enforceable_rules
-from mcpproxy.ruleset.rule_options import RuleOptions
-from mcpproxy.ruleset.selection import resolve, unknown
+from mcpproxy.gate.enforce.policy import Enforcer, enforceable_rules
+from mcpproxy.judge.ruleset.rule_options import RuleOptions
+from mcpproxy.judge.ruleset.selection import resolve, unknown
 
 if TYPE_CHECKING:
-    from mcpproxy.intercept.gate_options import MakePolicy
-    from mcpproxy.ruleset.guards import CustomRuleError
+    from mcpproxy.gate.intercept.gate_options import MakePolicy
+    from mcpproxy.judge.ruleset.guards import CustomRuleError
 
 
 def rules_to_enforce(

@@ -26,9 +26,9 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
-from mcpproxy.opening import read_untouched
-from mcpproxy.trace.empty_trace import HEAD_BYTES, has_no_message
-from mcpproxy.trace.recorded_folders import (
+from mcpproxy.read.opening import read_untouched
+from mcpproxy.record.trace.empty_trace import HEAD_BYTES, has_no_message
+from mcpproxy.record.trace.recorded_folders import (
     JOURNAL_SUFFIX,
     PACKED,
     SUFFIX,
@@ -113,11 +113,11 @@ def stem(named: str | None, path: str) -> str:
 
 def _fetched(named: str, *, packed_only: bool = False) -> list[str]:
     """Return the paths of recordings that are fetched from a URL, or unpacked from a file or folder."""
-    from mcpproxy.fleet import urls  # readers of files do not need it
+    from mcpproxy.send.fleet import urls  # readers of files do not need it
 
     url = named if is_url(named) else urls.of_path(named)
     urls.check("", url)
-    from mcpproxy.fleet.fetch import fetch_to_cache
+    from mcpproxy.send.fleet.fetch import fetch_to_cache
 
     fetched = fetch_to_cache(url, tells=tell, packed_only=packed_only)
     _url_of.update(fetched)
@@ -145,8 +145,8 @@ def fetched_urls(url: str) -> dict[str, str]:
     Raises:
         UsageError: as in ``expand``.
     """
-    from mcpproxy.fleet import urls
-    from mcpproxy.fleet.fetch import fetch_to_cache
+    from mcpproxy.send.fleet import urls
+    from mcpproxy.send.fleet.fetch import fetch_to_cache
 
     urls.check("", url)
     return fetch_to_cache(url, tells=tell)
@@ -337,9 +337,9 @@ def _with_handle(handle: str | None) -> str:
 
 def no_message(path: str) -> TraceError:
     """Return the error that a recording holds no message, and how its server failed, if it did."""
-    from mcpproxy.prompt.run import is_of_a_model  # only a recording that cannot be used is looked at
-    from mcpproxy.replay.recording import of_a_model
-    from mcpproxy.view.folder import recording
+    from mcpproxy.peers.replay.recording import of_a_model
+    from mcpproxy.read.prompt.run import is_of_a_model  # only a recording that cannot be used is looked at
+    from mcpproxy.read.view.folder import recording
 
     if is_of_a_model(read_untouched(path)):
         return of_a_model(path)
@@ -351,7 +351,7 @@ def no_message(path: str) -> TraceError:
 
 def _tell_of_a_failed_start(found: str) -> None:
     """Say if a newer session than ``found`` failed before any message, which is not the latest recording."""
-    from mcpproxy.view.folder import recording  # only a recording that was passed over is looked at
+    from mcpproxy.read.view.folder import recording  # only a recording that was passed over is looked at
 
     for position, path in enumerate(recent(paths.state_dir()), 1):
         if path == found:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import TypeAlias, TypeVar
 
 from mcpproxy.cli.arguments import UsageError
-from mcpproxy.session.frame import (
+from mcpproxy.judge.session.frame import (
     Close,
     Event,
     ExchangeEnd,
@@ -16,8 +16,8 @@ from mcpproxy.session.frame import (
     RequestHead,
     ResponseHead,
 )
-from mcpproxy.trace.reader import Trace
-from mcpproxy.trace.session_labels import exchanges_of
+from mcpproxy.record.trace.reader import Trace
+from mcpproxy.record.trace.session_labels import exchanges_of
 
 T = TypeVar("T")
 

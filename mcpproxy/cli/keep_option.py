@@ -10,7 +10,7 @@ from typing import Final
 
 from mcpproxy.base.own_process import own_command
 from mcpproxy.cli.arguments import UsageError, age
-from mcpproxy.relay.stderr_line import write_own_line
+from mcpproxy.record.relay.stderr_line import write_own_line
 
 _PAUSE_S: Final = 86_400.0
 """The time between two looks for old recordings: a proxy may run for weeks."""

@@ -130,7 +130,7 @@ def main(argv: list[str] | None = None) -> int:
 
         if not isinstance(error, McpProxyError):
             raise
-        from mcpproxy.relay.stderr_line import StderrEvent, stderr_line
+        from mcpproxy.record.relay.stderr_line import StderrEvent, stderr_line
 
         as_json = _asks_for_json_lines(args)
         for line in (str(error),) if as_json else error.lines:

@@ -12,19 +12,19 @@ from mcpproxy import __version__
 from mcpproxy.base import paths
 from mcpproxy.base.json_string import quoted
 from mcpproxy.cli.option_table import refuse
-from mcpproxy.relay.journal import DEFAULT_RESERVE, Journal, now_ns
+from mcpproxy.record.relay.journal import DEFAULT_RESERVE, Journal, now_ns
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from mcpproxy.cli.option_table import Given, Option
-    from mcpproxy.intercept.fault_rules import FaultRules
-    from mcpproxy.intercept.gate_options import GateOptions, MakePolicy, MakePolicyFactory
-    from mcpproxy.recorder.stderr_notes import Mode
-    from mcpproxy.relay.http.proxy_interface import MakeProxyGate
-    from mcpproxy.relay.stdio.line_gate import MakeLineGate
-    from mcpproxy.ruleset.rule_options import RuleOptions
+    from mcpproxy.gate.intercept.fault_rules import FaultRules
+    from mcpproxy.gate.intercept.gate_options import GateOptions, MakePolicy, MakePolicyFactory
+    from mcpproxy.judge.ruleset.rule_options import RuleOptions
+    from mcpproxy.record.recorder.stderr_notes import Mode
+    from mcpproxy.record.relay.http.proxy_interface import MakeProxyGate
+    from mcpproxy.record.relay.stdio.line_gate import MakeLineGate
 
 OPTIONS: dict[str, tuple[Option, ...]] = {
     "recording": (
@@ -204,7 +204,7 @@ class RecordingOptions:
             return
         from importlib import import_module
 
-        from mcpproxy.intercept import gate_options
+        from mcpproxy.gate.intercept import gate_options
 
         policies: list[MakePolicy] = []
         for name in enforced:
@@ -227,7 +227,7 @@ class RecordingOptions:
         """Return what makes the gate of a stdio session that is recorded into ``trace``, if it has one."""
         if self.gate is None:
             return None
-        from mcpproxy.intercept.gates import stdio_gate
+        from mcpproxy.gate.intercept.gates import stdio_gate
 
         return stdio_gate(self.gate, trace)
 
@@ -235,7 +235,7 @@ class RecordingOptions:
         """Return what makes the gate of a proxy that is recorded into ``trace``, if it has one."""
         if self.gate is None:
             return None
-        from mcpproxy.intercept.gates import http_gate
+        from mcpproxy.gate.intercept.gates import http_gate
 
         return http_gate(self.gate, endpoint, trace)
 
@@ -247,15 +247,15 @@ class RecordingOptions:
                 URL cannot be used, or the system has no fork (Windows).
         """
         if self.ship:
-            from mcpproxy.fleet import ship_process
+            from mcpproxy.send.fleet import ship_process
 
             ship_process.check(self.where, self.ship)
         if self.has_page:
-            from mcpproxy.ui import beside
+            from mcpproxy.show.ui import beside
 
             beside.check(self.where, is_quiet=self.is_quiet)
         if self.collector is not None:
-            from mcpproxy.otel import live_process
+            from mcpproxy.send.otel import live_process
 
             live_process.check(self.where, self.collector)
         elif self.sends_content:
@@ -272,15 +272,15 @@ class RecordingOptions:
 
             start_pruning(os.path.dirname(trace), self.keep, quiet=self.is_quiet)
         if self.has_page:
-            from mcpproxy.ui import beside
+            from mcpproxy.show.ui import beside
 
             page = beside.start(trace)
         if self.collector is not None:
-            from mcpproxy.otel.live_process import start
+            from mcpproxy.send.otel.live_process import start
 
             spans = start(trace, self.collector, content=self.sends_content, quiet=self.is_quiet)
         if self.ship:
-            from mcpproxy.fleet import ship_process
+            from mcpproxy.send.fleet import ship_process
 
             shipping = ship_process.start(trace, self.ship, quiet=self.is_quiet)
         record()
@@ -313,7 +313,7 @@ class RecordingOptions:
         """
         if self.live != "json":
             return text
-        from mcpproxy.relay.stderr_line import StderrEvent  # few sessions need it
+        from mcpproxy.record.relay.stderr_line import StderrEvent  # few sessions need it
 
         return StderrEvent(text, event, **members)
 
@@ -329,7 +329,7 @@ class RecordingOptions:
             UsageError: nothing can be written to the file or folder that the options name.
         """
         if self.live == "json":
-            from mcpproxy.relay.stderr_line import use_json
+            from mcpproxy.record.relay.stderr_line import use_json
 
             use_json()
         try:
@@ -413,7 +413,7 @@ def start_payload(label: str, started_ns: int, members: Mapping[str, str]) -> by
 
 
 def _boot_id() -> str:
-    """Return the boot id, as ``mcpproxy.recorder.liveness`` does; importing that module takes longer."""
+    """Return the boot id, as ``recorder.liveness`` does; importing that module takes longer."""
     try:
         fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
     except OSError:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 
 from mcpproxy.cli.arguments import UsageError
-from mcpproxy.ruleset.rule_options import RuleOptions
+from mcpproxy.judge.ruleset.rule_options import RuleOptions
 
 
 def rule_options(

@@ -20,9 +20,9 @@ from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
 from mcpproxy.cli import upstream_options
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.errors import McpProxyError
-from mcpproxy.opening import await_finish, open_trace
-from mcpproxy.replay.recording import LoadedTrace
-from mcpproxy.trace import chain
+from mcpproxy.peers.replay.recording import LoadedTrace
+from mcpproxy.read.opening import await_finish, open_trace
+from mcpproxy.record.trace import chain
 
 _DEADLINE_S: Final = 30.0
 """How long the proxy may take to exit, and then the recorder to complete the trace."""

@@ -11,7 +11,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import Style
 from mcpproxy.base.visible import visible, visible_lines
-from mcpproxy.relay.stderr_line import in_a_log, stderr_line
+from mcpproxy.record.relay.stderr_line import in_a_log, stderr_line
 
 _COLOUR: Final = pattern(r"(\x1b\[[0-9;]*m)")
 

@@ -13,18 +13,18 @@ from mcpproxy.base.style import PLAIN, Style
 from mcpproxy.base.visible import without_commands
 from mcpproxy.cli import baseline_options, output
 from mcpproxy.cli.terminal import StatusLine, emit, tell, terminal_style
+from mcpproxy.peers.validate.check_list import ProgressCallbacks
+from mcpproxy.peers.validate.outcome import CheckResult, Validation
+from mcpproxy.peers.validate.report import validated, validation, validation_json
+from mcpproxy.peers.validate.report.validation import Detail
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.reports import github, host_matrix, junit, markdown, sarif
-from mcpproxy.reports.baseline import Baseline, Entry
-from mcpproxy.reports.junit import Suite
-from mcpproxy.validate.check_list import ProgressCallbacks
-from mcpproxy.validate.outcome import CheckResult, Validation
-from mcpproxy.validate.report import validated, validation, validation_json
-from mcpproxy.validate.report.validation import Detail
+from mcpproxy.read.reports import github, host_matrix, junit, markdown, sarif
+from mcpproxy.read.reports.baseline import Baseline, Entry
+from mcpproxy.read.reports.junit import Suite
 
 if TYPE_CHECKING:  # most runs are not about hosts
-    from mcpproxy.reports.host_matrix import HostMatrix
+    from mcpproxy.read.reports.host_matrix import HostMatrix
 
 _BAR_COLUMNS: Final = 20
 

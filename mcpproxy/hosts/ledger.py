@@ -18,7 +18,7 @@ from mcpproxy.base.system_words import os_reason
 from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.text_nodes import Path
 from mcpproxy.hosts.wrapping import At, EntryChange
-from mcpproxy.recorder.lock import Lock
+from mcpproxy.record.recorder.lock import Lock
 
 VERSION: Final = 1
 LARGEST_BYTES: Final = 64 << 20

@@ -11,8 +11,8 @@ from typing import Final
 from mcpproxy.base.secret_names import names_option, words_of
 from mcpproxy.hosts.document import Document, quoted
 from mcpproxy.hosts.text_nodes import Edit, Node, edited
-from mcpproxy.recorder.masking import Masker
-from mcpproxy.recorder.secret_arguments import masked, secret_texts
+from mcpproxy.record.recorder.masking import Masker
+from mcpproxy.record.recorder.secret_arguments import masked, secret_texts
 
 _ALL_SECRET: Final = frozenset({"env", "envs", "environment", "headers"})
 """Last words of the names of members whose values are all masked."""

@@ -25,7 +25,7 @@ _VERSION: Final = 1
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-SOURCE: Final = os.path.join(_PACKAGE, "agents", "skills", NAME, _FILE)
+SOURCE: Final = os.path.join(_PACKAGE, "show", "agents", "skills", NAME, _FILE)
 """The path of the skill in this installation."""
 
 

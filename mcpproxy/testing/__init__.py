@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Final, Literal, TypeAlias, get_args
 from urllib.parse import urlsplit
 
-from mcpproxy import opening
 from mcpproxy.base import files
 from mcpproxy.base.own_process import own_command
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
-from mcpproxy.recorder.recovery import is_session_over
-from mcpproxy.replay.join import join, lacks
-from mcpproxy.reports import text
-from mcpproxy.reports.judged_traces import more_text
-from mcpproxy.session.frame import Finding, Severity, Stderr
+from mcpproxy.judge.session.frame import Finding, Severity, Stderr
+from mcpproxy.peers.replay.join import join, lacks
+from mcpproxy.read import opening
+from mcpproxy.read.reports import text
+from mcpproxy.read.reports.judged_traces import more_text
+from mcpproxy.record.recorder.recovery import is_session_over
+from mcpproxy.record.trace import reader
 from mcpproxy.testing.background import Background
-from mcpproxy.trace import reader
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -84,7 +84,7 @@ def check_faults(faults: Sequence[str]) -> None:
 
 def _read_faults(faults: Sequence[str], transport: Literal["stdio", "http"], seed: int) -> list[str]:
     """Return the options for fault rules, which are read here so that a mistake is told in one line."""
-    from mcpproxy.intercept.fault_rules import read_faults
+    from mcpproxy.gate.intercept.fault_rules import read_faults
 
     specs = [fault for fault in faults if "=>" in fault]
     names = [fault for fault in faults if "=>" not in fault]
@@ -331,7 +331,7 @@ class McpFindings:
         self._counted: Final = frozenset(levels[: levels.index(level) + 1])
         self._select, self._ignore, self._rules, self._hosts = select, ignore, rules, hosts
         if hosts is not None:
-            from mcpproxy.ruleset import host_choice
+            from mcpproxy.judge.ruleset import host_choice
 
             names = [hosts] if isinstance(hosts, str) else hosts
             host_choice.chosen(names, option="mcp_findings: hosts")  # a wrong name is told at once

@@ -5,12 +5,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from mcpproxy.base.visible import visible
-from mcpproxy.scripted_model.expected_results import GivenResult
-from mcpproxy.scripted_model.host_settings import codex_arguments, environment
-from mcpproxy.scripted_model.model_script import read_script_file, script_of
-from mcpproxy.scripted_model.model_server import ModelServer
-from mcpproxy.scripted_model.run_report import has_failed, summary
-from mcpproxy.scripted_model.turn_state import TurnState
+from mcpproxy.peers.scripted_model.expected_results import GivenResult
+from mcpproxy.peers.scripted_model.host_settings import codex_arguments, environment
+from mcpproxy.peers.scripted_model.model_script import read_script_file, script_of
+from mcpproxy.peers.scripted_model.model_server import ModelServer
+from mcpproxy.peers.scripted_model.run_report import has_failed, summary
+from mcpproxy.peers.scripted_model.turn_state import TurnState
 
 __all__ = ["McpModel"]
 

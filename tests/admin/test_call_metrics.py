@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
-from mcpproxy.admin.call_metrics import MAX_OPEN, MAX_TOOLS, CallMetrics
-from mcpproxy.session.frame import (
+from mcpproxy.judge.session.frame import (
     NOT_DECODED,
     Event,
     ExchangeEnd,
@@ -19,6 +18,7 @@ from mcpproxy.session.frame import (
     ResponseHead,
     Sender,
 )
+from mcpproxy.record.admin.call_metrics import MAX_OPEN, MAX_TOOLS, CallMetrics
 from tests.admin.test_metrics import figures
 
 MS = 1_000_000

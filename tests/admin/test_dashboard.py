@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.admin import metrics as admin_metrics
-from mcpproxy.admin.metrics import Metrics
-from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.judge.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.record.admin import metrics as admin_metrics
+from mcpproxy.record.admin.metrics import Metrics
 
 ADMIN: Final = Path(admin_metrics.__file__).parent
 DASHBOARD: Final[dict[str, Any]] = json.loads((ADMIN / "dashboard.json").read_text(encoding="utf-8"))

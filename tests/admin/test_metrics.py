@@ -3,8 +3,7 @@
 import pytest
 from prometheus_client import CollectorRegistry
 
-from mcpproxy.admin.metrics import Metrics
-from mcpproxy.session.frame import (
+from mcpproxy.judge.session.frame import (
     Event,
     ExchangeEnd,
     Finding,
@@ -14,6 +13,7 @@ from mcpproxy.session.frame import (
     ResponseHead,
     SseEvent,
 )
+from mcpproxy.record.admin.metrics import Metrics
 
 MS = 1_000_000
 STREAM = (("Content-Type", "text/event-stream"),)

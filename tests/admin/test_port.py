@@ -9,18 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.admin import brief_connection
-from mcpproxy.admin.metrics import Metrics
-from mcpproxy.admin.port import AdminPort
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.commands import http
-from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.recorder.pipeline import RecordingPipeline
-from mcpproxy.recorder.stderr_notes import StderrNotes
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import Event
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.trace.writer import TraceWriter
+from mcpproxy.judge.session.frame import Event
+from mcpproxy.record.admin import brief_connection
+from mcpproxy.record.admin.metrics import Metrics
+from mcpproxy.record.admin.port import AdminPort
+from mcpproxy.record.recorder.journal_reader import JournalReader
+from mcpproxy.record.recorder.pipeline import RecordingPipeline
+from mcpproxy.record.recorder.stderr_notes import StderrNotes
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.reader import read_trace
+from mcpproxy.record.trace.writer import TraceWriter
 from tests.recorder.http_journals import CONVERSATION
 from tests.recorder.journals import Accuser, JournalFolder
 

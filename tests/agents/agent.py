@@ -11,10 +11,10 @@ import pytest
 from mcp_types import Tool
 from pydantic import TypeAdapter
 
-from mcpproxy.agents.pages import as_json, text_of
-from mcpproxy.agents.recording_library import RecordingLibrary
-from mcpproxy.agents.tool_table import tools
 from mcpproxy.errors import McpProxyError
+from mcpproxy.show.agents.pages import as_json, text_of
+from mcpproxy.show.agents.recording_library import RecordingLibrary
+from mcpproxy.show.agents.tool_table import tools
 from tests.peers.processes import ROOT
 from tests.view.situations import SITUATIONS, write
 

@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.agents import http
-from mcpproxy.agents.recording_library import RecordingLibrary
-from mcpproxy.agents.recording_server import RecordingServer
-from mcpproxy.ui.page_server import PageServer
+from mcpproxy.show.agents import http
+from mcpproxy.show.agents.recording_library import RecordingLibrary
+from mcpproxy.show.agents.recording_server import RecordingServer
+from mcpproxy.show.ui.page_server import PageServer
 from tests.peers import install
 from tests.peers.conformance import REVISIONS, Suite
 from tests.peers.processes import ROOT, server

@@ -10,11 +10,11 @@ import pytest
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from mcpproxy.agents.http import RequestChecks
 from mcpproxy.base import extras
 from mcpproxy.cli.main import main
 from mcpproxy.protocol.error_message import HEADER_MISMATCH
 from mcpproxy.protocol.revisions import VERSION_KEY
+from mcpproxy.show.agents.http import RequestChecks
 from tests.agents.agent import RECORDINGS
 from tests.agents.test_clients import TOKEN, mcp
 from tests.peers.processes import Process

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.agents import call_tools, cursors
-from mcpproxy.agents.errors import AgentError
-from mcpproxy.agents.recording_library import RecordingLibrary
-from mcpproxy.agents.recording_tools import RecordingTools
-from mcpproxy.agents.request_text import whole_characters
+from mcpproxy.show.agents import call_tools, cursors
+from mcpproxy.show.agents.errors import AgentError
+from mcpproxy.show.agents.recording_library import RecordingLibrary
+from mcpproxy.show.agents.recording_tools import RecordingTools
+from mcpproxy.show.agents.request_text import whole_characters
 from tests.agents.agent import Agent, Answer, calls_in, with_situations
 from tests.cli import recordings
 from tests.recorder.journals import SESSION, JournalFolder

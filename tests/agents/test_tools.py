@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.agents.figure_tools import FigureTools
-from mcpproxy.agents.recording_library import RecordingLibrary
-from mcpproxy.agents.recording_server import INSTRUCTIONS
-from mcpproxy.agents.recording_tools import RecordingTools
-from mcpproxy.agents.tool_table import UNTRUSTED
-from mcpproxy.recorder.lock import Lock
-from mcpproxy.relay import journal
-from mcpproxy.ui.prompt_seen import prompt_seen
-from mcpproxy.view import folder
-from mcpproxy.view.stats import tokens
+from mcpproxy.read.view import folder
+from mcpproxy.read.view.stats import tokens
+from mcpproxy.record.recorder.lock import Lock
+from mcpproxy.record.relay import journal
+from mcpproxy.show.agents.figure_tools import FigureTools
+from mcpproxy.show.agents.recording_library import RecordingLibrary
+from mcpproxy.show.agents.recording_server import INSTRUCTIONS
+from mcpproxy.show.agents.recording_tools import RecordingTools
+from mcpproxy.show.agents.tool_table import UNTRUSTED
+from mcpproxy.show.ui.prompt_seen import prompt_seen
 from tests import descriptors
 from tests.agents.agent import Agent, calls_in, with_recordings, with_situations
 from tests.cli import recordings
@@ -383,7 +383,7 @@ def test_a_rule_is_explained(agent: Agent, name: str) -> None:
 
 
 def test_every_rule_fits_into_an_answer(agent: Agent) -> None:
-    from mcpproxy.ruleset import catalogue
+    from mcpproxy.judge.ruleset import catalogue
 
     for code in catalogue.load().rules:
         agent("explain_rule", rule=code)

@@ -8,7 +8,7 @@ from pathlib import Path
 from random import Random
 from typing import Final
 
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.attacks.folders import Scene
 from tests.attacks.stage import DEADLINE_S, PYTHON, Stage, Table, hold, is_line, read
 from tests.cli import recordings

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.attacks.stage import BrokenError, Stage, Table, hold
 from tests.cli import recordings
 from tests.house import CHECKS, build

@@ -16,7 +16,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.relay.open_files import raise_limit
+from mcpproxy.record.relay.open_files import raise_limit
 from tests.benchmarks import processes
 from tests.benchmarks.options import Options
 from tests.benchmarks.report import Samples, Section

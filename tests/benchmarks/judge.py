@@ -12,10 +12,10 @@ from typing import Final
 
 import orjson
 
-from mcpproxy.observer import Observer
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Frame, Sender
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Frame, Sender
 from tests.benchmarks.options import Options
 from tests.benchmarks.report import Samples, Section
 from tests.benchmarks.sessions import WrongBytesError

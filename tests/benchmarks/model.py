@@ -16,8 +16,8 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.recorder.model.turns import model_turns
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.record.recorder.model.turns import model_turns
+from mcpproxy.record.trace.reader import read_trace
 from tests.benchmarks.http_sessions import Client
 from tests.benchmarks.http_variants import DIRECT, TRACE, Variant, mcpproxy
 from tests.benchmarks.model_peers import KEYS

@@ -9,9 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.session.frame import Close, Frame
-from mcpproxy.trace.encode import encode_close, encode_frame, encode_header
-from mcpproxy.trace.records import Header, Tally
+from mcpproxy.judge.session.frame import Close, Frame
+from mcpproxy.record.trace.encode import encode_close, encode_frame, encode_header
+from mcpproxy.record.trace.records import Header, Tally
 from tests.benchmarks.judge import Line, call, client, handshake, server
 from tests.benchmarks.options import Options
 from tests.benchmarks.report import Samples, Section

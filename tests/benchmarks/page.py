@@ -20,7 +20,7 @@ from typing import Any, Final
 import httpx
 from playwright.sync_api import Browser, CDPSession, Page, sync_playwright
 
-from mcpproxy.ui.library import id_of
+from mcpproxy.show.ui.library import id_of
 from tests.benchmarks import processes, view
 from tests.benchmarks.options import Options
 from tests.benchmarks.report import Samples, Section

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.relay import journal
-from mcpproxy.relay.journal import Journal
+from mcpproxy.record.relay import journal
+from mcpproxy.record.relay.journal import Journal
 from tests.benchmarks import http_peers, peers
 from tests.benchmarks.options import Options
 from tests.benchmarks.report import Samples, Section
@@ -30,10 +30,10 @@ CONNECTIONS: Final = 16
 
 WORK: Final = """
 import gc, sys, time
-from mcpproxy.recorder import checkpoint_state
-from mcpproxy.recorder.http import assembly
-from mcpproxy.recorder.judge import standard_observer
-from mcpproxy.recorder.recovery import recover
+from mcpproxy.record.recorder import checkpoint_state
+from mcpproxy.record.recorder.http import assembly
+from mcpproxy.record.recorder.judge import standard_observer
+from mcpproxy.record.recorder.recovery import recover
 standard_observer()  # imports the checks, as the recorder does before its first frame
 gc.freeze()
 begun = time.process_time_ns()

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Final
 
 from mcpproxy.base.ready import is_readable
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.view import open_view
 from tests.benchmarks import processes
 from tests.benchmarks.options import Options
 from tests.benchmarks.report import Samples, Section

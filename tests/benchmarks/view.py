@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.view import open_view
 from tests.benchmarks.options import Options
 from tests.benchmarks.report import Samples, Section
 from tests.benchmarks.sessions import WrongBytesError

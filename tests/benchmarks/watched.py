@@ -23,7 +23,7 @@ from typing import Final
 
 from playwright.sync_api import Browser, Page
 
-from mcpproxy.ui.library import id_of
+from mcpproxy.show.ui.library import id_of
 from tests.benchmarks import page as page_benchmark
 from tests.benchmarks import peers, processes
 from tests.benchmarks.options import Options

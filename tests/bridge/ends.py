@@ -21,7 +21,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 import mcpproxy
-from mcpproxy.session.frame import Sender
+from mcpproxy.judge.session.frame import Sender
 from tests.peers.processes import ROOT, Process
 from tests.relay.hosts import until_recorded
 

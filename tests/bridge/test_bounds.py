@@ -13,13 +13,13 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mcpproxy.bridge import session_table
-from mcpproxy.bridge.server_process import ServerProcess
-from mcpproxy.bridge.session_table import HttpSessions
-from mcpproxy.bridge.stdio_session import SESSION_BYTES, StdioSession
+from mcpproxy.peers.bridge import session_table
+from mcpproxy.peers.bridge.server_process import ServerProcess
+from mcpproxy.peers.bridge.session_table import HttpSessions
+from mcpproxy.peers.bridge.stdio_session import SESSION_BYTES, StdioSession
+from mcpproxy.peers.session_server.request_body import BODIES_BYTES, LONGEST_BODY
+from mcpproxy.peers.session_server.resumable_streams import ResumableStream
 from mcpproxy.protocol.jsonrpc import parse
-from mcpproxy.session_server.request_body import BODIES_BYTES, LONGEST_BODY
-from mcpproxy.session_server.resumable_streams import ResumableStream
 from tests.bridge.ends import DEADLINE_S, Bridge, Reply, call, result
 
 MIB: Final = 1 << 20

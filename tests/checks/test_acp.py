@@ -6,13 +6,13 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.checks import STANDARD
-from mcpproxy.enforce.policy import Enforcer
-from mcpproxy.observer import Observer
+from mcpproxy.gate.enforce.policy import Enforcer
+from mcpproxy.judge.checks import STANDARD
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Finding, Frame, Sender
 from mcpproxy.protocol import acp
 from mcpproxy.protocol.revisions import ACP
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Sender
 
 SERVERS: Final[dict[str, dict[str, Any]]] = {
     "stdio": {"name": "files", "command": "/bin/files", "args": [], "env": []},

@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.checks.security.characters import IN_FRAME, Effect, unseen
-from mcpproxy.observer import Observer
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Finding, Frame
+from mcpproxy.judge.checks.security.characters import IN_FRAME, Effect, unseen
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Finding, Frame
 
 TEXTS: Final = {
     "Latin": "Durchsucht die Silben\u00adtrennung – „Zitat“, naïve; 3\u00a0% …",

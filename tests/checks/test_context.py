@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.checks.engine.context import shortened, spelled
+from mcpproxy.judge.checks.engine.context import shortened, spelled
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, RequestId
 from mcpproxy.protocol.message_parts import as_object, member, or_none
 

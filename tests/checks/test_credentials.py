@@ -4,7 +4,7 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.checks.opt_in.credentials import credentials_in, names_sensitive
+from mcpproxy.judge.checks.opt_in.credentials import credentials_in, names_sensitive
 from mcpproxy.protocol.jsonrpc import JSON
 
 FOUND: Final[dict[str, tuple[JSON, list[str]]]] = {

@@ -5,13 +5,13 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.checks import STANDARD
-from mcpproxy.checks.server.listings import MAX_ITEMS, MAX_WALKS, ListedItem, ListState, listed
-from mcpproxy.observer.findings import FindingBuilder
-from mcpproxy.observer.message_judge import MessageJudge
+from mcpproxy.judge.checks import STANDARD
+from mcpproxy.judge.checks.server.listings import MAX_ITEMS, MAX_WALKS, ListedItem, ListState, listed
+from mcpproxy.judge.observer.findings import FindingBuilder
+from mcpproxy.judge.observer.message_judge import MessageJudge
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Finding, Frame, Sender
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Finding, Frame, Sender
 
 REVISION: Final = "2025-11-25"
 

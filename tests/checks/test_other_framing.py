@@ -3,9 +3,9 @@
 import json
 from collections.abc import Iterator
 
-from mcpproxy.observer import Observer
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import CLIENT, SERVER, Close, Finding, Frame, Sender
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Close, Finding, Frame, Sender
 
 
 def judged(sender: Sender, stream: bytes) -> list[Finding]:

@@ -11,23 +11,24 @@ from typing import Final
 
 import pytest
 
-from mcpproxy import checks
-from mcpproxy.checks import (
+import mcpproxy
+from mcpproxy.judge import checks
+from mcpproxy.judge.checks import (
     BATCH_CHECKS,
     FRAME_CHECKS,
     SPLIT_CHECKS,
     STANDARD,
     decided_rules,
 )
-from mcpproxy.checks.engine.context import MessageContext, Violation
-from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.engine.rows import ASKS, KIND_NAMES, Check, Kind, RuleFamily
+from mcpproxy.judge.checks.engine.context import MessageContext, Violation
+from mcpproxy.judge.checks.engine.dispatch import Dispatch
+from mcpproxy.judge.checks.engine.rows import ASKS, KIND_NAMES, Check, Kind, RuleFamily
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import SERVER
+from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import Malformed, Notification, Request, Response, Single
 from mcpproxy.protocol.methods import extension_methods, revisions_with
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import SERVER
-from mcpproxy.session.history import History
 
 CODE: Final = re.compile(r"[A-Z]{2,}-\d{3}")
 REQUIREMENT: Final = re.compile(r"[ADRX]-\d{3}")
@@ -73,7 +74,8 @@ def reported() -> set[tuple[str, str]]:
     """Return the (rule, requirement) pairs that occur in the checks and transition tables."""
     found: set[tuple[str, str]] = set()
     folder = Path(checks.__file__).parent
-    tables = (folder.parent / "protocol" / name for name in ("lifecycle.py", "task_lifecycle.py"))
+    protocol = Path(mcpproxy.__file__).parent / "protocol"
+    tables = (protocol / "lifecycle.py", protocol / "task_lifecycle.py")
     for path in [*folder.rglob("*.py"), *tables]:
         for node in ast.walk(ast.parse(path.read_bytes())):
             if isinstance(node, ast.Call | ast.Tuple):

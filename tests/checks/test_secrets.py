@@ -5,12 +5,12 @@ from zlib import crc32
 
 import pytest
 
-from mcpproxy.checks.opt_in.credentials import credentials_in
-from mcpproxy.checks.security.secrets import FAMILY, FORMS, secrets_in
-from mcpproxy.enforce.policy import enforceable_rules
-from mcpproxy.ruleset import ruleset
-from mcpproxy.session.frame import Stderr
-from mcpproxy.session.history import History
+from mcpproxy.gate.enforce.policy import enforceable_rules
+from mcpproxy.judge.checks.opt_in.credentials import credentials_in
+from mcpproxy.judge.checks.security.secrets import FAMILY, FORMS, secrets_in
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.judge.session.frame import Stderr
+from mcpproxy.judge.session.history import History
 
 RANDOM: Final = "Zr4kQ9vN2mX7bT1wLs8Yd3HcPf6GjUa5RtE0KiMoWnV"
 HEXADECIMAL: Final = "3f8a1c92b7d04e65a2c1f09b8d7e6453"

@@ -7,16 +7,16 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.checks.server import skill_files
-from mcpproxy.checks.server.frontmatter import begins_with_frontmatter, frontmatter_of, unlike
-from mcpproxy.checks.server.skill_files import MAX_FILES
-from mcpproxy.observer import Observer
+from mcpproxy.judge.checks.server import skill_files
+from mcpproxy.judge.checks.server.frontmatter import begins_with_frontmatter, frontmatter_of, unlike
+from mcpproxy.judge.checks.server.skill_files import MAX_FILES
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.ruleset.ruleset import Ruleset
+from mcpproxy.judge.session.frame import Finding, Frame, Sender
+from mcpproxy.judge.session.masked_values import mask
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import VERSION_KEY
-from mcpproxy.ruleset import catalogue
-from mcpproxy.ruleset.ruleset import Ruleset
-from mcpproxy.session.frame import Finding, Frame, Sender
-from mcpproxy.session.masked_values import mask
 
 BUILT_IN: Final = catalogue.load()
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.cli.arguments import SPAN_FORMS, Parser, seconds, time_span
-from mcpproxy.opening import open_trace
-from mcpproxy.session.masked_values import ANY_MASK
+from mcpproxy.judge.session.masked_values import ANY_MASK
+from mcpproxy.read.opening import open_trace
 from tests.benchmarks.sessions import CLOSE, wait_until_recorded
 from tests.cli.conftest import Mcpproxy
 

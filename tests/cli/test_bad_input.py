@@ -79,7 +79,7 @@ def test_a_trace_of_somebody_else(
     def refuse(path: str, *, follows: bool) -> NoReturn:
         raise PermissionError(errno.EACCES, "Permission denied", path)
 
-    monkeypatch.setattr("mcpproxy.trace.trace_file.open_regular", refuse)
+    monkeypatch.setattr("mcpproxy.record.trace.trace_file.open_regular", refuse)
     path = recordings.write(tmp_path / "t.jsonl", CLEAN)
     refused = mcpproxy(command, path)
     assert refused.code == 2

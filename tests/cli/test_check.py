@@ -10,9 +10,9 @@ import pytest
 
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.find_traces import expand
-from mcpproxy.ruleset.selection import Selection
-from mcpproxy.view.folder import recording
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.ruleset.selection import Selection
+from mcpproxy.read.view.folder import recording
+from mcpproxy.read.view.view import open_view
 from tests import house
 from tests.cli import recordings
 from tests.cli.catalogues import SMALL

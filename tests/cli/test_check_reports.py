@@ -12,9 +12,9 @@ from mcpproxy.cli import output, validation_report
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.checking import check_report
 from mcpproxy.cli.report_options import FINDING_FORMATS
-from mcpproxy.reports.judged_traces import JudgedTraces, Unjudged
-from mcpproxy.ruleset import catalogue
-from mcpproxy.validate.outcome import Validation
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.peers.validate.outcome import Validation
+from mcpproxy.read.reports.judged_traces import JudgedTraces, Unjudged
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.base.style import count
-from mcpproxy.tui.session_lines import head_line
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.view import open_view
+from mcpproxy.show.tui.session_lines import head_line
 from tests.cli.conftest import Mcpproxy
 from tests.view.situations import Conversation, write
 

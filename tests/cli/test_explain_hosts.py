@@ -8,11 +8,11 @@ from typing import Any, Final, cast
 
 import pytest
 
-from mcpproxy.checks.hosts.facts import HostFact
+from mcpproxy.judge.checks.hosts.facts import HostFact
+from mcpproxy.judge.ruleset import host_facts
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.schema.soundness import flaws
-from mcpproxy.reports.host_rewrites import REWRITTEN_KINDS, meeting, rewritten
-from mcpproxy.ruleset import host_facts
+from mcpproxy.read.reports.host_rewrites import REWRITTEN_KINDS, meeting, rewritten
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
 from tests.test_host_facts import recorded, same_day
 

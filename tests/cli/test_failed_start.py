@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal
-from mcpproxy.tui.session_lines import SessionItem, overview_lines
-from mcpproxy.view.folder import recording
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.folder import recording
+from mcpproxy.read.view.view import open_view
+from mcpproxy.record.relay import journal
+from mcpproxy.show.tui.session_lines import SessionItem, overview_lines
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.recorder.journals import START, JournalFolder, record, stderr

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.intercept import fault_sets
+from mcpproxy.gate.intercept import fault_sets
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 

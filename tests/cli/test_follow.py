@@ -10,8 +10,8 @@ from mcpproxy.base.style import Style
 from mcpproxy.cli.calls import following
 from mcpproxy.cli.calls.following import FollowedSession
 from mcpproxy.cli.calls.screen import Screen
-from mcpproxy.session.filter import parse_filter
-from mcpproxy.view.view import View, open_view
+from mcpproxy.judge.session.filter import parse_filter
+from mcpproxy.read.view.view import View, open_view
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN

@@ -11,7 +11,7 @@ import pytest
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.completion.all_parsers import whole_parser
 from mcpproxy.cli.main import COMMANDS
-from mcpproxy.fleet.judge.corpus import FolderCorpus
+from mcpproxy.send.fleet.judge.corpus import FolderCorpus
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN

@@ -11,8 +11,8 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.opening import open_trace
-from mcpproxy.session.frame import Frame
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.read.opening import open_trace
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import HANDSHAKE, close, frame

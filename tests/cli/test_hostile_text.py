@@ -17,16 +17,16 @@ import pytest
 from mcpproxy.base.style import PLAIN
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import comparison_options, validation_report
+from mcpproxy.judge.session.frame import Close, Event, Finding, Frame
+from mcpproxy.peers.replay.diff.comparison import Comparison
+from mcpproxy.peers.validate.outcome import Validation
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.recorder.stderr_notes import StderrNotes
-from mcpproxy.replay.diff.comparison import Comparison
-from mcpproxy.session.frame import Close, Event, Finding, Frame
-from mcpproxy.trace.decode import decode
-from mcpproxy.trace.encode import encode, encode_close, encode_continued, encode_finding, encode_header
-from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.records import CloseRecord, Continued, Encoded, Header, Tally
-from mcpproxy.validate.outcome import Validation
+from mcpproxy.record.recorder.stderr_notes import StderrNotes
+from mcpproxy.record.trace.decode import decode
+from mcpproxy.record.trace.encode import encode, encode_close, encode_continued, encode_finding, encode_header
+from mcpproxy.record.trace.members import NotARecordError
+from mcpproxy.record.trace.records import CloseRecord, Continued, Encoded, Header, Tally
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 

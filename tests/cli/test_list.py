@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.session.outcomes import CallCounts
-from mcpproxy.view.folder import recording
+from mcpproxy.judge.session.outcomes import CallCounts
+from mcpproxy.read.view.folder import recording
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, FAULTY, HANDSHAKE, HEADER, close, frame

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.scripted_model.model_script import read_script_file
+from mcpproxy.peers.scripted_model.model_script import read_script_file
 from tests.cli.conftest import Mcpproxy
 from tests.cli.test_prompt import model as recorded_model
 from tests.cli.test_prompt import server as recorded_server

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.session.masked_values import mask
-from mcpproxy.ui.comparison import compared
+from mcpproxy.judge.session.masked_values import mask
+from mcpproxy.show.ui.comparison import compared
 from tests.cli.conftest import Mcpproxy
 from tests.prompt.sides import BASE, model, of_a_model, offered, server, tool
 from tests.view.logins import Recorded

@@ -4,8 +4,8 @@ import json
 
 import pytest
 
+from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS, VERSIONS
-from mcpproxy.ruleset import catalogue
 from tests.cli.catalogues import SMALL
 from tests.cli.conftest import Mcpproxy
 from tests.peers.processes import ROOT

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.base.style import columns
-from mcpproxy.view import details
-from mcpproxy.view.details import places
+from mcpproxy.read.view import details
+from mcpproxy.read.view.details import places
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, FAULTY

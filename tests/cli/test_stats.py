@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from mcpproxy.view.stats import ORDERS
+from mcpproxy.read.view.stats import ORDERS
 from tests.cli.conftest import Mcpproxy
 from tests.view.situations import begun, text, write
 from tests.view.test_stats import session

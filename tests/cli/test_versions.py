@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.reports import version_ranges
+from mcpproxy.read.reports import version_ranges
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-from mcpproxy.client.child_process import ChildProcess
 from mcpproxy.errors import McpProxyError
+from mcpproxy.peers.client.child_process import ChildProcess
 
 DEADLINE_S = 60
 

@@ -10,11 +10,16 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.client.http_session import ClientSession, SessionExchange
-from mcpproxy.client.remote_server import ForeignTargetError, RemoteServer, TooLongError, UnreachableError
-from mcpproxy.framing.sse import SseBlock
+from mcpproxy.peers.client.http_session import ClientSession, SessionExchange
+from mcpproxy.peers.client.remote_server import (
+    ForeignTargetError,
+    RemoteServer,
+    TooLongError,
+    UnreachableError,
+)
 from mcpproxy.protocol.jsonrpc import Message
 from mcpproxy.protocol.revisions import VERSION_KEY
+from mcpproxy.record.framing.sse import SseBlock
 from tests.client.test_remote_server import converse
 
 CALL: Final = b'{"jsonrpc":"2.0","id":1,"method":"tools/list"}'

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from mcpproxy.client.refusals import refusal, status_words
+from mcpproxy.peers.client.refusals import refusal, status_words
 
 NGINX = b"<html>\r\n<head><title>400 No required SSL certificate was sent</title></head>\r\n</html>\r\n"
 NGINX_WRONG = b"<html>\r\n<head><title>400 The SSL certificate error</title></head>\r\n</html>\r\n"

@@ -12,10 +12,10 @@ from typing import Final
 import pytest
 
 from mcpproxy.base.upstream.settings import UpstreamSettings
-from mcpproxy.bridge.leg import Leg, StderrLines
-from mcpproxy.client.remote_server import RemoteError, RemoteServer
 from mcpproxy.errors import McpProxyError
-from mcpproxy.relay import journal as journals
+from mcpproxy.peers.bridge.leg import Leg, StderrLines
+from mcpproxy.peers.client.remote_server import RemoteError, RemoteServer
+from mcpproxy.record.relay import journal as journals
 from tests.relay.http_peers import Upstream
 from tests.relay.test_http_tls import accept_aside, server_context
 

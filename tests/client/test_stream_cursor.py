@@ -1,6 +1,6 @@
 """Where, after how long and how often a stream is resumed."""
 
-from mcpproxy.client.stream_cursor import LONGEST_RETRY_S, MOST_IN_VAIN, RETRY_S, StreamCursor
+from mcpproxy.peers.client.stream_cursor import LONGEST_RETRY_S, MOST_IN_VAIN, RETRY_S, StreamCursor
 
 
 def test_a_stream_without_ids_is_not_resumed() -> None:

@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.client_tests import run
-from mcpproxy.client_tests.client_process import Stay
-from mcpproxy.client_tests.rows.authorized import AUTHORIZED
-from mcpproxy.client_tests.scenario import Scenario
-from mcpproxy.client_tests.scenarios import SCENARIOS
-from mcpproxy.client_tests.seen import SeenClient
-from mcpproxy.client_tests.verdict import Played
-from mcpproxy.ruleset import ruleset
-from mcpproxy.validate.check_list import ProgressCallbacks
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.peers.client_tests import run
+from mcpproxy.peers.client_tests.client_process import Stay
+from mcpproxy.peers.client_tests.rows.authorized import AUTHORIZED
+from mcpproxy.peers.client_tests.scenario import Scenario
+from mcpproxy.peers.client_tests.scenarios import SCENARIOS
+from mcpproxy.peers.client_tests.seen import SeenClient
+from mcpproxy.peers.client_tests.verdict import Played
+from mcpproxy.peers.validate.check_list import ProgressCallbacks
 
 STEPS = 20
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.client_tests.config_template import ConfigTemplate
-from mcpproxy.client_tests.served import Served
 from mcpproxy.errors import McpProxyError, UsageError
+from mcpproxy.peers.client_tests.config_template import ConfigTemplate
+from mcpproxy.peers.client_tests.served import Served
 
 SERVER = Served(("/opt/a python", "-P", 'say "hi"\n', "ü\\"))
 """A command with all that a file has to quote."""

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.client_tests.behaviour import behaviour
-from mcpproxy.client_tests.client_process import Stay
-from mcpproxy.client_tests.fact_rows import fact_table
-from mcpproxy.client_tests.scenario import Scenario
-from mcpproxy.client_tests.scenarios import SCENARIOS
-from mcpproxy.client_tests.seen import SeenClient, seen_in
-from mcpproxy.client_tests.verdict import Played
-from mcpproxy.opening import open_trace
-from mcpproxy.ruleset import host_facts
+from mcpproxy.judge.ruleset import host_facts
+from mcpproxy.peers.client_tests.behaviour import behaviour
+from mcpproxy.peers.client_tests.client_process import Stay
+from mcpproxy.peers.client_tests.fact_rows import fact_table
+from mcpproxy.peers.client_tests.scenario import Scenario
+from mcpproxy.peers.client_tests.scenarios import SCENARIOS
+from mcpproxy.peers.client_tests.seen import SeenClient, seen_in
+from mcpproxy.peers.client_tests.verdict import Played
+from mcpproxy.read.opening import open_trace
 from tests.client_tests.test_validate_client import LIMIT, Outcome, minimal
 
 HEADER = {

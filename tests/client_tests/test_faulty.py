@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.client_tests.client_process import Stay
-from mcpproxy.client_tests.faulty import LAWFUL_FAULTS, WRONG_FAULTS
-from mcpproxy.client_tests.rows.authorized import NOWHERE, REFUSALS
-from mcpproxy.client_tests.scenarios import SCENARIOS
-from mcpproxy.client_tests.seen import SeenClient
-from mcpproxy.client_tests.verdict import Played, failure, verdict
-from mcpproxy.client_tests.wrong import OTHERS_FIRST, WRONG
-from mcpproxy.intercept.fault_rules import read_faults
-from mcpproxy.ruleset.ruleset import load
+from mcpproxy.gate.intercept.fault_rules import read_faults
+from mcpproxy.judge.ruleset.ruleset import load
+from mcpproxy.peers.client_tests.client_process import Stay
+from mcpproxy.peers.client_tests.faulty import LAWFUL_FAULTS, WRONG_FAULTS
+from mcpproxy.peers.client_tests.rows.authorized import NOWHERE, REFUSALS
+from mcpproxy.peers.client_tests.scenarios import SCENARIOS
+from mcpproxy.peers.client_tests.seen import SeenClient
+from mcpproxy.peers.client_tests.verdict import Played, failure, verdict
+from mcpproxy.peers.client_tests.wrong import OTHERS_FIRST, WRONG
 from tests.client_tests.test_validate_client import HANGS_S, LIMIT, Outcome, minimal, statuses, with_each
 
 FAULTS = [*LAWFUL_FAULTS, *WRONG_FAULTS]

@@ -2,13 +2,13 @@
 
 from pathlib import Path
 
-from mcpproxy.client_tests.client_process import Stay
-from mcpproxy.client_tests.seen import SeenClient, seen_in
-from mcpproxy.client_tests.verdict import Played, may_be_late, verdict
-from mcpproxy.opening import open_trace
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.peers.client_tests.client_process import Stay
+from mcpproxy.peers.client_tests.seen import SeenClient, seen_in
+from mcpproxy.peers.client_tests.verdict import Played, may_be_late, verdict
+from mcpproxy.peers.validate.outcome import Conclusion
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.session.frame import Finding
-from mcpproxy.validate.outcome import Conclusion
+from mcpproxy.read.opening import open_trace
 from tests.client_tests.test_facts import scenario
 from tests.view.situations import Conversation
 

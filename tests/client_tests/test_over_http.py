@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.client_tests import served
-from mcpproxy.client_tests.rows.authorized import AUTHORIZED, NOWHERE
-from mcpproxy.client_tests.rows.over_http import HTTP_LAWFUL, HTTP_WRONG
-from mcpproxy.client_tests.wrong import OTHERS_FIRST
 from mcpproxy.errors import UsageError
+from mcpproxy.peers.client_tests import served
+from mcpproxy.peers.client_tests.rows.authorized import AUTHORIZED, NOWHERE
+from mcpproxy.peers.client_tests.rows.over_http import HTTP_LAWFUL, HTTP_WRONG
+from mcpproxy.peers.client_tests.wrong import OTHERS_FIRST
 from tests.client_tests.test_validate_client import HERE, LIMIT, Outcome, statuses
 
 CLIENT = str(HERE / "http_client.py")

@@ -14,10 +14,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from mcpproxy.client_tests import wrong
-from mcpproxy.client_tests.http_peer import ScriptedEndpoint, plain
-from mcpproxy.client_tests.peer import ScriptedServer
-from mcpproxy.client_tests.scenarios import SCENARIOS
+from mcpproxy.peers.client_tests import wrong
+from mcpproxy.peers.client_tests.http_peer import ScriptedEndpoint, plain
+from mcpproxy.peers.client_tests.peer import ScriptedServer
+from mcpproxy.peers.client_tests.scenarios import SCENARIOS
 
 LONG_S = 60.0
 MOMENT_S = 0.3

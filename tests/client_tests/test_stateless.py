@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.client_tests.rows.listed import LISTED
-from mcpproxy.client_tests.rows.stateless import STATELESS_LAWFUL, STATELESS_WRONG
+from mcpproxy.peers.client_tests.rows.listed import LISTED
+from mcpproxy.peers.client_tests.rows.stateless import STATELESS_LAWFUL, STATELESS_WRONG
 from tests.client_tests.test_over_http import names_of
 from tests.client_tests.test_validate_client import HERE, LIMIT, Outcome, minimal, statuses
 

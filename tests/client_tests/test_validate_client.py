@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.client_tests.scenarios import SCENARIOS
+from mcpproxy.peers.client_tests.scenarios import SCENARIOS
 
 HERE = Path(__file__).parent
 SDK = (sys.executable, str(HERE / "sdk_client.py"))

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.client_tests.watch import Watch
+from mcpproxy.peers.client_tests.watch import Watch
 from tests.client_tests.test_facts import CALL, HEADER
 
 ASK = {"type": "frame", "seq": 1, "t": 5, "from": "client", "message": CALL}

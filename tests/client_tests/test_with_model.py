@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.client_tests.config_template import ConfigTemplate
-from mcpproxy.client_tests.served import Served
 from mcpproxy.errors import UsageError
+from mcpproxy.peers.client_tests.config_template import ConfigTemplate
+from mcpproxy.peers.client_tests.served import Served
 
 HERE = Path(__file__).parent
 

@@ -11,8 +11,8 @@ from referencing import Registry, Resource
 from referencing.jsonschema import DRAFT6
 
 from mcpproxy.cli.main import main
-from mcpproxy.opening import open_trace
-from mcpproxy.session.frame import Frame, RequestHead, ResponseHead
+from mcpproxy.judge.session.frame import Frame, RequestHead, ResponseHead
+from mcpproxy.read.opening import open_trace
 from tests.peers.fixtures import Peers
 from tests.peers.install import HAR_SCHEMAS
 from tests.ui.browser import whole_browser

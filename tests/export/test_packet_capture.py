@@ -9,10 +9,10 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.export.packets import TcpConnection
-from mcpproxy.opening import open_trace
-from mcpproxy.session.frame import ExchangeEnd, Frame
-from mcpproxy.trace.records import frame_bytes
+from mcpproxy.judge.session.frame import ExchangeEnd, Frame
+from mcpproxy.read.export.packets import TcpConnection
+from mcpproxy.read.opening import open_trace
+from mcpproxy.record.trace.records import frame_bytes
 from tests.export.tshark import fields, http_bodies
 from tests.view.situations import SITUATIONS, C, Conversation, S, begun, forecast, write
 

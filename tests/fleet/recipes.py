@@ -15,7 +15,7 @@ import yaml
 import mcpproxy
 from tests.peers.processes import Process
 
-FOLDER: Final = Path(mcpproxy.__file__).parent / "fleet" / "recipes"
+FOLDER: Final = Path(mcpproxy.__file__).parent / "send" / "fleet" / "recipes"
 KUBERNETES: Final = FOLDER / "kubernetes"
 COMPOSE: Final = FOLDER / "compose" / "compose.yaml"
 

@@ -9,11 +9,11 @@ import polars
 import pyarrow.dataset as untyped_dataset  # pyright: ignore[reportMissingTypeStubs] # it has none
 import pytest
 
-from mcpproxy.fleet.columns import recording_rows, writer
-from mcpproxy.fleet.columns.arrow import pa, pq
-from mcpproxy.fleet.columns.frame_batch import FrameBatch
-from mcpproxy.fleet.columns.places import FolderPlace, StorePlace
-from mcpproxy.fleet.columns.schema import TABLES
+from mcpproxy.send.fleet.columns import recording_rows, writer
+from mcpproxy.send.fleet.columns.arrow import pa, pq
+from mcpproxy.send.fleet.columns.frame_batch import FrameBatch
+from mcpproxy.send.fleet.columns.places import FolderPlace, StorePlace
+from mcpproxy.send.fleet.columns.schema import TABLES
 from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
 from tests.prompt import sides

@@ -15,10 +15,10 @@ from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.base.files import Folder
 from mcpproxy.base.ready import is_readable
 from mcpproxy.cli.commands.prune import old_recordings
-from mcpproxy.fleet import manifest
-from mcpproxy.fleet.object_contents import decompress_pieces
-from mcpproxy.fleet.store import Store
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
+from mcpproxy.send.fleet import manifest
+from mcpproxy.send.fleet.object_contents import decompress_pieces
+from mcpproxy.send.fleet.store import Store
 from tests.benchmarks import processes
 
 ECHO: Final = "import sys\nfor line in sys.stdin: print(line, end='', flush=True)\n"

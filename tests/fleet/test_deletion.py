@@ -14,13 +14,13 @@ from typing import IO, Final
 import pytest
 
 from mcpproxy.base.ready import is_readable
-from mcpproxy.fleet import deletion, manifest
-from mcpproxy.fleet.fetch import fetch, stored_recordings
-from mcpproxy.fleet.ship import Shipper
-from mcpproxy.opening import follow, open_trace, read_untouched
-from mcpproxy.session.frame import Finding, Frame, Gap
-from mcpproxy.trace import chain, shipped_files
-from mcpproxy.view.folder import recordings
+from mcpproxy.judge.session.frame import Finding, Frame, Gap
+from mcpproxy.read.opening import follow, open_trace, read_untouched
+from mcpproxy.read.view.folder import recordings
+from mcpproxy.record.trace import chain, shipped_files
+from mcpproxy.send.fleet import deletion, manifest
+from mcpproxy.send.fleet.fetch import fetch, stored_recordings
+from mcpproxy.send.fleet.ship import Shipper
 from tests.benchmarks import processes
 from tests.cli.conftest import Mcpproxy
 from tests.relay.hosts import until_recorded

@@ -9,10 +9,10 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.fleet.judge.client import JudgeJob, NoJudgeError
-from mcpproxy.fleet.judge.corpus import FleetRecording
-from mcpproxy.fleet.judge.engine import batches, judge_batch
-from mcpproxy.fleet.judge.rules import JudgeRules
+from mcpproxy.send.fleet.judge.client import JudgeJob, NoJudgeError
+from mcpproxy.send.fleet.judge.corpus import FleetRecording
+from mcpproxy.send.fleet.judge.engine import batches, judge_batch
+from mcpproxy.send.fleet.judge.rules import JudgeRules
 from tests import house
 from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
@@ -123,7 +123,7 @@ def test_an_engine_that_is_not_installed_is_named(
     def find(name: str) -> object:
         return None if name == package else find_spec(name)
 
-    monkeypatch.setattr("mcpproxy.fleet.judge.engine.find_spec", find)
+    monkeypatch.setattr("mcpproxy.send.fleet.judge.engine.find_spec", find)
     refused = mcpproxy("check", str(fleet), "--out", "out", "--engine", engine)
     assert refused.code == 2
     assert refused.err == f"mcpproxy: --engine {engine}: needs {package}; pip install {package}\n"

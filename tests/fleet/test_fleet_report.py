@@ -11,11 +11,11 @@ from typing import Final
 import duckdb
 import pytest
 
-from mcpproxy.fleet.columns import manifest_report, report
-from mcpproxy.fleet.columns.arrow import pq
-from mcpproxy.fleet.columns.query_answer import TITLES
-from mcpproxy.fleet.manifest import Manifest, encode, key_of
-from mcpproxy.fleet.store import Store, StoredObject
+from mcpproxy.send.fleet.columns import manifest_report, report
+from mcpproxy.send.fleet.columns.arrow import pq
+from mcpproxy.send.fleet.columns.query_answer import TITLES
+from mcpproxy.send.fleet.manifest import Manifest, encode, key_of
+from mcpproxy.send.fleet.store import Store, StoredObject
 from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
 from tests.view.situations import begun, write

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.fleet.manifest import Manifest
-from mcpproxy.fleet.manifest_chain import ManifestChain
-from mcpproxy.fleet.store import Store, StoreUnreachableError
+from mcpproxy.send.fleet.manifest import Manifest
+from mcpproxy.send.fleet.manifest_chain import ManifestChain
+from mcpproxy.send.fleet.store import Store, StoreUnreachableError
 
 
 def describes(key: str) -> Callable[[int, str], Manifest]:

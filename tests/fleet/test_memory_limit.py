@@ -12,10 +12,10 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.opening import follow, open_trace
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import ExchangeEnd
-from mcpproxy.trace.records import body_bytes
+from mcpproxy.judge.session.frame import ExchangeEnd
+from mcpproxy.read.opening import follow, open_trace
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.records import body_bytes
 from tests.recorder.test_memory import ACCEPT, JUDGED, LARGE, SMALL, answer, call, result, rows, text
 from tests.relay.hosts import DEADLINE_S
 from tests.relay.http_peers import Peer, Upstream, request

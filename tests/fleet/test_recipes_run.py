@@ -20,8 +20,8 @@ from typing import Final
 import pytest
 
 from mcpproxy.base.ready import is_readable
-from mcpproxy.fleet.judge.corpus import open_corpus
-from mcpproxy.fleet.judge.shard import Shard
+from mcpproxy.send.fleet.judge.corpus import open_corpus
+from mcpproxy.send.fleet.judge.shard import Shard
 from tests.fleet.recipes import (
     COMPOSE,
     Container,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.fleet.judge.corpus import FleetRecording
-from mcpproxy.fleet.judge.shard import Shard
+from mcpproxy.send.fleet.judge.corpus import FleetRecording
+from mcpproxy.send.fleet.judge.shard import Shard
 from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.base.byte_budget import ByteBudget
-from mcpproxy.fleet import manifest
-from mcpproxy.fleet.fetch import fetch, stored_recordings
-from mcpproxy.fleet.file_lock import lock_file
-from mcpproxy.fleet.ship import Shipper
-from mcpproxy.fleet.store import Store
-from mcpproxy.fleet.verify import verify
-from mcpproxy.recorder.recovery import recover
+from mcpproxy.record.recorder.recovery import recover
+from mcpproxy.send.fleet import manifest
+from mcpproxy.send.fleet.fetch import fetch, stored_recordings
+from mcpproxy.send.fleet.file_lock import lock_file
+from mcpproxy.send.fleet.ship import Shipper
+from mcpproxy.send.fleet.store import Store
+from mcpproxy.send.fleet.verify import verify
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
 from tests.recorder import journals
@@ -330,7 +330,7 @@ def test_a_file_that_is_still_being_made_waits(mcpproxy: Mcpproxy, folder: Path,
 def test_a_bomb_is_unpacked_in_small_steps(folder: Path, url: str) -> None:
     import zstandard
 
-    from mcpproxy.fleet.object_contents import LARGEST_FILE_BYTES, decompress_pieces
+    from mcpproxy.send.fleet.object_contents import LARGEST_FILE_BYTES, decompress_pieces
 
     bomb = zstandard.ZstdCompressor(level=19).compress(bytes(200 << 20))
     assert (

@@ -11,10 +11,10 @@ from threading import Event
 
 import pytest
 
-from mcpproxy.fleet import manifest
-from mcpproxy.fleet.ship import Shipped, Shipper
-from mcpproxy.fleet.store import Store, StoreError, StoreUnreachableError
-from mcpproxy.fleet.watch import watch
+from mcpproxy.send.fleet import manifest
+from mcpproxy.send.fleet.ship import Shipped, Shipper
+from mcpproxy.send.fleet.store import Store, StoreError, StoreUnreachableError
+from mcpproxy.send.fleet.watch import watch
 from tests.cli import recordings
 from tests.peers.object_store import ObjectStore
 
@@ -63,7 +63,7 @@ def test_a_session_ships_its_own_recording(tmp_path: Path) -> None:
     assert ran.stdout == '{"x": 1}\n'
     (trace,) = re.findall("recording to (.+)", ran.stderr)
     # The process that the session has started goes on; a second one ends when the file is shipped by either.
-    second = [sys.executable, "-m", "mcpproxy.fleet.ship_process", str(trace), url_of(tmp_path)]
+    second = [sys.executable, "-m", "mcpproxy.send.fleet.ship_process", str(trace), url_of(tmp_path)]
     assert subprocess.run(second, stdin=subprocess.DEVNULL, check=False).returncode == 0
     assert len(shipped(tmp_path)) == 1
 

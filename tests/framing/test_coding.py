@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.framing.coding import Chain, Decoder, decoder
+from mcpproxy.record.framing.coding import Chain, Decoder, decoder
 
 TEXT = b'{"jsonrpc": "2.0", "method": "notifications/message"}\n' * 100
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpproxy.framing.heads import LIMIT_BYTES
-from mcpproxy.framing.http1 import (
+from mcpproxy.record.framing.heads import LIMIT_BYTES
+from mcpproxy.record.framing.http1 import (
     BodyEnd,
     BodyPart,
     Broken,

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mcpproxy.framing.lines import Line, LineFramer
+from mcpproxy.record.framing.lines import Line, LineFramer
 
 # What a stream says -> the lines of it. The time of each is left out here.
 STREAMS: dict[str, tuple[bytes, list[tuple[bytes, bool, bool]]]] = {

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpproxy.framing.sse import SseBlock, SseFramer
+from mcpproxy.record.framing.sse import SseBlock, SseFramer
 
 LIMIT = 24
 

@@ -7,17 +7,17 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.fuzz.campaign import Campaign
-from mcpproxy.fuzz.material import material
-from mcpproxy.fuzz.results import FuzzOptions, FuzzResult
-from mcpproxy.fuzz.symptoms import KINDS, Kind
-from mcpproxy.fuzz.trial import TrialLimits
-from mcpproxy.replay.recording import load
-from mcpproxy.ruleset import ruleset
-from mcpproxy.session.frame import CLIENT, SERVER, Close, Frame
-from mcpproxy.trace.encode import encode, encode_close, encode_header
-from mcpproxy.trace.records import Header, Tally
-from mcpproxy.validate.recordings import Target
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Close, Frame
+from mcpproxy.peers.fuzz.campaign import Campaign
+from mcpproxy.peers.fuzz.material import material
+from mcpproxy.peers.fuzz.results import FuzzOptions, FuzzResult
+from mcpproxy.peers.fuzz.symptoms import KINDS, Kind
+from mcpproxy.peers.fuzz.trial import TrialLimits
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.peers.validate.recordings import Target
+from mcpproxy.record.trace.encode import encode, encode_close, encode_header
+from mcpproxy.record.trace.records import Header, Tally
 from tests.fuzz.planted import CONVERSATION, Planted
 
 PATIENT: Final = TrialLimits(ping_s=5.0)

@@ -8,17 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.fuzz.draws import Draws
-from mcpproxy.fuzz.errors import NotFuzzedError
-from mcpproxy.fuzz.material import material
-from mcpproxy.fuzz.minimise import Minimiser
-from mcpproxy.fuzz.mutations import all_mutants
-from mcpproxy.fuzz.mutations.mutant import Supply
-from mcpproxy.fuzz.results import FuzzResult, ServerFault
-from mcpproxy.fuzz.steps import FuzzStep, restored_steps
-from mcpproxy.fuzz.symptoms import end_symptom, violation_symptom
-from mcpproxy.replay.recording import load
-from mcpproxy.session.frame import SERVER, Finding, Severity
+from mcpproxy.judge.session.frame import SERVER, Finding, Severity
+from mcpproxy.peers.fuzz.draws import Draws
+from mcpproxy.peers.fuzz.errors import NotFuzzedError
+from mcpproxy.peers.fuzz.material import material
+from mcpproxy.peers.fuzz.minimise import Minimiser
+from mcpproxy.peers.fuzz.mutations import all_mutants
+from mcpproxy.peers.fuzz.mutations.mutant import Supply
+from mcpproxy.peers.fuzz.results import FuzzResult, ServerFault
+from mcpproxy.peers.fuzz.steps import FuzzStep, restored_steps
+from mcpproxy.peers.fuzz.symptoms import end_symptom, violation_symptom
+from mcpproxy.peers.replay.recording import load
 from tests.cli import recordings
 
 RECORDINGS = Path(__file__).parents[2] / "recordings"

@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.fuzz.material import material
-from mcpproxy.fuzz.patience import Patience
-from mcpproxy.fuzz.plan import handshake_steps
-from mcpproxy.fuzz.steps import FuzzStep
-from mcpproxy.fuzz.trial import Trial, TrialLimits, TrialResult
-from mcpproxy.replay.recording import load
-from mcpproxy.ruleset import ruleset
-from mcpproxy.session.frame import Stderr
-from mcpproxy.trace.records import Recorded
-from mcpproxy.validate.recordings import Target
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.judge.session.frame import Stderr
+from mcpproxy.peers.fuzz.material import material
+from mcpproxy.peers.fuzz.patience import Patience
+from mcpproxy.peers.fuzz.plan import handshake_steps
+from mcpproxy.peers.fuzz.steps import FuzzStep
+from mcpproxy.peers.fuzz.trial import Trial, TrialLimits, TrialResult
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.peers.validate.recordings import Target
+from mcpproxy.record.trace.records import Recorded
 from tests.fuzz.campaigns import recorded
 
 WRITES = """

@@ -9,15 +9,15 @@ from types import SimpleNamespace
 
 import pytest
 
-from mcpproxy.fuzz.campaign import Campaign
-from mcpproxy.fuzz.draws import Draws
-from mcpproxy.fuzz.material import material
-from mcpproxy.fuzz.plan import Plan
-from mcpproxy.fuzz.results import FuzzOptions
-from mcpproxy.fuzz.symptoms import Kind
-from mcpproxy.replay.recording import load
-from mcpproxy.ruleset import ruleset
-from mcpproxy.validate.recordings import Target
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.peers.fuzz.campaign import Campaign
+from mcpproxy.peers.fuzz.draws import Draws
+from mcpproxy.peers.fuzz.material import material
+from mcpproxy.peers.fuzz.plan import Plan
+from mcpproxy.peers.fuzz.results import FuzzOptions
+from mcpproxy.peers.fuzz.symptoms import Kind
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.peers.validate.recordings import Target
 from tests.fuzz.campaigns import LONG_S, PATIENT, fuzzed, planted, recorded
 from tests.fuzz.planted import FAULTS
 from tests.fuzz.planted_http import HTTP_FAULTS
@@ -104,7 +104,7 @@ def test_when_the_time_is_over_a_fault_is_not_confirmed_but_named(
     ahead_s = [0.0]
     clock = SimpleNamespace(monotonic=lambda: time.monotonic() + ahead_s[0])
     for module in ("campaign", "confirmation"):
-        monkeypatch.setattr(f"mcpproxy.fuzz.{module}.time", clock)
+        monkeypatch.setattr(f"mcpproxy.peers.fuzz.{module}.time", clock)
 
     def pass_time(work: str) -> None:
         if "to confirm it" in work:

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from random import Random
 from typing import Final
 
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 
 _VALUES: Final = (
     b"null", b"true", b"-1", b"0", b"1e999", b"18446744073709551616", b"9" * 400, b'""', b'"\\ud800"', b"[]",

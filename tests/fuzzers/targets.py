@@ -8,20 +8,20 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import Final, TypeAlias
 
-from mcpproxy import judging
 from mcpproxy.errors import McpProxyError
-from mcpproxy.importers.detect import FORMATS, open_foreign
-from mcpproxy.opening import open_trace
-from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.recorder.judge import standard_observer
-from mcpproxy.recorder.pipeline import RecordingPipeline
-from mcpproxy.recorder.stderr_notes import StderrNotes
-from mcpproxy.relay import journal
-from mcpproxy.relay.crash_buffer import CrashBuffer
-from mcpproxy.ruleset import ruleset
-from mcpproxy.ruleset.selection import Selection
-from mcpproxy.trace.writer import TraceWriter
-from mcpproxy.view.folder import recording as recording_entry
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.judge.ruleset.selection import Selection
+from mcpproxy.read import judging
+from mcpproxy.read.importers.detect import FORMATS, open_foreign
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.view.folder import recording as recording_entry
+from mcpproxy.record.recorder.journal_reader import JournalReader
+from mcpproxy.record.recorder.judge import standard_observer
+from mcpproxy.record.recorder.pipeline import RecordingPipeline
+from mcpproxy.record.recorder.stderr_notes import StderrNotes
+from mcpproxy.record.relay import journal
+from mcpproxy.record.relay.crash_buffer import CrashBuffer
+from mcpproxy.record.trace.writer import TraceWriter
 from tests.fuzzers import mutations
 from tests.recorder import http_journals, journals
 from tests.trace import test_foreign

@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.checks.hosts.facts import HostFact
-from mcpproxy.ruleset import host_facts
+from mcpproxy.judge.checks.hosts.facts import HostFact
+from mcpproxy.judge.ruleset import host_facts
 from tests.hosts.measure.decisions import decided
 from tests.hosts.measure.news import news
 from tests.hosts.measure.probes import NAME, PROBES, Probe, beyond, plain

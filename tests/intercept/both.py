@@ -6,25 +6,25 @@ from types import SimpleNamespace
 from typing import Any, Final, Protocol, cast
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
-from mcpproxy.intercept.addons.addon_policy import AddonPolicy
-from mcpproxy.intercept.addons.closed_gate import ClosedGate
-from mcpproxy.intercept.fault_policy import FaultPolicy
-from mcpproxy.intercept.fault_rules import FaultRules, read_faults
-from mcpproxy.intercept.gate_options import GateOptions
-from mcpproxy.intercept.held_messages import HeldMessage, Release
-from mcpproxy.intercept.http.http_gate import HttpGate
-from mcpproxy.intercept.http.http_tunnel_gate import HttpTunnelGate
-from mcpproxy.intercept.lane import LaneStep
-from mcpproxy.intercept.lanes import Lanes
-from mcpproxy.intercept.policies import Passing, Policies, Policy
-from mcpproxy.relay import journal
-from mcpproxy.relay.http.guard import Guard
-from mcpproxy.relay.http.proxy_interface import TunnelGate
-from mcpproxy.relay.http.request_head import Refusal
-from mcpproxy.relay.http.resolve import Upstream
-from mcpproxy.relay.http.route import Reverse
-from mcpproxy.session.frame import CLIENT, SERVER, Sender
+from mcpproxy.gate.intercept.addons.addon_outcomes import AddonOutcome
+from mcpproxy.gate.intercept.addons.addon_policy import AddonPolicy
+from mcpproxy.gate.intercept.addons.closed_gate import ClosedGate
+from mcpproxy.gate.intercept.fault_policy import FaultPolicy
+from mcpproxy.gate.intercept.fault_rules import FaultRules, read_faults
+from mcpproxy.gate.intercept.gate_options import GateOptions
+from mcpproxy.gate.intercept.held_messages import HeldMessage, Release
+from mcpproxy.gate.intercept.http.http_gate import HttpGate
+from mcpproxy.gate.intercept.http.http_tunnel_gate import HttpTunnelGate
+from mcpproxy.gate.intercept.lane import LaneStep
+from mcpproxy.gate.intercept.lanes import Lanes
+from mcpproxy.gate.intercept.policies import Passing, Policies, Policy
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender
+from mcpproxy.record.relay import journal
+from mcpproxy.record.relay.http.guard import Guard
+from mcpproxy.record.relay.http.proxy_interface import TunnelGate
+from mcpproxy.record.relay.http.request_head import Refusal
+from mcpproxy.record.relay.http.resolve import Upstream
+from mcpproxy.record.relay.http.route import Reverse
 
 Message = dict[str, Any]
 _JSON: Final = b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n"

@@ -10,11 +10,11 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.intercept.fault_decisions import FaultDecider
-from mcpproxy.intercept.fault_rules import read_faults
-from mcpproxy.intercept.message_facts import OpenRequests
+from mcpproxy.gate.intercept.fault_decisions import FaultDecider
+from mcpproxy.gate.intercept.fault_rules import read_faults
+from mcpproxy.gate.intercept.message_facts import OpenRequests
+from mcpproxy.judge.session.frame import CLIENT
 from mcpproxy.protocol.jsonrpc import parse
-from mcpproxy.session.frame import CLIENT
 from tests.intercept.test_fault_determinism import IN_FLIGHT, play
 
 SESSIONS: Final = 20

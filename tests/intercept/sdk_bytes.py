@@ -17,9 +17,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame
 from mcpproxy.protocol.jsonrpc import Response, parse
-from mcpproxy.session.frame import CLIENT, SERVER, Frame
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.record.trace.reader import read_trace
 from tests.intercept.sdk_table import PAIRS
 from tests.peers.fixtures import Peers
 from tests.peers.processes import ROOT, Proxy, server

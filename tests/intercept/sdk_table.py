@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Final, cast
 
 from mcpproxy.api import check
-from mcpproxy.session.frame import Close, Frame, ResponseHead
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.judge.session.frame import Close, Frame, ResponseHead
+from mcpproxy.record.trace.reader import read_trace
 from tests.peers.fixtures import Peers
 from tests.peers.processes import ROOT, Proxy, server
 

@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.addons import Message
-from mcpproxy.intercept.addons import examples as example_addons
-from mcpproxy.intercept.addons.addon_loading import load_addons
-from mcpproxy.session.frame import Note
+from mcpproxy.gate.intercept.addons import examples as example_addons
+from mcpproxy.gate.intercept.addons.addon_loading import load_addons
+from mcpproxy.judge.session.frame import Note
 from tests.intercept.test_fault_http import (
     ANSWER,
     LOG_LINE,

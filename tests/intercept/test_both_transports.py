@@ -7,11 +7,11 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.enforce.policy import Enforcer
-from mcpproxy.intercept.addons.addon_outcomes import AddonOutcome
-from mcpproxy.intercept.policies import Instead, Passing, Policy
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import SERVER
+from mcpproxy.gate.enforce.policy import Enforcer
+from mcpproxy.gate.intercept.addons.addon_outcomes import AddonOutcome
+from mcpproxy.gate.intercept.policies import Instead, Passing, Policy
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import SERVER
 from tests.intercept.both import TRANSPORTS, Made, Message, Session
 
 CALL: Final[Message] = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "search"}}

@@ -9,20 +9,20 @@ from typing import Any, Final, cast
 import pytest
 
 from mcpproxy.api import check
-from mcpproxy.intercept.asking.control_client import ask
-from mcpproxy.intercept.control import Command
-from mcpproxy.intercept.fault_policy import FaultPolicy
-from mcpproxy.intercept.fault_rules import FaultRuleError, read_faults
-from mcpproxy.intercept.lane import LaneStep
-from mcpproxy.intercept.lanes import Lanes
-from mcpproxy.intercept.live.live_judge import LiveJudge, LiveLines
-from mcpproxy.intercept.policies import Policies
-from mcpproxy.observer import Observer
-from mcpproxy.observer.two_views import TwoViews
-from mcpproxy.ruleset import catalogue
-from mcpproxy.ruleset.rule_options import RuleOptions
-from mcpproxy.session.frame import CLIENT, SERVER, Finding, Frame, Sender
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.gate.intercept.asking.control_client import ask
+from mcpproxy.gate.intercept.control import Command
+from mcpproxy.gate.intercept.fault_policy import FaultPolicy
+from mcpproxy.gate.intercept.fault_rules import FaultRuleError, read_faults
+from mcpproxy.gate.intercept.lane import LaneStep
+from mcpproxy.gate.intercept.lanes import Lanes
+from mcpproxy.gate.intercept.live.live_judge import LiveJudge, LiveLines
+from mcpproxy.gate.intercept.policies import Policies
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.observer.two_views import TwoViews
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.ruleset.rule_options import RuleOptions
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Finding, Frame, Sender
+from mcpproxy.record.trace.reader import read_trace
 from tests import house
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
 from tests.intercept import test_breakpoints_http as over_http
@@ -171,7 +171,7 @@ def test_a_judge_that_fails_lets_everything_pass_and_says_so_once(monkeypatch: p
     def fail(*_: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr("mcpproxy.observer.two_views.TwoViews.observe_as", fail)
+    monkeypatch.setattr("mcpproxy.judge.observer.two_views.TwoViews.observe_as", fail)
     for id in (1, 2):
         assert lanes.take(CLIENT, call(id, name="search", arguments={})) == ["pass"]
         assert lanes.take(SERVER, {**EMPTY, "id": id}) == ["pass"]
@@ -363,8 +363,8 @@ def test_a_fault_does_not_wait_for_the_judge(spec: str) -> None:
 
 
 def test_other_breakpoints_import_no_judge_into_the_relay(tmp_path: Path) -> None:
-    judging = {"mcpproxy.intercept.live.live_judge", "mcpproxy.intercept.live.live_exchanges"}
+    judging = {"mcpproxy.gate.intercept.live.live_judge", "mcpproxy.gate.intercept.live.live_exchanges"}
     assert imported(tmp_path, "--break", "tool:none") & judging == set()
     (tmp_path / "found").mkdir()
     found = imported(tmp_path / "found", "--break", "rule:NONE") & judging
-    assert found == {"mcpproxy.intercept.live.live_judge"}
+    assert found == {"mcpproxy.gate.intercept.live.live_judge"}

@@ -18,13 +18,13 @@ import pytest
 from mcpproxy.api import check
 from mcpproxy.base.ready import is_readable
 from mcpproxy.errors import UsageError
-from mcpproxy.intercept.asking.control_client import NoAnswerError, NotHeldError, ask
-from mcpproxy.intercept.control import Command, Control, control_path
-from mcpproxy.intercept.held_messages import NothingHeldError, Release
-from mcpproxy.recorder.recovery import recover
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import Frame
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.gate.intercept.asking.control_client import NoAnswerError, NotHeldError, ask
+from mcpproxy.gate.intercept.control import Command, Control, control_path
+from mcpproxy.gate.intercept.held_messages import NothingHeldError, Release
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.record.recorder.recovery import recover
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.reader import read_trace
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
 from tests.intercept.test_fault_lanes import ONE, TWO, Played
 from tests.intercept.test_fault_relay import INITIALIZE, INITIALIZED, OPENED, PEER, THE_PEER_S, Message, call

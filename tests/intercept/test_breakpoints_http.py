@@ -13,12 +13,12 @@ from typing import Any, Final, cast
 
 import pytest
 
-from mcpproxy.intercept.asking.control_client import ask
-from mcpproxy.intercept.control import Command, control_path
-from mcpproxy.recorder.recovery import recover
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import Frame, RequestHead
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.gate.intercept.asking.control_client import ask
+from mcpproxy.gate.intercept.control import Command, control_path
+from mcpproxy.judge.session.frame import Frame, RequestHead
+from mcpproxy.record.recorder.recovery import recover
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.reader import read_trace
 from tests.intercept.test_breakpoints import refused_commands
 from tests.intercept.test_fault_http import (
     ANSWER,

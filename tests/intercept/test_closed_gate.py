@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 import pytest
 
-from mcpproxy.intercept.addons.closed_gate_http import GatedPaths
+from mcpproxy.gate.intercept.addons.closed_gate_http import GatedPaths
 from tests.intercept.odd_messages import ADDON, REQUESTS, RESPONSES, SECRET, Odd
 from tests.peers.web_server import WebServer
 from tests.relay.hosts import DEADLINE_S, HOME

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.session.frame import Frame, Note, ResponseHead
+from mcpproxy.judge.session.frame import Frame, Note, ResponseHead
 from tests.intercept.test_fault_relay import INITIALIZED, Played, call
 from tests.relay.test_http_enforce import SESSION, Proxied, Server, asked, server
 

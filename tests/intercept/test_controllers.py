@@ -18,10 +18,10 @@ import httpx
 import pytest
 
 from mcpproxy.api import check
-from mcpproxy.intercept.asking.control_client import NotHeldError, ask
-from mcpproxy.intercept.control import control_path
-from mcpproxy.session.frame import Frame
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.gate.intercept.asking.control_client import NotHeldError, ask
+from mcpproxy.gate.intercept.control import control_path
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.record.trace.reader import read_trace
 from tests.cli.conftest import Mcpproxy, mcpproxy, state_dir
 from tests.intercept.test_breakpoints import Held, search
 from tests.intercept.test_fault_relay import THE_PEER_S, call

@@ -6,20 +6,20 @@ from typing import Any, Final, cast
 
 import pytest
 
-from mcpproxy.framing.bodies import Chunked
-from mcpproxy.intercept.addons.addon_policy import AddonPolicy
-from mcpproxy.intercept.addons.closed_gate import ClosedGate
-from mcpproxy.intercept.fault_decisions import FaultDecision
-from mcpproxy.intercept.fault_policy import FaultPolicy
-from mcpproxy.intercept.fault_rules import read_faults
-from mcpproxy.intercept.gate_options import GateOptions
-from mcpproxy.intercept.http.http_answer_faults import AnswerFaults
-from mcpproxy.intercept.http.http_answer_steps import AnswerStep, ExpectedAnswer
-from mcpproxy.intercept.http.http_answers import AnswerReader
-from mcpproxy.intercept.http.http_events import HttpEvents
-from mcpproxy.intercept.http.http_gate import HttpGate
-from mcpproxy.intercept.policies import Instead, MetFault, Passing, Policies, Policy
-from mcpproxy.session.frame import CLIENT, FaultMark, Frame, RequestHead
+from mcpproxy.gate.intercept.addons.addon_policy import AddonPolicy
+from mcpproxy.gate.intercept.addons.closed_gate import ClosedGate
+from mcpproxy.gate.intercept.fault_decisions import FaultDecision
+from mcpproxy.gate.intercept.fault_policy import FaultPolicy
+from mcpproxy.gate.intercept.fault_rules import read_faults
+from mcpproxy.gate.intercept.gate_options import GateOptions
+from mcpproxy.gate.intercept.http.http_answer_faults import AnswerFaults
+from mcpproxy.gate.intercept.http.http_answer_steps import AnswerStep, ExpectedAnswer
+from mcpproxy.gate.intercept.http.http_answers import AnswerReader
+from mcpproxy.gate.intercept.http.http_events import HttpEvents
+from mcpproxy.gate.intercept.http.http_gate import HttpGate
+from mcpproxy.gate.intercept.policies import Instead, MetFault, Passing, Policies, Policy
+from mcpproxy.judge.session.frame import CLIENT, FaultMark, Frame, RequestHead
+from mcpproxy.record.framing.bodies import Chunked
 
 MS: Final = 1_000_000
 ASKED: Final = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search"}}'
@@ -274,7 +274,7 @@ def test_a_bug_of_ours_lets_everything_pass(answer: bytes, monkeypatch: pytest.M
     def fail(*_: object) -> None:
         raise LookupError("a bug")
 
-    monkeypatch.setattr("mcpproxy.intercept.fault_policy.effect_of", fail)
+    monkeypatch.setattr("mcpproxy.gate.intercept.fault_policy.effect_of", fail)
     answers = Answers("from:server tool:search => drop")
     assert answers.feed(*(answer[at : at + 50] for at in range(0, len(answer), 50))) == answer
     assert answers.said == ["a fault of mcpproxy, no rule acts any more: LookupError: a bug"]

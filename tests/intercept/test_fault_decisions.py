@@ -6,11 +6,11 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.intercept.fault_decisions import FaultDecider, FaultDecision
-from mcpproxy.intercept.fault_rules import read_faults
-from mcpproxy.intercept.message_facts import OpenRequests
+from mcpproxy.gate.intercept.fault_decisions import FaultDecider, FaultDecision
+from mcpproxy.gate.intercept.fault_rules import read_faults
+from mcpproxy.gate.intercept.message_facts import OpenRequests
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender
 from mcpproxy.protocol.jsonrpc import parse
-from mcpproxy.session.frame import CLIENT, SERVER, Sender
 
 CALL = b'{"jsonrpc":"2.0","id":%d,"method":"tools/call","params":{"name":"search_web"}}'
 ANSWER = b'{"jsonrpc":"2.0","id":%d,"result":{"content":[]}}'

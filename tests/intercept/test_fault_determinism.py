@@ -12,8 +12,8 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.session.frame import CLIENT, SERVER, Frame
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame
+from mcpproxy.record.trace.reader import read_trace
 from tests.intercept.test_fault_http import CALL, THE_SERVER_S, Proxied, Server, findings, server
 from tests.intercept.test_fault_relay import INITIALIZE, INITIALIZED, OPENED, call
 from tests.relay.hosts import DEADLINE_S, HOME, until_recorded

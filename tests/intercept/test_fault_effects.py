@@ -2,12 +2,12 @@
 
 import pytest
 
-from mcpproxy.intercept.fault_decisions import FaultDecider
-from mcpproxy.intercept.fault_effects import FaultEffect, delay_of, effect_of
-from mcpproxy.intercept.fault_rules import read_faults
-from mcpproxy.intercept.message_facts import OpenRequests
+from mcpproxy.gate.intercept.fault_decisions import FaultDecider
+from mcpproxy.gate.intercept.fault_effects import FaultEffect, delay_of, effect_of
+from mcpproxy.gate.intercept.fault_rules import read_faults
+from mcpproxy.gate.intercept.message_facts import OpenRequests
+from mcpproxy.judge.session.frame import CLIENT
 from mcpproxy.protocol.jsonrpc import parse
-from mcpproxy.session.frame import CLIENT
 
 RAW = (
     b'{"jsonrpc": "2.0","id":  18446744073709551617 ,"method":"x",'

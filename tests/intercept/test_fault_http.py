@@ -13,9 +13,9 @@ import pytest
 
 from mcpproxy.api import check
 from mcpproxy.cli.main import main
-from mcpproxy.replay.recording import load
-from mcpproxy.session.frame import Frame, Note, RequestHead
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.judge.session.frame import Frame, Note, RequestHead
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.record.trace.reader import read_trace
 from tests.relay.hosts import DEADLINE_S
 from tests.relay.test_http_enforce import SESSION, Handler, Message, Proxied, Server, asked, server
 

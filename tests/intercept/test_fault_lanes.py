@@ -5,14 +5,14 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.intercept.addons.addon_policy import AddonPolicy
-from mcpproxy.intercept.addons.closed_gate import ClosedGate
-from mcpproxy.intercept.fault_policy import FaultPolicy
-from mcpproxy.intercept.fault_rules import read_faults
-from mcpproxy.intercept.lane import LIMIT_BYTES, LaneStep
-from mcpproxy.intercept.lanes import Lanes
-from mcpproxy.intercept.policies import Passing, Policies, Policy
-from mcpproxy.session.frame import CLIENT, SERVER, Sender
+from mcpproxy.gate.intercept.addons.addon_policy import AddonPolicy
+from mcpproxy.gate.intercept.addons.closed_gate import ClosedGate
+from mcpproxy.gate.intercept.fault_policy import FaultPolicy
+from mcpproxy.gate.intercept.fault_rules import read_faults
+from mcpproxy.gate.intercept.lane import LIMIT_BYTES, LaneStep
+from mcpproxy.gate.intercept.lanes import Lanes
+from mcpproxy.gate.intercept.policies import Passing, Policies, Policy
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender
 
 MS: Final = 1_000_000
 ONE: Final = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search"}}\n'
@@ -197,7 +197,7 @@ def test_a_bug_of_ours_lets_everything_pass(monkeypatch: pytest.MonkeyPatch) -> 
     def fail(*_: object) -> None:
         raise LookupError("a bug")
 
-    monkeypatch.setattr("mcpproxy.intercept.fault_policy.effect_of", fail)
+    monkeypatch.setattr("mcpproxy.gate.intercept.fault_policy.effect_of", fail)
     lanes = Played("=> drop")
     assert lanes.client(ONE + TWO) == [("pass", ONE), ("pass", TWO)]
     assert lanes.said == ["a fault of mcpproxy, no rule acts any more: LookupError: a bug"]

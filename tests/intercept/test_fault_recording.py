@@ -8,12 +8,12 @@ from typing import Final
 import pytest
 
 from mcpproxy.base.style import Style
-from mcpproxy.reports.transcripts.transcript import Transcript
-from mcpproxy.session.frame import CLIENT, SERVER, Close, FaultMark, Frame
-from mcpproxy.trace.decode import decode
-from mcpproxy.trace.encode import encode, encode_close, encode_header
-from mcpproxy.trace.records import Header, Tally
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Close, FaultMark, Frame
+from mcpproxy.read.reports.transcripts.transcript import Transcript
+from mcpproxy.read.view.view import open_view
+from mcpproxy.record.trace.decode import decode
+from mcpproxy.record.trace.encode import encode, encode_close, encode_header
+from mcpproxy.record.trace.records import Header, Tally
 
 CALL: Final = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"search"}}'
 ANSWER: Final = b'{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
@@ -68,9 +68,9 @@ def test_each_line_of_show_says_what_passed_and_by_which_rule() -> None:
 
 def test_a_session_without_faults_imports_nothing_for_them() -> None:
     code = (
-        "import sys; from mcpproxy.cli.commands import run; from mcpproxy.relay.stdio import relay; "
+        "import sys; from mcpproxy.cli.commands import run; from mcpproxy.record.relay.stdio import relay; "
         "options = run.parse(['--', 'server']); options.resolve_rules(); options.resolve_gate(); "
-        "options.members(); from mcpproxy.recorder import process; "
+        "options.members(); from mcpproxy.record.recorder import process; "
         "print([name for name in sys.modules if name.startswith('mcpproxy') "
         "and ('intercept' in name or 'fault' in name or 'two_views' in name)])"
     )

@@ -9,8 +9,8 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.api import check
-from mcpproxy.session.frame import Frame
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.record.trace.reader import read_trace
 from tests.relay.hosts import DEADLINE_S, HOME, until_recorded
 
 PEER: Final = str(Path(__file__).parent.parent / "relay" / "enforced_peer.py")

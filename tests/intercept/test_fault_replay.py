@@ -13,14 +13,14 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.api import check
-from mcpproxy.edit.trim import trimmed
-from mcpproxy.intercept.asking.control_client import ask
-from mcpproxy.opening import open_trace
-from mcpproxy.replay.diff.compare_traces import compare_recordings
-from mcpproxy.replay.recording import LoadedTrace, load
-from mcpproxy.session.frame import CLIENT, SERVER, Frame, Sender
-from mcpproxy.trace.copy import write_trace
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.gate.intercept.asking.control_client import ask
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame, Sender
+from mcpproxy.peers.replay.diff.compare_traces import compare_recordings
+from mcpproxy.peers.replay.recording import LoadedTrace, load
+from mcpproxy.read.edit.trim import trimmed
+from mcpproxy.read.opening import open_trace
+from mcpproxy.record.trace.copy import write_trace
+from mcpproxy.record.trace.reader import read_trace
 from tests.intercept.test_breakpoints import Held
 from tests.intercept.test_fault_http import LOG, Streams, Talk, streams
 from tests.intercept.test_fault_relay import CALLS, INITIALIZE, INITIALIZED, OPENED, PEER, Played, call

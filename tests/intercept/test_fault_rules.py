@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.intercept.fault_actions import FaultAction, FaultRuleError
-from mcpproxy.intercept.fault_rules import FaultRules, read_faults
+from mcpproxy.gate.intercept.fault_actions import FaultAction, FaultRuleError
+from mcpproxy.gate.intercept.fault_rules import FaultRules, read_faults
 
 FILE = """\
 seed = 7

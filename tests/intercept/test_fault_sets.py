@@ -6,16 +6,16 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.intercept import fault_sets
-from mcpproxy.intercept.fault_policy import FaultPolicy
-from mcpproxy.intercept.fault_rules import about, read_faults, transports_of
-from mcpproxy.intercept.lane import LaneStep
-from mcpproxy.intercept.lanes import Lanes
-from mcpproxy.intercept.policies import Policies
-from mcpproxy.observer import Observer
-from mcpproxy.observer.two_views import CUT, TwoViews
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import CLIENT, SERVER, Close, Event, Frame, Note, Sender
+from mcpproxy.gate.intercept import fault_sets
+from mcpproxy.gate.intercept.fault_policy import FaultPolicy
+from mcpproxy.gate.intercept.fault_rules import about, read_faults, transports_of
+from mcpproxy.gate.intercept.lane import LaneStep
+from mcpproxy.gate.intercept.lanes import Lanes
+from mcpproxy.gate.intercept.policies import Policies
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.observer.two_views import CUT, TwoViews
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Close, Event, Frame, Note, Sender
 from tests.intercept.test_fault_http import Streams, Talk, streams
 from tests.intercept.test_fault_relay import INITIALIZE, INITIALIZED, OPENED, call
 

@@ -13,12 +13,12 @@ from typing import Final
 import pytest
 
 from mcpproxy.base.ready import is_readable
-from mcpproxy.intercept.fault_policy import FaultPolicy
-from mcpproxy.intercept.fault_rules import read_faults
-from mcpproxy.intercept.lane import LaneStep
-from mcpproxy.intercept.lanes import Lanes
-from mcpproxy.intercept.policies import Policies
-from mcpproxy.session.frame import CLIENT, SERVER, Sender
+from mcpproxy.gate.intercept.fault_policy import FaultPolicy
+from mcpproxy.gate.intercept.fault_rules import read_faults
+from mcpproxy.gate.intercept.lane import LaneStep
+from mcpproxy.gate.intercept.lanes import Lanes
+from mcpproxy.gate.intercept.policies import Policies
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender
 from tests.intercept.test_fault_relay import INITIALIZE, OPENED, PEER, call
 from tests.relay.hosts import DEADLINE_S, HOME
 

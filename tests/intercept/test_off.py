@@ -28,18 +28,18 @@ def imported(folder: Path, *options: str) -> set[str]:
 
 
 def altering(modules: set[str]) -> set[str]:
-    return {name for name in modules if name.startswith(("mcpproxy.intercept", "mcpproxy.addons"))}
+    return {name for name in modules if name.startswith(("mcpproxy.gate.intercept", "mcpproxy.addons"))}
 
 
 def test_a_session_without_an_option_imports_nothing_of_it(tmp_path: Path) -> None:
     modules = imported(tmp_path)
-    assert "mcpproxy.relay.stdio.relay" in modules
+    assert "mcpproxy.record.relay.stdio.relay" in modules
     assert altering(modules) == set()
 
 
 @pytest.mark.parametrize("options", OPTIONS, ids=lambda options: options[0])
 def test_fault_rules_import_no_addons(tmp_path: Path, options: tuple[str, str]) -> None:
     modules = altering(imported(tmp_path, *options))
-    assert "mcpproxy.intercept.stdio_gate" in modules
+    assert "mcpproxy.gate.intercept.stdio_gate" in modules
     assert {name for name in modules if "addon_calls" in name or "addon_host" in name} == set()
     assert "mcpproxy.addons" not in modules

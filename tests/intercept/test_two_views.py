@@ -5,9 +5,9 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.observer.two_views import TwoViews
-from mcpproxy.ruleset import ruleset
-from mcpproxy.session.frame import (
+from mcpproxy.judge.observer.two_views import TwoViews
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.judge.session.frame import (
     CLIENT,
     SERVER,
     Close,

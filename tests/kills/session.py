@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final
 
 from mcpproxy.base.ready import is_readable
-from mcpproxy.recorder.recovery import recover
-from mcpproxy.session.frame import CLIENT, SERVER, Frame, Gap, Sender
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.trace.records import frame_bytes
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame, Gap, Sender
+from mcpproxy.record.recorder.recovery import recover
+from mcpproxy.record.trace.reader import read_trace
+from mcpproxy.record.trace.records import frame_bytes
 
 ROOT: Final = Path(__file__).parent.parent.parent
 PEERS: Final = str(Path(__file__).parent / "peers.py")

@@ -3,9 +3,9 @@
 import json
 from typing import Final
 
+from mcpproxy.judge.session.frame import CLIENT, Sender
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
-from mcpproxy.session.frame import CLIENT, Sender
 from tests.live.conversation import Body
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Final
 from uuid import NAMESPACE_URL, uuid5
 
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATELESS, since
-from mcpproxy.session.frame import CLIENT, SERVER, Sender
 from tests.live.conversation import (
     Body,
     Break,

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Severity
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.rules import Requirement
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Severity
 from tests.live.conversation import Conversation
 
 CATALOGUE: Final = catalogue.load()

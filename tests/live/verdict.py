@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import TypeAlias, TypedDict, cast
 
 from mcpproxy.cli.commands import check
-from mcpproxy.opening import follow
-from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead
-from mcpproxy.trace.encode import finding_object
+from mcpproxy.judge.session.frame import Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.read.opening import follow
+from mcpproxy.record.trace.encode import finding_object
 
 
 class Found(TypedDict):

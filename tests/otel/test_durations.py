@@ -5,10 +5,10 @@ from typing import Any
 
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
-from mcpproxy.otel.durations import Durations
-from mcpproxy.otel.span_reader import SpanReader
-from mcpproxy.otel.span_source import resource
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.view import open_view
+from mcpproxy.send.otel.durations import Durations
+from mcpproxy.send.otel.span_reader import SpanReader
+from mcpproxy.send.otel.span_source import resource
 from tests.otel.sessions import SESSIONS
 from tests.otel.table import CONVENTIONS, NAMES, trace_of
 from tests.view.situations import SITUATIONS, begun, text, write

@@ -5,10 +5,10 @@ from pathlib import Path
 from opentelemetry.sdk._logs import ReadableLogRecord
 from opentelemetry.sdk._logs.export import InMemoryLogRecordExporter, SimpleLogRecordProcessor
 
-from mcpproxy.otel.finding_logs import FindingLogs
-from mcpproxy.otel.span_reader import SpanReader
-from mcpproxy.otel.span_source import resource
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.view import open_view
+from mcpproxy.send.otel.finding_logs import FindingLogs
+from mcpproxy.send.otel.span_reader import SpanReader
+from mcpproxy.send.otel.span_source import resource
 from tests.otel.decoding import exported
 from tests.otel.sessions import late_finding
 from tests.view.situations import write

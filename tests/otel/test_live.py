@@ -14,8 +14,8 @@ import pytest
 
 from mcpproxy.cli.commands import http, run
 from mcpproxy.errors import UsageError
-from mcpproxy.otel.live_process import LiveSpans
-from mcpproxy.relay import stderr_line
+from mcpproxy.record.relay import stderr_line
+from mcpproxy.send.otel.live_process import LiveSpans
 from tests.otel.decoding import exported, values
 from tests.otel.receiver import receiving
 from tests.relay.hosts import until_recorded
@@ -109,7 +109,7 @@ def test_other_signals_can_be_turned_off(tmp_path: Path, wanted: tuple[str, ...]
     environ = {name: value for name, value in os.environ.items() if not name.startswith("OTEL_")}
     environ |= {f"OTEL_{name.upper()}_EXPORTER": "none" for name in ("metrics", "logs") if name not in wanted}
     with receiving() as receiver:
-        command = [sys.executable, "-m", "mcpproxy.otel.live", trace, receiver.url]
+        command = [sys.executable, "-m", "mcpproxy.send.otel.live", trace, receiver.url]
         subprocess.run(command, env=environ, stdin=subprocess.DEVNULL, capture_output=True, check=True)
     assert {path for path, _ in receiver.requests} == {f"/v1/{name}" for name in ("traces", *wanted)}
 

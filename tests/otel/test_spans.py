@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.otel import attributes
-from mcpproxy.otel.span_file import protobuf_pieces
-from mcpproxy.otel.span_reader import SpanReader
-from mcpproxy.otel.texts import Texts
-from mcpproxy.session.frame import NOT_DECODED
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.frame import NOT_DECODED
+from mcpproxy.read.view.view import open_view
+from mcpproxy.send.otel import attributes
+from mcpproxy.send.otel.span_file import protobuf_pieces
+from mcpproxy.send.otel.span_reader import SpanReader
+from mcpproxy.send.otel.texts import Texts
 from tests.otel.decoding import Span, decoded, exported
 from tests.otel.sessions import AROUND, CALLER, SESSIONS, TRACE, late_finding
 from tests.otel.table import CONVENTIONS, GOLDEN, NAMES, table, trace_of

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.opening import open_trace
-from mcpproxy.prompt.findings import PromptFinding, prompt_findings
-from mcpproxy.prompt.run import read_run
-from mcpproxy.prompt.words import call_words
-from mcpproxy.ruleset import catalogue
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.prompt.findings import PromptFinding, prompt_findings
+from mcpproxy.read.prompt.run import read_run
+from mcpproxy.read.prompt.words import call_words
 from tests.prompt.sides import BASE, LATER_ON, offered, tool
 from tests.view.logins import Recorded
 from tests.view.situations import Conversation

@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.session.masked_values import mask
+from mcpproxy.judge.session.masked_values import mask
 from tests.view.logins import Recorded
 from tests.view.situations import Conversation
 

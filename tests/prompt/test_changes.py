@@ -7,20 +7,20 @@ from typing import Any, Final
 
 import pytest
 
+from mcpproxy.judge.session.masked_values import mask
 from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.model.tool_names import written
 from mcpproxy.model.turns import Content, ModelAnswer, ModelCall, ModelRequest, ModelResult, OfferedTool
 from mcpproxy.model.values import blob
-from mcpproxy.prompt.call_ways import CallWay
-from mcpproxy.prompt.changes import TextChange, changes, names, text_change, text_reached, value_reached
-from mcpproxy.prompt.names import matched, named_in
-from mcpproxy.prompt.report import read_prompt
-from mcpproxy.prompt.wire import WireCall, WireServer, WireTool
-from mcpproxy.prompt.words import seen_words, tool_words
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.recorder.model.turns import ModelTurn
-from mcpproxy.session.masked_values import mask
-from mcpproxy.view.runs import Certainty
+from mcpproxy.read.prompt.call_ways import CallWay
+from mcpproxy.read.prompt.changes import TextChange, changes, names, text_change, text_reached, value_reached
+from mcpproxy.read.prompt.names import matched, named_in
+from mcpproxy.read.prompt.report import read_prompt
+from mcpproxy.read.prompt.wire import WireCall, WireServer, WireTool
+from mcpproxy.read.prompt.words import seen_words, tool_words
+from mcpproxy.read.view.runs import Certainty
+from mcpproxy.record.recorder.model.turns import ModelTurn
 
 LONG = "It was a dark and stormy night; the rain fell in torrents, except at occasional intervals. " * 4
 

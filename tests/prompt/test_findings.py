@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.view.folder import recording
+from mcpproxy.read.view.folder import recording
 from tests.prompt.hosts import PREFIX, asked, findings, found, given, named, served, text
 from tests.prompt.sides import PICTURE, offered, tool
 

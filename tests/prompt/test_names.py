@@ -17,8 +17,8 @@ from mcpproxy.model.tool_names import (
     sought_keys,
 )
 from mcpproxy.model.turns import OfferedTool
-from mcpproxy.prompt import names
-from mcpproxy.prompt.wire import WireServer, WireTool
+from mcpproxy.read.prompt import names
+from mcpproxy.read.prompt.wire import WireServer, WireTool
 
 WORDS: Final = ("get", "Now", "tide.table", "x1", "é", "日本", "mcp", "compare_the_readings_of_all_gauges")
 PREFIXES: Final = frozenset({"weather", "w", "日本"})

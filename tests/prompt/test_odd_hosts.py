@@ -7,9 +7,9 @@ from unicodedata import normalize
 
 import pytest
 
-from mcpproxy.opening import open_trace
-from mcpproxy.prompt.run import read_run
-from mcpproxy.prompt.words import tool_words
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.prompt.run import read_run
+from mcpproxy.read.prompt.words import tool_words
 from tests.prompt.hosts import PREFIX, calls_of, conversed, found, given, named, served, text
 from tests.prompt.sides import OBJECT, PICTURE, offered, tool
 

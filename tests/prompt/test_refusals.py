@@ -7,9 +7,9 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.opening import open_trace
-from mcpproxy.prompt.run import read_run
-from mcpproxy.prompt.words import refusal_words
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.prompt.run import read_run
+from mcpproxy.read.prompt.words import refusal_words
 from tests.prompt.hosts import PREFIX, findings, found, served
 from tests.prompt.sides import BASE, LATER_ON, tool
 from tests.view.logins import Recorded

@@ -19,10 +19,10 @@ from typing import Any, Final
 import jsonschema_rs
 import pytest
 
-from mcpproxy.opening import open_trace
+from mcpproxy.judge.session.frame import Event, Finding, Frame, other
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member
-from mcpproxy.session.frame import Event, Finding, Frame, other
+from mcpproxy.read.opening import open_trace
 from tests.rules import runner
 
 FOLDER: Final = Path(__file__).parent / "official_schemas"

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import pytest
 
+from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.protocol.revisions import REVISIONS, since
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Requirement, Rule, RuleError
-from mcpproxy.ruleset import catalogue
 
 TABLE: Final[dict[str, Any]] = {
     "name": "message-before-initialize",

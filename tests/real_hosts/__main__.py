@@ -16,8 +16,8 @@ from typing import Final
 
 from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.model.tool_names import written
-from mcpproxy.prompt.report import PromptReport, ServerWay
-from mcpproxy.prompt.words import call_words, list_words, text_words, tool_words
+from mcpproxy.read.prompt.report import PromptReport, ServerWay
+from mcpproxy.read.prompt.words import call_words, list_words, text_words, tool_words
 from tests.peers.install import PeerUnavailableError
 from tests.real_hosts.hosts import HOSTS
 from tests.real_hosts.played import Played, played

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.scripted_model.host_settings import codex_arguments, environment
+from mcpproxy.peers.scripted_model.host_settings import codex_arguments, environment
 from tests.peers import install
 
 NOWHERE: Final = "http://127.0.0.1:9"

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import mcpproxy
-from mcpproxy.opening import open_trace
-from mcpproxy.prompt.report import PromptReport
-from mcpproxy.prompt.run import read_run
-from mcpproxy.scripted_model.model_script import script_of
-from mcpproxy.scripted_model.model_server import ModelServer
+from mcpproxy.peers.scripted_model.model_script import script_of
+from mcpproxy.peers.scripted_model.model_server import ModelServer
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.prompt.report import PromptReport
+from mcpproxy.read.prompt.run import read_run
 from tests.peers.processes import GREETING, Process
 from tests.real_hosts.hosts import RealHost, Stage
 from tests.relay.hosts import until_recorded

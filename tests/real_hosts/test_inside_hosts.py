@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.prompt.words import call_words, tool_words
+from mcpproxy.read.prompt.words import call_words, tool_words
 from mcpproxy.testing.mcp_model import McpModel
 from tests.peers import install
 from tests.peers.fixtures import had

@@ -4,7 +4,7 @@ import gzip
 import json
 from typing import Final
 
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.recorder.journals import EXIT, STARTED_NS, Entry
 
 SALT: Final = bytes(range(32))

@@ -5,14 +5,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.recorder.judge import Observing
-from mcpproxy.recorder.pipeline import RecordingPipeline
-from mcpproxy.recorder.stderr_notes import StderrNotes
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import Close, Event, Finding, Frame
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.trace.writer import TraceWriter
+from mcpproxy.judge.session.frame import Close, Event, Finding, Frame
+from mcpproxy.record.recorder.journal_reader import JournalReader
+from mcpproxy.record.recorder.judge import Observing
+from mcpproxy.record.recorder.pipeline import RecordingPipeline
+from mcpproxy.record.recorder.stderr_notes import StderrNotes
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.reader import read_trace
+from mcpproxy.record.trace.writer import TraceWriter
 
 Entry = tuple[int, bytes, int, int]
 

@@ -15,16 +15,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.judging import judge
-from mcpproxy.observer.findings import IN_FULL, PER_FRAME
-from mcpproxy.recorder.http.memory_budget import DECODED_BYTES, HELD_BYTES, Budget
-from mcpproxy.recorder.judge import standard_observer
-from mcpproxy.relay import journal
-from mcpproxy.ruleset import ruleset
-from mcpproxy.ruleset.selection import Selection
-from mcpproxy.session.frame import Finding, Frame, Note, Opaque, RequestHead, ResponseHead, Stderr
-from mcpproxy.trace.reader import Trace, read_trace
-from mcpproxy.trace.records import Tally, body_bytes
+from mcpproxy.judge.observer.findings import IN_FULL, PER_FRAME
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.judge.ruleset.selection import Selection
+from mcpproxy.judge.session.frame import Finding, Frame, Note, Opaque, RequestHead, ResponseHead, Stderr
+from mcpproxy.read.judging import judge
+from mcpproxy.record.recorder.http.memory_budget import DECODED_BYTES, HELD_BYTES, Budget
+from mcpproxy.record.recorder.judge import standard_observer
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.reader import Trace, read_trace
+from mcpproxy.record.trace.records import Tally, body_bytes
 from tests.recorder import http_journals
 from tests.recorder.journals import EXIT, START, Entry, JournalFolder, client, mark, recording, server, stderr
 

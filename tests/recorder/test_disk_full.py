@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.opening import open_trace
-from mcpproxy.recorder import pipeline
-from mcpproxy.recorder.judge import SafeJudge
-from mcpproxy.recorder.stderr_notes import StderrNotes
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import Close, Event, Finding, Frame, Gap, Stderr
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.judge.session.frame import Close, Event, Finding, Frame, Gap, Stderr
+from mcpproxy.read.opening import open_trace
+from mcpproxy.record.recorder import pipeline
+from mcpproxy.record.recorder.judge import SafeJudge
+from mcpproxy.record.recorder.stderr_notes import StderrNotes
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.reader import read_trace
 from tests.recorder.journals import (
     EXIT,
     START,

@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.recorder import draft
-from mcpproxy.recorder.draft import Draft
-from mcpproxy.recorder.lock import Lock
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import Finding
-from mcpproxy.trace.reader import Trace
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.record.recorder import draft
+from mcpproxy.record.recorder.draft import Draft
+from mcpproxy.record.recorder.lock import Lock
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.reader import Trace
 from tests.recorder.journals import (
     SESSION,
     STARTED_NS,

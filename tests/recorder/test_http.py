@@ -12,14 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.recorder.checkpoint_state import StateError, restore_assembly, save_assembly
-from mcpproxy.recorder.http import body_frames, memory_budget
-from mcpproxy.recorder.http.assembly import HttpAssembly
-from mcpproxy.recorder.judge import NothingJudged, standard_observer
-from mcpproxy.recorder.recovery import recover
-from mcpproxy.recorder.stderr_notes import StderrNotes
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import (
+from mcpproxy.judge.session.frame import (
     Close,
     Event,
     ExchangeEnd,
@@ -32,9 +25,16 @@ from mcpproxy.session.frame import (
     ResponseHead,
     SseEvent,
 )
-from mcpproxy.session.outcomes import CallCounts
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.trace.records import Encoded, Recorded, body_bytes
+from mcpproxy.judge.session.outcomes import CallCounts
+from mcpproxy.record.recorder.checkpoint_state import StateError, restore_assembly, save_assembly
+from mcpproxy.record.recorder.http import body_frames, memory_budget
+from mcpproxy.record.recorder.http.assembly import HttpAssembly
+from mcpproxy.record.recorder.judge import NothingJudged, standard_observer
+from mcpproxy.record.recorder.recovery import recover
+from mcpproxy.record.recorder.stderr_notes import StderrNotes
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.reader import read_trace
+from mcpproxy.record.trace.records import Encoded, Recorded, body_bytes
 from tests.recorder import http_journals as wire
 from tests.recorder.http_journals import (
     CONVERSATION,

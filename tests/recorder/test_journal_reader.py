@@ -7,11 +7,11 @@ import pytest
 
 from mcpproxy.base.files import Folder
 from mcpproxy.errors import TraceError
-from mcpproxy.recorder import journal_reader
-from mcpproxy.recorder.checkpoint import Checkpoint, PartialLine, read_checkpoint, write_checkpoint
-from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.relay import journal
-from mcpproxy.relay.journal import SEGMENT_BYTES, Journal
+from mcpproxy.record.recorder import journal_reader
+from mcpproxy.record.recorder.checkpoint import Checkpoint, PartialLine, read_checkpoint, write_checkpoint
+from mcpproxy.record.recorder.journal_reader import JournalReader
+from mcpproxy.record.relay import journal
+from mcpproxy.record.relay.journal import SEGMENT_BYTES, Journal
 from tests.recorder.journals import EXIT, SESSION, START, Entry, JournalFolder, client, packed
 
 NO_LINE = PartialLine(b"", 0)

@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.observer import Observer
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Eof, Event, Finding, Frame, Stderr
 from mcpproxy.protocol.jsonrpc import Message, parse
-from mcpproxy.recorder import line_order
-from mcpproxy.recorder.judge import Observing
-from mcpproxy.recorder.recovery import recover
-from mcpproxy.relay import journal
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Eof, Event, Finding, Frame, Stderr
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.record.recorder import line_order
+from mcpproxy.record.recorder.judge import Observing
+from mcpproxy.record.recorder.recovery import recover
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.reader import read_trace
 from tests.recorder.journals import (
     EXIT,
     START,

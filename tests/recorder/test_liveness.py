@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.recorder import liveness
-from mcpproxy.recorder.liveness import boot_id, is_relay_alive
-from mcpproxy.trace.records import Header
+from mcpproxy.record.recorder import liveness
+from mcpproxy.record.recorder.liveness import boot_id, is_relay_alive
+from mcpproxy.record.trace.records import Header
 
 SECOND_NS = 1_000_000_000
 

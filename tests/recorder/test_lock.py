@@ -7,9 +7,9 @@ import threading
 from pathlib import Path
 
 from mcpproxy.base.files import Folder
-from mcpproxy.recorder.lock import Lock, is_held_by_relay
-from mcpproxy.recorder.recovery import recover, recover_copy
-from mcpproxy.relay import journal
+from mcpproxy.record.recorder.lock import Lock, is_held_by_relay
+from mcpproxy.record.recorder.recovery import recover, recover_copy
+from mcpproxy.record.relay import journal
 from tests.recorder import journals
 
 

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from mcpproxy.base.secret_names import SECRET_WORDS, UNSEPARATED
-from mcpproxy.recorder.masking import SECRETS, STEMS, Masker
-from mcpproxy.session.masked_values import as_mask, credential
+from mcpproxy.judge.session.masked_values import as_mask, credential
+from mcpproxy.record.recorder.masking import SECRETS, STEMS, Masker
 
 MASKER = Masker(b"salt")
 MASK = re.compile(r"masked\(len=(\d+),visible=(?:yes|no),hash=[0-9a-f]{12}\)")

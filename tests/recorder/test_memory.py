@@ -11,9 +11,9 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.opening import follow, open_trace
-from mcpproxy.session.frame import ExchangeEnd
-from mcpproxy.trace.records import body_bytes
+from mcpproxy.judge.session.frame import ExchangeEnd
+from mcpproxy.read.opening import follow, open_trace
+from mcpproxy.record.trace.records import body_bytes
 from tests.relay.hosts import DEADLINE_S, until_recorded
 from tests.relay.http_peers import Peer, Upstream, request
 

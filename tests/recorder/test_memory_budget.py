@@ -6,7 +6,7 @@ import tracemalloc
 import orjson
 import pytest
 
-from mcpproxy.recorder.http.memory_budget import BUDGET_BYTES, SMALL_BYTES, Budget, estimate_cost
+from mcpproxy.record.recorder.http.memory_budget import BUDGET_BYTES, SMALL_BYTES, Budget, estimate_cost
 
 TEXTS: dict[str, bytes] = {
     "a long string": b'"' + b"hello, world " * 100_000 + b'"',

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.recorder import wakeup
-from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.recorder.wakeup import LARGEST_BURST_BYTES, LATE_NS, LONGEST_BURST_NS, Pace
-from mcpproxy.relay.journal import SEGMENT_BYTES
+from mcpproxy.record.recorder import wakeup
+from mcpproxy.record.recorder.journal_reader import JournalReader
+from mcpproxy.record.recorder.wakeup import LARGEST_BURST_BYTES, LATE_NS, LONGEST_BURST_NS, Pace
+from mcpproxy.record.relay.journal import SEGMENT_BYTES
 from tests.recorder.journals import START, JournalFolder, client, packed
 
 MS = 1_000_000

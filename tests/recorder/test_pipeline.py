@@ -7,13 +7,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.recorder import pipeline, trace_sink
-from mcpproxy.recorder.stderr_notes import StderrNotes
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.trace.records import Header
-from mcpproxy.trace.writer import BATCH_BYTES
+from mcpproxy.judge.session.frame import Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
+from mcpproxy.record.recorder import pipeline, trace_sink
+from mcpproxy.record.recorder.stderr_notes import StderrNotes
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.reader import read_trace
+from mcpproxy.record.trace.records import Header
+from mcpproxy.record.trace.writer import BATCH_BYTES
 from tests.recorder.http_journals import CONVERSATION
 from tests.recorder.journals import (
     EXIT,

@@ -14,15 +14,15 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.base.ready import is_readable
-from mcpproxy.opening import follow, open_trace
-from mcpproxy.recorder import process
-from mcpproxy.recorder.pipeline import RecordingPipeline
-from mcpproxy.recorder.stderr_notes import Mode
-from mcpproxy.recorder.wakeup import Wakeup
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import Close, Event, Finding, Frame
-from mcpproxy.view.folder import recording
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.frame import Close, Event, Finding, Frame
+from mcpproxy.read.opening import follow, open_trace
+from mcpproxy.read.view.folder import recording
+from mcpproxy.read.view.view import open_view
+from mcpproxy.record.recorder import process
+from mcpproxy.record.recorder.pipeline import RecordingPipeline
+from mcpproxy.record.recorder.stderr_notes import Mode
+from mcpproxy.record.recorder.wakeup import Wakeup
+from mcpproxy.record.relay import journal
 from tests.recorder.journals import (
     EXIT,
     START,
@@ -90,15 +90,15 @@ class Forked:
 @pytest.fixture(autouse=True)
 def accuser(monkeypatch: pytest.MonkeyPatch) -> None:
     """Replace the judge, which a forked recorder inherits: findings do not matter here."""
-    monkeypatch.setattr("mcpproxy.recorder.process.standard_observer", Accuser)
-    monkeypatch.setattr("mcpproxy.recorder.recovery.standard_observer", Accuser)
+    monkeypatch.setattr("mcpproxy.record.recorder.process.standard_observer", Accuser)
+    monkeypatch.setattr("mcpproxy.record.recorder.recovery.standard_observer", Accuser)
 
 
 @pytest.fixture(autouse=True)
 def own_priority(monkeypatch: pytest.MonkeyPatch) -> None:
     """A recorder that is forked here is in the session of the tests, whose priority stays as it is."""
     for change in ("lower", "restore"):
-        monkeypatch.setattr(f"mcpproxy.relay.priority.{change}", lambda: None)
+        monkeypatch.setattr(f"mcpproxy.record.relay.priority.{change}", lambda: None)
 
 
 @pytest.fixture
@@ -289,7 +289,7 @@ def test_a_full_disk_is_said_and_the_trace_says_what_is_missing(trace: Path) -> 
 def test_the_recorder_runs_as_a_command_where_fork_is_missing(trace: Path) -> None:
     folder = JournalFolder(trace, [START])
     with subprocess.Popen(
-        [sys.executable, "-m", "mcpproxy.recorder", str(trace), "--live", "off"],
+        [sys.executable, "-m", "mcpproxy.record.recorder", str(trace), "--live", "off"],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         start_new_session=True,  # it changes the priority of its session

@@ -11,15 +11,15 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.opening import await_finish, open_trace, when_begun
-from mcpproxy.recorder.journal_reader import JournalReader
-from mcpproxy.recorder.lock import Lock
-from mcpproxy.recorder.pipeline import RecordingPipeline
-from mcpproxy.recorder.recovery import recover
-from mcpproxy.recorder.stderr_notes import StderrNotes
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import Close, Finding, Frame
-from mcpproxy.trace.writer import TraceWriter
+from mcpproxy.judge.session.frame import Close, Finding, Frame
+from mcpproxy.read.opening import await_finish, open_trace, when_begun
+from mcpproxy.record.recorder.journal_reader import JournalReader
+from mcpproxy.record.recorder.lock import Lock
+from mcpproxy.record.recorder.pipeline import RecordingPipeline
+from mcpproxy.record.recorder.recovery import recover
+from mcpproxy.record.recorder.stderr_notes import StderrNotes
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.writer import TraceWriter
 from tests.recorder.journals import (
     EXIT,
     SESSION,
@@ -208,7 +208,7 @@ def test_a_recorder_that_is_behind_when_its_session_is_over_is_waited_for(
     pid = os.posix_spawn("/bin/true", ["true"], {})
     os.waitpid(pid, 0)
     folder = JournalFolder(trace, [start(pid), client(b"1\n")])
-    code = "import sys; from mcpproxy.recorder.lock import Lock; lock = Lock.take(sys.argv[1])"
+    code = "import sys; from mcpproxy.record.recorder.lock import Lock; lock = Lock.take(sys.argv[1])"
     command = [sys.executable, "-c", f"{code}; print(flush=True); sys.stdin.read()", str(folder.path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as recorder:
         assert recorder.stdout is not None
@@ -373,7 +373,7 @@ def test_a_folder_that_cannot_be_written_is_said(trace: Path, monkeypatch: pytes
             self.fault = "Read-only file system"
             return False
 
-    monkeypatch.setattr("mcpproxy.recorder.recovery.TraceWriter", ReadOnly)
+    monkeypatch.setattr("mcpproxy.record.recorder.recovery.TraceWriter", ReadOnly)
     JournalFolder(trace, SESSION)
     with pytest.raises(
         TraceError, match="cannot be completed: Read-only file system; see to it and try again"

@@ -8,15 +8,15 @@ import pytest
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.main import main
 from mcpproxy.cli.rotate_option import rotation_member
-from mcpproxy.fleet.closed_files import last_record
-from mcpproxy.opening import follow, open_trace
-from mcpproxy.recorder.recovery import recover
-from mcpproxy.recorder.rotation import Rotation
-from mcpproxy.session.frame import Finding, Gap, Sender
-from mcpproxy.trace.chain import files_of
-from mcpproxy.trace.records import Continued
-from mcpproxy.trace.shipped_files import ShippedFiles, write_shipped
-from mcpproxy.trace.writer import TraceWriter
+from mcpproxy.judge.session.frame import Finding, Gap, Sender
+from mcpproxy.read.opening import follow, open_trace
+from mcpproxy.record.recorder.recovery import recover
+from mcpproxy.record.recorder.rotation import Rotation
+from mcpproxy.record.trace.chain import files_of
+from mcpproxy.record.trace.records import Continued
+from mcpproxy.record.trace.shipped_files import ShippedFiles, write_shipped
+from mcpproxy.record.trace.writer import TraceWriter
+from mcpproxy.send.fleet.closed_files import last_record
 from tests.recorder import http_journals, journals
 from tests.recorder.journals import Accuser, Entry, JournalFolder, record, recording
 from tests.recorder.limits import file_size_limit

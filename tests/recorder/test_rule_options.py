@@ -11,13 +11,13 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.recorder.checkpoint import read_checkpoint
-from mcpproxy.recorder.recovery import recover
-from mcpproxy.recorder.stderr_notes import StderrNotes
-from mcpproxy.relay import journal
-from mcpproxy.ruleset.rule_options import RuleOptions
-from mcpproxy.session.frame import Finding
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.judge.ruleset.rule_options import RuleOptions
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.record.recorder.checkpoint import read_checkpoint
+from mcpproxy.record.recorder.recovery import recover
+from mcpproxy.record.recorder.stderr_notes import StderrNotes
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.reader import read_trace
 from tests import house
 from tests.recorder import journals
 from tests.recorder.journals import EXIT, Entry, JournalFolder, client, recording, server
@@ -168,7 +168,7 @@ def test_values_that_are_not_checked_are_no_rule_that_is_left_out(
     trace: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     why = "values are not checked against schemas: jsonschema_rs cannot be loaded (DLL load failed)"
-    monkeypatch.setattr("mcpproxy.observer.UNCHECKED", [why])
+    monkeypatch.setattr("mcpproxy.judge.observer.UNCHECKED", [why])
     record(trace, RuleOptions(), [*OPENED, *listing(2)])
     assert judge_error(trace) == why
     said = [line for line in capfd.readouterr().err.splitlines() if "judging" in line]

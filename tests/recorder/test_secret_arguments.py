@@ -5,8 +5,8 @@ import re
 import pytest
 
 from mcpproxy.base.secret_values import PATTERNS, SecretPattern
-from mcpproxy.recorder.secret_arguments import masked, shown
-from mcpproxy.session.masked_values import ANY_MASK
+from mcpproxy.judge.session.masked_values import ANY_MASK
+from mcpproxy.record.recorder.secret_arguments import masked, shown
 
 SECRET = "s3cr3t-value-1"
 JWT = "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl"

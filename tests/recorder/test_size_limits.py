@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.opening import open_trace
-from mcpproxy.session.frame import Close, Frame, Gap
+from mcpproxy.judge.session.frame import Close, Frame, Gap
+from mcpproxy.read.opening import open_trace
 from tests.relay.hosts import until_recorded
 
 ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.buffer.flush()"

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-from mcpproxy.recorder.stderr_notes import Mode, StderrNotes
-from mcpproxy.session.frame import Finding, Frame
-from mcpproxy.session.outcomes import CallCounts
-from mcpproxy.trace.records import Tally
+from mcpproxy.judge.session.frame import Finding, Frame
+from mcpproxy.judge.session.outcomes import CallCounts
+from mcpproxy.record.recorder.stderr_notes import Mode, StderrNotes
+from mcpproxy.record.trace.records import Tally
 
 RETYPED = Finding(
     "PROTO-007", "error", "server", 'answered with "7", asked with 7', 12, (3,), "/id", None, "", "R-008"

@@ -13,9 +13,9 @@ import signal
 import sys
 import time
 
-from mcpproxy.relay import exit_status
-from mcpproxy.relay import journal as journals
-from mcpproxy.relay.journal import Journal
+from mcpproxy.record.relay import exit_status
+from mcpproxy.record.relay import journal as journals
+from mcpproxy.record.relay.journal import Journal
 
 
 def note(text: str) -> None:
@@ -91,7 +91,7 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
         setattr(exit_status, "RECORDER_S", 60.0)  # noqa: B010 - Final for everybody else
     is_awaited = recorder not in ENDLESS
     if kind == "threads":
-        from mcpproxy.relay.stdio import threads
+        from mcpproxy.record.relay.stdio import threads
 
         follow = [sys.executable, __file__, "follow"] if recorder != "none" else None
         return threads.run(list(command), journal, follow, grace_s=float(grace), is_awaited=is_awaited)
@@ -99,14 +99,14 @@ def main(kind: str, trace: str, recorder: str, grace: str, *command: str) -> int
         from tests.relay import macos
 
         macos.pretend()
-    from mcpproxy.relay.stdio import session_start
+    from mcpproxy.record.relay.stdio import session_start
 
     if kind == "spawned":
         import _posixsubprocess
 
         setattr(_posixsubprocess, "fork_exec", lambda: 0)  # noqa: B010 - its type says what it takes
     elif kind == "exhausted":
-        from mcpproxy.relay.stdio.relay import Relay
+        from mcpproxy.record.relay.stdio.relay import Relay
 
         def attach_server(self: Relay, server: object) -> None:
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))

@@ -12,10 +12,10 @@ import time
 from typing import cast
 
 from mcpproxy.cli.commands import http as command
-from mcpproxy.relay.http import loop as loops
-from mcpproxy.relay.http import portable, proxy
-from mcpproxy.relay.http.route import Route, Router
-from mcpproxy.relay.journal import Journal
+from mcpproxy.record.relay.http import loop as loops
+from mcpproxy.record.relay.http import portable, proxy
+from mcpproxy.record.relay.http.route import Route, Router
+from mcpproxy.record.relay.journal import Journal
 from tests.relay import drive
 from tests.relay.faults import FAULTS
 

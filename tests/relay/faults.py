@@ -7,11 +7,11 @@ import socket
 from collections.abc import Callable
 from typing import Any
 
-from mcpproxy.relay.http import portable, proxy, resolve, tls, tunnel
-from mcpproxy.relay.http.dial import Dial
-from mcpproxy.relay.http.socket import TunnelSocket
-from mcpproxy.relay.http.tunnel import Tunnel
-from mcpproxy.relay.journal import Journal
+from mcpproxy.record.relay.http import portable, proxy, resolve, tls, tunnel
+from mcpproxy.record.relay.http.dial import Dial
+from mcpproxy.record.relay.http.socket import TunnelSocket
+from mcpproxy.record.relay.http.tunnel import Tunnel
+from mcpproxy.record.relay.journal import Journal
 
 FAULT = ValueError("out of order")
 

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 
 from mcpproxy.base.ready import is_readable
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 
 DEADLINE_S = 60
 HERE = Path(__file__).parent

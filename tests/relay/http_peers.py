@@ -19,7 +19,7 @@ from types import TracebackType
 
 import pytest
 
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.relay.hosts import DEADLINE_S, HERE
 
 Record = tuple[int, int, bytes]

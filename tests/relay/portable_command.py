@@ -6,7 +6,7 @@ import types
 from mcpproxy.cli import enforce_options
 from mcpproxy.cli.commands import http, run
 from mcpproxy.cli.main import main
-from mcpproxy.relay.http import loop
+from mcpproxy.record.relay.http import loop
 
 if __name__ == "__main__":
     windows = types.ModuleType("sys")

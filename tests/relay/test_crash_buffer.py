@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.recorder.checkpoint import Checkpoint
-from mcpproxy.recorder.journal_reader import Entry, JournalReader
-from mcpproxy.relay import crash_buffer, journal
-from mcpproxy.relay.crash_buffer import CrashBuffer, TurnBuffer
-from mcpproxy.relay.journal import Journal
+from mcpproxy.record.recorder.checkpoint import Checkpoint
+from mcpproxy.record.recorder.journal_reader import Entry, JournalReader
+from mcpproxy.record.relay import crash_buffer, journal
+from mcpproxy.record.relay.crash_buffer import CrashBuffer, TurnBuffer
+from mcpproxy.record.relay.journal import Journal
 
 START = b'{"transport":"stdio"}'
 

@@ -12,16 +12,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mcpproxy.cli.enforce_options import rules_to_enforce
-from mcpproxy.enforce.policy import Enforcer, enforceable_rules
 from mcpproxy.errors import McpProxyError
-from mcpproxy.framing.lines import LineFramer
-from mcpproxy.intercept.lanes import Lanes
-from mcpproxy.intercept.policies import Policies
-from mcpproxy.observer import Observer
-from mcpproxy.ruleset import catalogue
-from mcpproxy.ruleset.rule_options import RuleOptions
-from mcpproxy.session.frame import CLIENT, SERVER, Event, Finding, Frame
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.gate.enforce.policy import Enforcer, enforceable_rules
+from mcpproxy.gate.intercept.lanes import Lanes
+from mcpproxy.gate.intercept.policies import Policies
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.ruleset.rule_options import RuleOptions
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Event, Finding, Frame
+from mcpproxy.record.framing.lines import LineFramer
+from mcpproxy.record.trace.reader import read_trace
 
 from .hosts import DEADLINE_S, HOME, until_recorded
 
@@ -375,7 +375,7 @@ def test_a_line_too_long_to_hold_passes_and_is_told_once(monkeypatch: pytest.Mon
         del limit
         return LineFramer(8)
 
-    monkeypatch.setattr("mcpproxy.intercept.lane.LineFramer", short)
+    monkeypatch.setattr("mcpproxy.gate.intercept.lane.LineFramer", short)
     barrier = Barrier(Enforcer(catalogue.load(), frozenset({"PROTO-005"})))
     long = json.dumps(request(1, "tools/list")).encode()
     pieces = barrier.take(long, 1)
@@ -399,7 +399,7 @@ def test_a_fault_of_ours_lets_everything_pass_and_is_told_once() -> None:
 
 
 def test_an_answer_waits_for_the_end_of_a_long_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mcpproxy.intercept.lane.LIMIT_BYTES", 80)
+    monkeypatch.setattr("mcpproxy.gate.intercept.lane.LIMIT_BYTES", 80)
     barrier = Barrier(Enforcer(catalogue.load(), frozenset({"PROTO-005"})))
     assert [step.kind for step in barrier.lanes.take_bytes(SERVER, b"x" * 100, 0)] == ["pass"]
     line = json.dumps(request(1, "tools/list")).encode() + b"\n"

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal
-from mcpproxy.relay.stdio.relay import CHUNK_BYTES
+from mcpproxy.record.relay import journal
+from mcpproxy.record.relay.stdio.relay import CHUNK_BYTES
 from tests.relay.hosts import RELAYS, Host, behind, peer, read_journal, stream
 
 STREAMS: dict[str, bytes] = {

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.peers.fixtures import Peers
 from tests.relay.hosts import DEADLINE_S, HERE
 from tests.relay.http_peers import Proxy, read_journal

@@ -14,7 +14,7 @@ import pytest
 from mcpproxy.cli.commands import http
 from mcpproxy.cli.new_recording import start_payload
 from mcpproxy.errors import McpProxyError
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.relay.hosts import DEADLINE_S, until_recorded
 from tests.relay.http_peers import OK, Peer, Upstream, request
 from tests.relay.test_http_tls import CERT, KEY
@@ -235,10 +235,14 @@ def test_it_listens_without_slow_imports() -> None:
     shown = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, timeout=60)
     when_listening, imported = (set(line.split()) for line in shown.stdout.splitlines())
     # Clients that connect during these imports wait in the backlog.
-    late = {"mcpproxy.relay.http.proxy", "mcpproxy.relay.http.request_head", "mcpproxy.relay.http.rewrite"}
+    late = {
+        "mcpproxy.record.relay.http.proxy",
+        "mcpproxy.record.relay.http.request_head",
+        "mcpproxy.record.relay.http.rewrite",
+    }
     assert late <= imported - when_listening
     assert {"argparse", "enum", "re", "socket", "urllib.parse"} & when_listening == set()
-    slow = {"typing", "dataclasses", "inspect", "encodings.idna", "orjson", "mcpproxy.session.frame"}
+    slow = {"typing", "dataclasses", "inspect", "encodings.idna", "orjson", "mcpproxy.judge.session.frame"}
     assert {"argparse", *slow} & imported == set()
 
 

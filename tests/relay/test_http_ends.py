@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal
-from mcpproxy.relay.crash_buffer import left_records
-from mcpproxy.relay.journal import DROPPED, RESET
+from mcpproxy.record.relay import journal
+from mcpproxy.record.relay.crash_buffer import left_records
+from mcpproxy.record.relay.journal import DROPPED, RESET
 from tests.relay.hosts import DEADLINE_S, kill
 from tests.relay.http_peers import (
     FORKED,

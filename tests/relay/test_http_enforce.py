@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
-from mcpproxy.session.frame import Event, Finding, Frame, Note, ResponseHead
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.judge.session.frame import Event, Finding, Frame, Note, ResponseHead
+from mcpproxy.record.trace.reader import read_trace
 from tests.peers.web_server import WebServer
 
 from .hosts import DEADLINE_S, HOME, until_recorded

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.relay.hosts import DEADLINE_S
 from tests.relay.http_peers import OK, Peer, Proxy, Record, Upstream, request
 from tests.relay.test_http_tls import CERT, KEY

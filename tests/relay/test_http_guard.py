@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.base.authority import is_loopback
-from mcpproxy.relay import journal
-from mcpproxy.relay.http.guard import Guard, Targets
-from mcpproxy.relay.http.request_head import Refusal, parse
+from mcpproxy.record.relay import journal
+from mcpproxy.record.relay.http.guard import Guard, Targets
+from mcpproxy.record.relay.http.request_head import Refusal, parse
 from tests.relay.http_peers import OK, Proxy, Upstream, kinds, read_journal, request, stream
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.relay.http_peers import SWITCHING, UPGRADE, Proxy, Upstream, request, stream
 
 pytestmark = pytest.mark.usefixtures("loop")

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.base.ready import is_readable, is_writable
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.relay.hosts import DEADLINE_S
 from tests.relay.http_peers import Peer, Proxy, Upstream, read_journal, request, stream
 

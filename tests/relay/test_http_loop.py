@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from mcpproxy.relay.http import loop as loops
-from mcpproxy.relay.http.loop import READ, WRITE, Loop, SelectorEpoll, Timers
+from mcpproxy.record.relay.http import loop as loops
+from mcpproxy.record.relay.http.loop import READ, WRITE, Loop, SelectorEpoll, Timers
 
 OnFault = Callable[[Callable[..., None], Exception], None]
 

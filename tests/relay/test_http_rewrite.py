@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal
-from mcpproxy.relay.http.guard import Guard
-from mcpproxy.relay.http.resolve import Upstream
-from mcpproxy.relay.http.rewrite import Rewriter, Rewriting
-from mcpproxy.relay.http.route import Reverse, Route
+from mcpproxy.record.relay import journal
+from mcpproxy.record.relay.http.guard import Guard
+from mcpproxy.record.relay.http.resolve import Upstream
+from mcpproxy.record.relay.http.rewrite import Rewriter, Rewriting
+from mcpproxy.record.relay.http.route import Reverse, Route
 from tests.relay import http_peers
 from tests.relay.http_peers import Proxy, kinds, request, stream
 

@@ -4,8 +4,8 @@ import socket
 
 import pytest
 
-from mcpproxy.relay.http.loop import WRITE, Loop
-from mcpproxy.relay.http.socket import TunnelSocket
+from mcpproxy.record.relay.http.loop import WRITE, Loop
+from mcpproxy.record.relay.http.socket import TunnelSocket
 from tests.relay.hosts import DEADLINE_S
 
 

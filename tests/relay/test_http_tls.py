@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.relay.hosts import HERE
 from tests.relay.http_peers import Peer, Proxy, Upstream, request, stream
 

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.relay.http_peers import OK, SWITCHING, UPGRADE, Proxy, Upstream, kinds, request, stream
 
 

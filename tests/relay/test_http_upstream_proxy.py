@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.cli.commands import http
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.peers.connect_proxy import ConnectProxy, connect_proxy
 from tests.relay.http_peers import OK, Peer, Proxy, Upstream, request, stream
 from tests.relay.test_http_tls import SERVER, server_context

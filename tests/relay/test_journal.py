@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal
-from mcpproxy.relay.journal import CLIENT, EXIT, GAP, SERVER, SERVER_EOF, START, STDERR, Journal
+from mcpproxy.record.relay import journal
+from mcpproxy.record.relay.journal import CLIENT, EXIT, GAP, SERVER, SERVER_EOF, START, STDERR, Journal
 from tests.recorder.limits import file_size_limit
 from tests.relay.hosts import Host, behind, peer, read_journal, stream
 

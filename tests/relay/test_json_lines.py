@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.relay.exit_status import LATE_RECORDER
-from mcpproxy.relay.http.listener import listen
-from mcpproxy.relay.stderr_line import StderrEvent, stderr_line
-from mcpproxy.relay.stdio.server_life import ServerLife
+from mcpproxy.record.relay.exit_status import LATE_RECORDER
+from mcpproxy.record.relay.http.listener import listen
+from mcpproxy.record.relay.stderr_line import StderrEvent, stderr_line
+from mcpproxy.record.relay.stdio.server_life import ServerLife
 
 PROXY = (sys.executable, "-m", "mcpproxy")
 
@@ -120,7 +120,7 @@ def test_a_quiet_relay_says_that_the_server_does_not_start_and_nothing_else() ->
 
 def test_whatever_a_process_beside_the_recording_says_is_an_object() -> None:
     code = (
-        "from mcpproxy.relay.stderr_line import use_json, write_own_line; use_json(); "
+        "from mcpproxy.record.relay.stderr_line import use_json, write_own_line; use_json(); "
         "[write_own_line(line) for line in (b'mcpproxy: deleted\\n', b'MemoryError\\n', b'{\"a\":1}\\n')]"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

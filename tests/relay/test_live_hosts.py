@@ -9,8 +9,8 @@ from typing import IO, Any, Final
 
 import pytest
 
-from mcpproxy import opening
-from mcpproxy.session.frame import Finding
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.read import opening
 from tests.relay.hosts import DEADLINE_S, HOME
 from tests.relay.test_enforce import request
 from tests.relay.test_http_enforce import SESSION, Proxied, Server, asked, server

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.session.frame import Event, Finding
+from mcpproxy.judge.session.frame import Event, Finding
 from tests import house
 from tests.relay.hosts import DEADLINE_S, HOME
 from tests.relay.test_enforce import INITIALIZED, MCP, OPEN_MCP, Client, request

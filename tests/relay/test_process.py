@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.base.ready import is_readable
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.relay.hosts import (
     DEADLINE_S,
     HOME,

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay import journal, priority
-from mcpproxy.relay.exit_status import LATE_RECORDER, RECORDER_S, SUMMARY_S, UNREAD_S, RecorderWait
-from mcpproxy.relay.stdio import forked_recorder
-from mcpproxy.relay.stdio.server_life import ServerLife
+from mcpproxy.record.relay import journal, priority
+from mcpproxy.record.relay.exit_status import LATE_RECORDER, RECORDER_S, SUMMARY_S, UNREAD_S, RecorderWait
+from mcpproxy.record.relay.stdio import forked_recorder
+from mcpproxy.record.relay.stdio.server_life import ServerLife
 from tests.relay.hosts import LOOPS, Host, behind, peer, read_journal, stream
 
 MISHAPS = {
@@ -83,7 +83,7 @@ def test_a_recorder_is_waited_for_once_more_when_the_recording_is_whole(tmp_path
 @pytest.mark.parametrize(("is_terminal", "is_awaited"), [(True, False), (False, True), (False, False)])
 def test_the_end_waits_for_the_recorder_where_somebody_reads(is_terminal: bool, is_awaited: bool) -> None:
     code = (
-        "from mcpproxy.relay.exit_status import RECORDER_S, recorder_s;"
+        "from mcpproxy.record.relay.exit_status import RECORDER_S, recorder_s;"
         f"assert (recorder_s(is_awaited={is_awaited}) == RECORDER_S) == {is_terminal or is_awaited}"
     )
     ours, theirs = pty.openpty() if is_terminal else os.pipe()
@@ -126,7 +126,7 @@ def test_the_end_of_the_relay_does_not_ask_for_a_spawned_recorder() -> None:
     """The recorder outlives the relay. Popen would ask for its exit code while the interpreter ends."""
     lines = (
         "import os, signal, sys, threading",
-        "from mcpproxy.relay.spawned_recorder import SpawnedRecorder",
+        "from mcpproxy.record.relay.spawned_recorder import SpawnedRecorder",
         "recorder = SpawnedRecorder([sys.executable, '-c', 'import signal; signal.pause()'])",
         "pid = recorder._process.pid",
         "recorder.leave(b'')",

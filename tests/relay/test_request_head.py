@@ -3,8 +3,8 @@
 import pytest
 
 from mcpproxy.base.authority import split_authority
-from mcpproxy.relay.http.body_end import ChunkedCounter, LengthCounter
-from mcpproxy.relay.http.request_head import CHUNKED, LIMIT_BYTES, Refusal, check_beginning, parse
+from mcpproxy.record.relay.http.body_end import ChunkedCounter, LengthCounter
+from mcpproxy.record.relay.http.request_head import CHUNKED, LIMIT_BYTES, Refusal, check_beginning, parse
 
 GET = b"GET / HTTP/1.1\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: a\r\n"

@@ -2,11 +2,11 @@
 
 import pytest
 
-from mcpproxy.relay.http.guard import Guard
-from mcpproxy.relay.http.request_head import Refusal
-from mcpproxy.relay.http.request_reader import RequestReader
-from mcpproxy.relay.http.resolve import Upstream
-from mcpproxy.relay.http.route import Reverse, Route
+from mcpproxy.record.relay.http.guard import Guard
+from mcpproxy.record.relay.http.request_head import Refusal
+from mcpproxy.record.relay.http.request_reader import RequestReader
+from mcpproxy.record.relay.http.resolve import Upstream
+from mcpproxy.record.relay.http.route import Reverse, Route
 from tests.relay.http_peers import request
 
 HIDDEN = b"GET /hidden HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"

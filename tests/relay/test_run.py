@@ -14,8 +14,8 @@ from mcpproxy.base import paths
 from mcpproxy.base.secret_names import SECRET_WORDS, UNSEPARATED
 from mcpproxy.cli.commands import run
 from mcpproxy.errors import McpProxyError
-from mcpproxy.opening import open_trace
-from mcpproxy.session.frame import Close, Frame
+from mcpproxy.judge.session.frame import Close, Frame
+from mcpproxy.read.opening import open_trace
 from tests.relay.hosts import DEADLINE_S, Host, until_recorded
 
 MCPPROXY = [sys.executable, "-m", "mcpproxy"]
@@ -419,12 +419,13 @@ START_PATH = {
     "mcpproxy.cli.main",
     "mcpproxy.cli.new_recording",
     "mcpproxy.cli.option_table",
-    "mcpproxy.relay",
-    "mcpproxy.relay.journal",
-    "mcpproxy.relay.stdio",
-    "mcpproxy.relay.stdio.inheritance",
-    "mcpproxy.relay.stdio.session_start",
-    "mcpproxy.relay.stdio.signals",
+    "mcpproxy.record",
+    "mcpproxy.record.relay",
+    "mcpproxy.record.relay.journal",
+    "mcpproxy.record.relay.stdio",
+    "mcpproxy.record.relay.stdio.inheritance",
+    "mcpproxy.record.relay.stdio.session_start",
+    "mcpproxy.record.relay.stdio.signals",
 }
 
 
@@ -441,7 +442,7 @@ def test_nothing_else_is_imported_before_the_server_starts(tmp_path: Path) -> No
     )
     shown = subprocess.run([sys.executable, "-S", "-c", script], capture_output=True, text=True, timeout=60)
     assert set(shown.stdout.split()) <= START_PATH
-    assert "mcpproxy.relay.stdio.session_start" in shown.stdout
+    assert "mcpproxy.record.relay.stdio.session_start" in shown.stdout
     assert os.listdir(tmp_path)  # the journal was there before the server
 
 

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.base.ready import is_readable
-from mcpproxy.relay import journal
-from mcpproxy.relay.stdio import signals
+from mcpproxy.record.relay import journal
+from mcpproxy.record.relay.stdio import signals
 from tests.relay.hosts import DEADLINE_S, HOME, LOOPS, Host, behind, gone, peer, read_journal, stream
 from tests.relay.signal_counts import HOSTS, PipeHost, TerminalHost, counts
 

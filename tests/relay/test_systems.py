@@ -12,9 +12,9 @@ ASKS: Final = re.compile(
 
 
 def test_every_module_that_asks_for_the_system_is_in_the_table() -> None:
-    table = (ROOT / "relay" / "README.md").read_text(encoding="utf-8").partition("## Systems")[2]
+    table = (ROOT / "record" / "relay" / "README.md").read_text(encoding="utf-8").partition("## Systems")[2]
     asking = {
-        str(path.relative_to(ROOT)).removeprefix("relay/")
+        str(path.relative_to(ROOT)).removeprefix("record/relay/")
         for path in ROOT.rglob("*.py")
         if ASKS.search(path.read_text(encoding="utf-8"))
     }

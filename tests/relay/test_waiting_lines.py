@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from mcpproxy.relay.stdio.sinks import WaitingLines, own_sink
+from mcpproxy.record.relay.stdio.sinks import WaitingLines, own_sink
 
 
 @pytest.fixture

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.relay.stdio import windows_command
-from mcpproxy.relay.stdio.windows_command import batch_line
+from mcpproxy.record.relay.stdio import windows_command
+from mcpproxy.record.relay.stdio.windows_command import batch_line
 from tests.windows.arguments import HOSTILE
 
 HEAD = 'cmd.exe /e:on /v:off /d /c "'

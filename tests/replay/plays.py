@@ -4,10 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-from mcpproxy.replay.client.player import Player, Send
-from mcpproxy.replay.diff.comparison import ComparedItem
-from mcpproxy.replay.diff.session_diff import compare_sessions
-from mcpproxy.replay.diff.values import DiffRules
+from mcpproxy.peers.replay.client.player import Player, Send
+from mcpproxy.peers.replay.diff.comparison import ComparedItem
+from mcpproxy.peers.replay.diff.session_diff import compare_sessions
+from mcpproxy.peers.replay.diff.values import DiffRules
 from tests.replay.scripts import Line, session
 
 TIMEOUT_NS = 30_000_000_000

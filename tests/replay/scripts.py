@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.replay.recording import LoadedTrace, RecordedSession, load
-from mcpproxy.replay.server.engine import ReplayEngine, ReplayOptions
-from mcpproxy.replay.server.replay_source import replay_source
+from mcpproxy.peers.replay.recording import LoadedTrace, RecordedSession, load
+from mcpproxy.peers.replay.server.engine import ReplayEngine, ReplayOptions
+from mcpproxy.peers.replay.server.replay_source import replay_source
 from tests.cli.recordings import HEADER, close, frame
 
 C: Final = "client"

@@ -8,11 +8,11 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.replay.client.player import Player
-from mcpproxy.replay.diff.session_diff import compare_sessions
-from mcpproxy.replay.diff.values import DiffRules
-from mcpproxy.replay.recording import load
-from mcpproxy.replay.server.replay_source import replay_source
+from mcpproxy.peers.replay.client.player import Player
+from mcpproxy.peers.replay.diff.session_diff import compare_sessions
+from mcpproxy.peers.replay.diff.values import DiffRules
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.peers.replay.server.replay_source import replay_source
 from tests.replay.plays import TIMEOUT_NS, Play
 from tests.replay.scripts import HELLO, C, Line, S, ask, call, give, tell, text, trace
 from tests.replay.test_server_process import STRANGE, mangled

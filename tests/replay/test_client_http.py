@@ -12,12 +12,12 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.cli.main import main
+from mcpproxy.peers.replay.client.player import Send
+from mcpproxy.peers.replay.client.recorded_headers import HeaderWriter
+from mcpproxy.peers.replay.client.script import steps
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.peers.replay.server.replay_source import replay_source
 from mcpproxy.protocol.jsonrpc import Message
-from mcpproxy.replay.client.player import Send
-from mcpproxy.replay.client.recorded_headers import HeaderWriter
-from mcpproxy.replay.client.script import steps
-from mcpproxy.replay.recording import load
-from mcpproxy.replay.server.replay_source import replay_source
 from tests.peers.web_server import WebServer
 from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape
 from tests.replay.scripts import HELLO, C, S, ask, call, give, tell, text, trace

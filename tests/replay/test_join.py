@@ -8,7 +8,7 @@ import pytest
 
 import mcpproxy
 from mcpproxy.errors import TraceError
-from mcpproxy.replay.join import join, lacks
+from mcpproxy.peers.replay.join import join, lacks
 from tests.cli import recordings
 from tests.cli.recordings import HANDSHAKE, close, finding, frame
 

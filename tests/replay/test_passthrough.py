@@ -2,9 +2,9 @@
 
 import json
 
+from mcpproxy.peers.replay.server.live_messages import LiveMessage
+from mcpproxy.peers.replay.server.passthrough import Passthrough
 from mcpproxy.protocol.jsonrpc import Batch, parse
-from mcpproxy.replay.server.live_messages import LiveMessage
-from mcpproxy.replay.server.passthrough import Passthrough
 
 
 def asks(behind: Passthrough, id: object) -> str:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.peers.replay.recording import LoadedTrace, load
 from mcpproxy.protocol.jsonrpc import JSON, Request, Response
-from mcpproxy.replay.recording import LoadedTrace, load
 from tests.cli import recordings
 from tests.cli.recordings import CLEAN, HANDSHAKE, close, frame
 

@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.edit.redact import Redaction, RedactionScope
-from mcpproxy.opening import open_trace
+from mcpproxy.judge.session.frame import Finding, Frame, RequestHead, ResponseHead, SseEvent, Stderr
+from mcpproxy.judge.session.masked_values import is_masked
+from mcpproxy.peers.replay.recording import load
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.replay.recording import load
-from mcpproxy.session.frame import Finding, Frame, RequestHead, ResponseHead, SseEvent, Stderr
-from mcpproxy.session.masked_values import is_masked
-from mcpproxy.trace.copy import write_trace
-from mcpproxy.trace.encode import encode, encode_header
-from mcpproxy.trace.records import Encoded, Header, Recorded, frame_bytes
+from mcpproxy.read.edit.redact import Redaction, RedactionScope
+from mcpproxy.read.opening import open_trace
+from mcpproxy.record.trace.copy import write_trace
+from mcpproxy.record.trace.encode import encode, encode_header
+from mcpproxy.record.trace.records import Encoded, Header, Recorded, frame_bytes
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, HANDSHAKE, HEADER, close, finding, frame

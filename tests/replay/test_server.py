@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.peers.replay.server.engine import ReplayEngine
+from mcpproxy.peers.replay.server.replay_source import ReplaySource, one_after_another, replay_source
 from mcpproxy.protocol.error_message import IN_PLACE_OF_PEER
-from mcpproxy.replay.recording import load
-from mcpproxy.replay.server.engine import ReplayEngine
-from mcpproxy.replay.server.replay_source import ReplaySource, one_after_another, replay_source
 from tests.replay.scripts import HELLO, C, Line, Player, S, ask, call, give, tell, text, trace
 
 SESSIONS: dict[str, tuple[tuple[Line, ...], tuple[tuple[Any, list[Any]], ...]]] = {

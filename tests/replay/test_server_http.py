@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import httpx
 
-from mcpproxy.replay.recording import load
-from mcpproxy.replay.server.engine import ReplayEngine
-from mcpproxy.replay.server.replay_source import replay_source
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.peers.replay.server.engine import ReplayEngine
+from mcpproxy.peers.replay.server.replay_source import replay_source
 from tests.cli.recordings import frame
 from tests.peers.processes import Process
 from tests.replay.http_scripts import JSON, MASKED, STREAM, Tape

@@ -12,10 +12,10 @@ import pytest
 
 from mcpproxy.cli.main import main
 from mcpproxy.errors import TraceError
-from mcpproxy.replay.recording import load
-from mcpproxy.replay.server.engine import ReplayEngine, ReplayOptions
-from mcpproxy.replay.server.matching import LEVELS
-from mcpproxy.replay.server.replay_source import replay_source
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.peers.replay.server.engine import ReplayEngine, ReplayOptions
+from mcpproxy.peers.replay.server.matching import LEVELS
+from mcpproxy.peers.replay.server.replay_source import replay_source
 from tests.replay.http_scripts import JSON, Tape
 from tests.replay.scripts import HELLO, C, Line, S, ask, call, give, tell, text, trace
 

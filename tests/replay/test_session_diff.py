@@ -5,9 +5,9 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.replay.diff.comparison import ComparedItem
-from mcpproxy.replay.diff.session_diff import compare_sessions, pair_requests
-from mcpproxy.replay.diff.values import DiffRules
+from mcpproxy.peers.replay.diff.comparison import ComparedItem
+from mcpproxy.peers.replay.diff.session_diff import compare_sessions, pair_requests
+from mcpproxy.peers.replay.diff.values import DiffRules
 from tests.replay.plays import told
 from tests.replay.scripts import C, Line, S, ask, call, give, session, tell, text
 

@@ -6,14 +6,14 @@ from random import Random
 
 import pytest
 
-from mcpproxy.edit.trim import spans
-from mcpproxy.observer import Observer
-from mcpproxy.opening import open_trace
-from mcpproxy.replay.recording import load
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Close, Finding, Frame, RequestHead
-from mcpproxy.trace.encode import encode, encode_close, encode_header
-from mcpproxy.trace.records import Header, Tally
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Close, Finding, Frame, RequestHead
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.read.edit.trim import spans
+from mcpproxy.read.opening import open_trace
+from mcpproxy.record.trace.encode import encode, encode_close, encode_header
+from mcpproxy.record.trace.records import Header, Tally
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import CLEAN, HANDSHAKE, close, finding, frame

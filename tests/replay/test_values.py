@@ -2,8 +2,8 @@
 
 import pytest
 
+from mcpproxy.peers.replay.diff.values import Difference, DiffRules, differences, equal
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.replay.diff.values import Difference, DiffRules, differences, equal
 
 ONE: JSON = {
     "content": [{"type": "text", "text": "now 2026-11-22T01:02:03Z"}],

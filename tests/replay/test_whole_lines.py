@@ -2,8 +2,8 @@
 
 from typing import Final
 
-from mcpproxy.framing.lines import LIMIT_BYTES
-from mcpproxy.replay.whole_lines import WholeLines
+from mcpproxy.peers.replay.whole_lines import WholeLines
+from mcpproxy.record.framing.lines import LIMIT_BYTES
 
 LONG: Final = b"x" * (LIMIT_BYTES + 1)
 

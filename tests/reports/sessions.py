@@ -8,12 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy import judging
-from mcpproxy.opening import open_trace
-from mcpproxy.reports.judged_traces import JudgedTrace
-from mcpproxy.reports.located import Located, locate
-from mcpproxy.ruleset import ruleset
-from mcpproxy.ruleset.selection import Selection
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.judge.ruleset.selection import Selection
+from mcpproxy.read import judging
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.reports.judged_traces import JudgedTrace
+from mcpproxy.read.reports.located import Located, locate
 from tests.cli.recordings import HEADER, close, frame, write
 
 BROKEN: Final = Selection(frozenset({"PROTO-007", "SCHEMA-004"}))

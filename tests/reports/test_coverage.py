@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
+from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.reports import coverage
-from mcpproxy.ruleset import catalogue
+from mcpproxy.read.reports import coverage
 
 BUILT_IN = coverage.rows(catalogue.load())
 

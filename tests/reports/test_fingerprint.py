@@ -4,13 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.importers.import_source import ForeignTrace, ImportedSource
-from mcpproxy.opening import open_trace
+from mcpproxy.judge.session.frame import Finding, Frame
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.reports.fingerprint import fingerprint, stable_pointer, stable_text
-from mcpproxy.reports.located import locate
-from mcpproxy.session.frame import Finding, Frame
-from mcpproxy.trace.records import Header
+from mcpproxy.read.importers.import_source import ForeignTrace, ImportedSource
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.reports.fingerprint import fingerprint, stable_pointer, stable_text
+from mcpproxy.read.reports.located import locate
+from mcpproxy.record.trace.records import Header
 from tests.cli.recordings import HEADER, frame, write
 from tests.reports.sessions import located, session
 

@@ -3,10 +3,10 @@
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.reports import github
-from mcpproxy.reports.located import Located, Remark
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Finding, Severity
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Finding, Severity
+from mcpproxy.read.reports import github
+from mcpproxy.read.reports.located import Located, Remark
 from tests.reports.sessions import located, session
 
 KNOWN: Final = catalogue.load()

@@ -8,14 +8,14 @@ from xml.etree import ElementTree
 import pytest
 import xmlschema
 
-from mcpproxy.replay.diff import comparison_report
-from mcpproxy.replay.diff.comparison import Change, ComparedItem, Comparison
-from mcpproxy.reports import junit
-from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, Unjudged
-from mcpproxy.reports.junit import Case, Suite
-from mcpproxy.reports.suites import suites
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Finding
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.peers.replay.diff import comparison_report
+from mcpproxy.peers.replay.diff.comparison import Change, ComparedItem, Comparison
+from mcpproxy.read.reports import junit
+from mcpproxy.read.reports.judged_traces import JudgedTrace, JudgedTraces, Unjudged
+from mcpproxy.read.reports.junit import Case, Suite
+from mcpproxy.read.reports.suites import suites
 from tests.peers.fixtures import Peers
 
 KNOWN: Final = catalogue.load()

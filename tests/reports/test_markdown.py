@@ -2,10 +2,10 @@
 
 from typing import Final
 
-from mcpproxy.reports import markdown
-from mcpproxy.reports.located import Located, Remark
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Finding
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.read.reports import markdown
+from mcpproxy.read.reports.located import Located, Remark
 
 KNOWN: Final = catalogue.load()
 SOURCE: Final = "https://example.test/spec(1)#ids"

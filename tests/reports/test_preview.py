@@ -5,7 +5,7 @@ import json
 import pytest
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.reports.transcripts.preview import preview
+from mcpproxy.read.reports.transcripts.preview import preview
 
 VALUES: list[JSON] = [
     None,

@@ -8,11 +8,11 @@ from typing import Any, Final
 
 import jsonschema
 
-from mcpproxy.reports import sarif
-from mcpproxy.reports.baseline import Baseline, Entry
-from mcpproxy.reports.located import Located, Remark
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Finding
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.read.reports import sarif
+from mcpproxy.read.reports.baseline import Baseline, Entry
+from mcpproxy.read.reports.located import Located, Remark
 from tests.peers.fixtures import Peers
 from tests.reports.sessions import located, session
 

@@ -3,10 +3,10 @@
 import json
 
 from mcpproxy.base.style import Style
-from mcpproxy.reports import json as as_json
-from mcpproxy.reports import text
-from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, Unjudged
-from mcpproxy.session.frame import Finding
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.read.reports import json as as_json
+from mcpproxy.read.reports import text
+from mcpproxy.read.reports.judged_traces import JudgedTrace, JudgedTraces, Unjudged
 
 SOURCE = "https://example.test/spec#ids"
 WRONG_ID = Finding("PROTO-007", "error", "server", "wrong id", 12, (3,), "/id", "2025-11-25", SOURCE, "R-008")

@@ -1,7 +1,7 @@
 """Tables that are wider than the terminal."""
 
 from mcpproxy.base.style import Style
-from mcpproxy.reports.text_table import fitted, table, table_width
+from mcpproxy.read.reports.text_table import fitted, table, table_width
 
 ROWS = [("CALLS", "MAX", "CALL"), ("12", "1.00 ms", "tools/call forecast"), ("3", "-", "ping")]
 

@@ -3,9 +3,9 @@
 import pytest
 
 from mcpproxy.base.style import Style
-from mcpproxy.reports.transcripts.transcript import INDENT, Transcript
-from mcpproxy.session.frame import CLIENT, SERVER, Close, Ending, Finding, Frame, Stderr
-from mcpproxy.trace.records import Header
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Close, Ending, Finding, Frame, Stderr
+from mcpproxy.read.reports.transcripts.transcript import INDENT, Transcript
+from mcpproxy.record.trace.records import Header
 
 CALL = b'{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"echo","arguments":{"text":"%b"}}}'
 

@@ -4,8 +4,19 @@ import json
 
 import pytest
 
-from mcpproxy.reports.transcripts.transcript_json import lines
-from mcpproxy.session.frame import CLIENT, SERVER, Close, Eof, Event, Finding, Frame, Gap, Signal, Stderr
+from mcpproxy.judge.session.frame import (
+    CLIENT,
+    SERVER,
+    Close,
+    Eof,
+    Event,
+    Finding,
+    Frame,
+    Gap,
+    Signal,
+    Stderr,
+)
+from mcpproxy.read.reports.transcripts.transcript_json import lines
 
 FOUND = Finding("PROTO-007", "error", "server", "wrong id", 1)
 

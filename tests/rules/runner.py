@@ -34,19 +34,15 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.checks.hosts.facts import HostChoice, KnownHost
-from mcpproxy.checks.hosts.family import host_checks
-from mcpproxy.checks.opt_in.implementations import range_checks
-from mcpproxy.checks.opt_in.pins import Approved, pin_checks
-from mcpproxy.checks.server.definitions import definition
-from mcpproxy.protocol.jsonrpc import ABSENT
-from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS, VERSIONS
-from mcpproxy.protocol.rules import SEVERITY, Requirement
-from mcpproxy.reports.version_ranges import compiled
-from mcpproxy.ruleset import catalogue
-from mcpproxy.ruleset.host_facts import fact
-from mcpproxy.ruleset.ruleset import Ruleset
-from mcpproxy.session.frame import (
+from mcpproxy.judge.checks.hosts.facts import HostChoice, KnownHost
+from mcpproxy.judge.checks.hosts.family import host_checks
+from mcpproxy.judge.checks.opt_in.implementations import range_checks
+from mcpproxy.judge.checks.opt_in.pins import Approved, pin_checks
+from mcpproxy.judge.checks.server.definitions import definition
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.ruleset.host_facts import fact
+from mcpproxy.judge.ruleset.ruleset import Ruleset
+from mcpproxy.judge.session.frame import (
     Close,
     Eof,
     Event,
@@ -58,6 +54,10 @@ from mcpproxy.session.frame import (
     Signal,
     Stderr,
 )
+from mcpproxy.protocol.jsonrpc import ABSENT
+from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS, VERSIONS
+from mcpproxy.protocol.rules import SEVERITY, Requirement
+from mcpproxy.read.reports.version_ranges import compiled
 
 from .turned import turned
 from .wire import FORMS, Wire

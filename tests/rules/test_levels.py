@@ -7,11 +7,11 @@ from typing import Final
 
 import pytest
 
-from mcpproxy import checks
 from mcpproxy.cli.commands import explain
+from mcpproxy.judge import checks
+from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Level, Requirement, RuleError
-from mcpproxy.ruleset import catalogue
 
 from . import runner
 from .runner import Fixture

@@ -5,10 +5,10 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.checks import decided_rules
+from mcpproxy.judge.checks import decided_rules
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Finding
 from mcpproxy.protocol.revisions import ACP, STATEFUL
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Finding
 
 from . import runner
 from .runner import Fixture, judged

@@ -4,8 +4,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar, cast
 
-from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.engine.rows import Check, EventCheck, HttpCheck, RuleFamily, StderrCheck
+from mcpproxy.judge.checks.engine.dispatch import Dispatch
+from mcpproxy.judge.checks.engine.rows import Check, EventCheck, HttpCheck, RuleFamily, StderrCheck
 
 Row = TypeVar("Row", Check, HttpCheck, EventCheck, StderrCheck)
 

@@ -22,9 +22,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-from mcpproxy.protocol.message_parts import as_object
-from mcpproxy.protocol.revisions import REVISIONS, VERSION_KEY
-from mcpproxy.session.frame import (
+from mcpproxy.judge.session.frame import (
     SENT_LATE,
     Event,
     ExchangeEnd,
@@ -34,6 +32,8 @@ from mcpproxy.session.frame import (
     ResponseHead,
     SseEvent,
 )
+from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.protocol.revisions import REVISIONS, VERSION_KEY
 
 Line = Mapping[str, Any]
 

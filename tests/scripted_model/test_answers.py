@@ -9,10 +9,10 @@ import httpx
 import pytest
 
 from mcpproxy.model.dialect import DIALECTS
-from mcpproxy.scripted_model.answers.writers import WRITERS
-from mcpproxy.scripted_model.model_script import script_of
-from mcpproxy.scripted_model.model_server import ModelServer
-from mcpproxy.scripted_model.scripted_answer import ScriptedAnswer, ScriptedCall
+from mcpproxy.peers.scripted_model.answers.writers import WRITERS
+from mcpproxy.peers.scripted_model.model_script import script_of
+from mcpproxy.peers.scripted_model.model_server import ModelServer
+from mcpproxy.peers.scripted_model.scripted_answer import ScriptedAnswer, ScriptedCall
 
 ANSWER: Final = ScriptedAnswer("a_000", "Wait.", (ScriptedCall("a_000_00", "plain", "mcp__w", {"n": None}),))
 

@@ -5,7 +5,7 @@ from time import process_time
 import pytest
 
 from mcpproxy.model.turns import Content, ModelResult
-from mcpproxy.scripted_model.expected_results import given
+from mcpproxy.peers.scripted_model.expected_results import given
 
 
 def value(text: str) -> object:

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from mcpproxy.errors import UsageError
-from mcpproxy.scripted_model.model_script import (
+from mcpproxy.peers.scripted_model.model_script import (
     Expectation,
     ScriptCall,
     ScriptFailure,

@@ -5,9 +5,9 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.model.turns import Content, ModelCall, ModelRequest, ModelResult, OfferedTool
-from mcpproxy.scripted_model.model_script import script_of
-from mcpproxy.scripted_model.script_player import ScriptPlayer
-from mcpproxy.scripted_model.scripted_answer import Scripted, ScriptedAnswer, ScriptedFailure
+from mcpproxy.peers.scripted_model.model_script import script_of
+from mcpproxy.peers.scripted_model.script_player import ScriptPlayer
+from mcpproxy.peers.scripted_model.scripted_answer import Scripted, ScriptedAnswer, ScriptedFailure
 
 TOOLS: Final = ("mcp__weather__forecast", "mcp__weather__tides", "Read")
 

@@ -5,8 +5,8 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.scripted_model.model_script import script_of
-from mcpproxy.scripted_model.model_server import ModelServer
+from mcpproxy.peers.scripted_model.model_script import script_of
+from mcpproxy.peers.scripted_model.model_server import ModelServer
 from tests.scripted_model.sdk_clients import CLIENTS, Client
 
 Start = Callable[..., ModelServer]

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from mcpproxy.session import call_counter
-from mcpproxy.session.call_counter import CallCounter
-from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender
-from mcpproxy.session.outcomes import CallCounts, Outcome
+from mcpproxy.judge.session import call_counter
+from mcpproxy.judge.session.call_counter import CallCounter
+from mcpproxy.judge.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender
+from mcpproxy.judge.session.outcomes import CallCounts, Outcome
 
 
 def said(counter: CallCounter, sender: Sender, **members: object) -> None:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.session.filter import FilterError, Range, Term, parse_filter
-from mcpproxy.view.view import View, open_view
+from mcpproxy.judge.session.filter import FilterError, Range, Term, parse_filter
+from mcpproxy.read.view.view import View, open_view
 from tests.view.situations import C, S, begun, forecast, text, write
 
 

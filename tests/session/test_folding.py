@@ -1,7 +1,7 @@
 """Findings that say the same are said once, with a count."""
 
-from mcpproxy.session.folding import LEAST, Folded, fold
-from mcpproxy.session.frame import Finding, Severity
+from mcpproxy.judge.session.folding import LEAST, Folded, fold
+from mcpproxy.judge.session.frame import Finding, Severity
 
 
 def finding(message: str, frame: int = 4, severity: Severity = "info", requirement: str = "R-132") -> Finding:

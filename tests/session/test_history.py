@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from mcpproxy.judge.session import history
+from mcpproxy.judge.session.frame import other
+from mcpproxy.judge.session.history import History, ModernAnswer, SentRequest, UsedIds, keep_latest
 from mcpproxy.protocol.jsonrpc import ABSENT, RequestId
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.session import history
-from mcpproxy.session.frame import other
-from mcpproxy.session.history import History, ModernAnswer, SentRequest, UsedIds, keep_latest
 
 RECENT: Final = 4
 

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mcpproxy.session.issuers import Issuers
+from mcpproxy.judge.session.issuers import Issuers
 
 ANN: Final = "https://ann.example"
 BEN: Final = "https://ben.example"

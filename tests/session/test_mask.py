@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.session.masked_values import Mask, as_mask, credential, is_masked, mask
+from mcpproxy.judge.session.masked_values import Mask, as_mask, credential, is_masked, mask
 
 VALUES = ["", "s-1", "1868a90c-7d1b-4c53", "with space", "tab\there", "caf\u00e9", "~!", "\x7f"]
 

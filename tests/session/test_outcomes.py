@@ -2,8 +2,8 @@
 
 import pytest
 
+from mcpproxy.judge.session.outcomes import Outcome, error_code, outcome_of
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Response, parse
-from mcpproxy.session.outcomes import Outcome, error_code, outcome_of
 
 
 @pytest.mark.parametrize(

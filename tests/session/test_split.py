@@ -5,10 +5,10 @@ from typing import Any, Final
 
 import pytest
 
+from mcpproxy.judge.session import pretty_printed
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.judge.session.pretty_printed import SplitMessage, is_meant
 from mcpproxy.protocol.jsonrpc import Flaw, Malformed, parse
-from mcpproxy.session import pretty_printed
-from mcpproxy.session.frame import Frame
-from mcpproxy.session.pretty_printed import SplitMessage, is_meant
 
 PING: Final[dict[str, object]] = {
     "jsonrpc": "2.0",

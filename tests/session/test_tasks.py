@@ -1,11 +1,11 @@
 """What is remembered of tasks and subscriptions: apart from each other, and not without end."""
 
+from mcpproxy.judge.session import extension_tasks, subscriptions, task_table
+from mcpproxy.judge.session.extension_tasks import ExtensionTasks
+from mcpproxy.judge.session.history import SentRequest
+from mcpproxy.judge.session.subscriptions import Subscription, Subscriptions
+from mcpproxy.judge.session.task_table import Task, Tasks, is_later
 from mcpproxy.protocol.task_lifecycle import TaskState, parse_time
-from mcpproxy.session import extension_tasks, subscriptions, task_table
-from mcpproxy.session.extension_tasks import ExtensionTasks
-from mcpproxy.session.history import SentRequest
-from mcpproxy.session.subscriptions import Subscription, Subscriptions
-from mcpproxy.session.task_table import Task, Tasks, is_later
 
 
 def asked(id: int | str, seq: int = 1) -> SentRequest:

@@ -2,9 +2,9 @@
 
 import pytest
 
+from mcpproxy.judge.session.frame import CLIENT, SERVER
+from mcpproxy.judge.session.unanswered_requests import UnansweredRequests
 from mcpproxy.protocol.jsonrpc import ABSENT, RequestId
-from mcpproxy.session.frame import CLIENT, SERVER
-from mcpproxy.session.unanswered_requests import UnansweredRequests
 
 
 def test_an_answer_belongs_to_the_open_request_with_its_id_and_takes_it_out() -> None:

@@ -1,1 +1,1 @@
-"""Tests of mcpproxy/session_server."""
+"""Tests of mcpproxy/peers/session_server."""

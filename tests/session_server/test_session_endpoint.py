@@ -6,10 +6,10 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.relay.http.guard import Guard
-from mcpproxy.session_server.http_messages import HttpRequest, HttpResponder
-from mcpproxy.session_server.refused_request import no_session
-from mcpproxy.session_server.session_endpoint import SessionEndpoint
+from mcpproxy.peers.session_server.http_messages import HttpRequest, HttpResponder
+from mcpproxy.peers.session_server.refused_request import no_session
+from mcpproxy.peers.session_server.session_endpoint import SessionEndpoint
+from mcpproxy.record.relay.http.guard import Guard
 
 ASKED: Final = b'{"jsonrpc":"2.0","id":18446744073709551616,"method":"x"}'
 TOLD: Final = b'{"jsonrpc":"2.0","method":"notifications/x"}'

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.session_server.event_stream import EventStream, GoneEventsError, event_bytes
-from mcpproxy.session_server.resumable_streams import ResumableStream
+from mcpproxy.peers.session_server.event_stream import EventStream, GoneEventsError, event_bytes
+from mcpproxy.peers.session_server.resumable_streams import ResumableStream
 
 
 def played(scene: Coroutine[Any, Any, None]) -> None:

@@ -16,7 +16,7 @@ from typing import Final
 
 from obstore.store import S3Store
 
-from mcpproxy.fleet import manifest
+from mcpproxy.send.fleet import manifest
 from tests.cli import recordings
 from tests.peers.object_store import BUCKET, ObjectStore
 

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Final
 
 from mcpproxy.base.byte_budget import ByteBudget
-from mcpproxy.fleet import manifest
-from mcpproxy.fleet.fetch import stored_recordings
-from mcpproxy.fleet.object_contents import stream_content
-from mcpproxy.fleet.store import Store
+from mcpproxy.send.fleet import manifest
+from mcpproxy.send.fleet.fetch import stored_recordings
+from mcpproxy.send.fleet.object_contents import stream_content
+from mcpproxy.send.fleet.store import Store
 from tests.soak.traffic import Client
 
 _ID: Final = re.compile(rb'"id": ?"(s\d+-c\d+)"')

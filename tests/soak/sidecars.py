@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from mcpproxy.fleet.store import Store
+from mcpproxy.send.fleet.store import Store
 from tests.benchmarks import processes
 from tests.soak.outcome import Outcome, Sample, compare
 from tests.soak.traffic import Client, serve

@@ -5,7 +5,7 @@ from typing import get_args
 
 from hypothesis import strategies as st
 
-from mcpproxy.session.frame import (
+from mcpproxy.judge.session.frame import (
     Blame,
     Close,
     Ending,
@@ -24,8 +24,8 @@ from mcpproxy.session.frame import (
     SseEvent,
     Stderr,
 )
-from mcpproxy.session.outcomes import CallCounts
-from mcpproxy.trace.records import Encoded, Header, Tally
+from mcpproxy.judge.session.outcomes import CallCounts
+from mcpproxy.record.trace.records import Encoded, Header, Tally
 
 times = st.integers(-(2**62), 2**62)
 counts = st.integers(0, 2**62)

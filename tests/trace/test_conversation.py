@@ -2,9 +2,9 @@
 
 import pytest
 
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame, RequestHead, Sender, SseEvent
 from mcpproxy.protocol.jsonrpc import ABSENT
-from mcpproxy.session.frame import CLIENT, SERVER, Frame, RequestHead, Sender, SseEvent
-from mcpproxy.trace.conversation import Conversation, Turn
+from mcpproxy.record.trace.conversation import Conversation, Turn
 
 C, S = CLIENT, SERVER
 

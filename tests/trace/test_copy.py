@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.opening import open_trace
-from mcpproxy.session.frame import Event, Finding
-from mcpproxy.trace.copy import write_trace
-from mcpproxy.trace.records import Encoded
+from mcpproxy.judge.session.frame import Event, Finding
+from mcpproxy.read.opening import open_trace
+from mcpproxy.record.trace.copy import write_trace
+from mcpproxy.record.trace.records import Encoded
 from tests.peers.processes import ROOT
 from tests.trace.test_writer import SmallDisk
 

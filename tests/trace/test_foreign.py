@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.importers import detect
-from mcpproxy.opening import open_trace
-from mcpproxy.replay.recording import load
-from mcpproxy.session.frame import ExchangeEnd, Frame, Gap, RequestHead, ResponseHead, Stderr
+from mcpproxy.judge.session.frame import ExchangeEnd, Frame, Gap, RequestHead, ResponseHead, Stderr
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.read.importers import detect
+from mcpproxy.read.opening import open_trace
 from tests.cli.conftest import Mcpproxy
 from tests.cli.recordings import INITIALIZE, INITIALIZED, LIST_TOOLS, NO_TOOLS, READY
 

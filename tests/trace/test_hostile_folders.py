@@ -19,10 +19,10 @@ import pytest
 import mcpproxy
 from mcpproxy.cli.main import main
 from mcpproxy.errors import McpProxyError
-from mcpproxy.opening import follow, open_trace
-from mcpproxy.recorder.recovery import recover
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import Frame
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.read.opening import follow, open_trace
+from mcpproxy.record.recorder.recovery import recover
+from mcpproxy.record.relay import journal
 from mcpproxy.testing import McpRecording
 from tests.recorder.journals import SESSION, STARTED_NS, JournalFolder, record
 

@@ -13,14 +13,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mcpproxy.errors import McpProxyError, TraceError
-from mcpproxy.opening import follow, open_trace
-from mcpproxy.recorder.lock import Lock
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import Close, Eof, Event, Finding, Frame, Gap, Stderr
-from mcpproxy.trace import reader
-from mcpproxy.trace.encode import encode, encode_close, encode_finding, encode_header
-from mcpproxy.trace.records import Encoded, Header, Recorded, Tally
-from mcpproxy.trace.writer import TraceWriter
+from mcpproxy.judge.session.frame import Close, Eof, Event, Finding, Frame, Gap, Stderr
+from mcpproxy.read.opening import follow, open_trace
+from mcpproxy.record.recorder.lock import Lock
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace import reader
+from mcpproxy.record.trace.encode import encode, encode_close, encode_finding, encode_header
+from mcpproxy.record.trace.records import Encoded, Header, Recorded, Tally
+from mcpproxy.record.trace.writer import TraceWriter
 from tests.trace import events as some
 
 HEADER = Header(1, "0.1.0", "stdio", ("srv",), "srv", "/", 0, "2026-11-21T10:20:30.123456Z", 99)
@@ -259,7 +259,7 @@ def test_following_waits_for_a_recorder_that_starts(file: Path, monkeypatch: pyt
         with file.open("ab") as trace:
             trace.write(data)
 
-    monkeypatch.setattr("mcpproxy.opening.time.sleep", work)
+    monkeypatch.setattr("mcpproxy.read.opening.time.sleep", work)
     assert list(follow(file)) == [PING, PONG, EXITED]
     assert steps == []
     lock.release()

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mcpproxy.protocol.jsonrpc import Flaw, Malformed, parse
-from mcpproxy.session.frame import (
+from mcpproxy.judge.session.frame import (
     Close,
     Eof,
     Event,
@@ -23,9 +22,10 @@ from mcpproxy.session.frame import (
     SseEvent,
     Stderr,
 )
-from mcpproxy.session.outcomes import CallCounts
-from mcpproxy.trace.decode import decode, header_format
-from mcpproxy.trace.encode import (
+from mcpproxy.judge.session.outcomes import CallCounts
+from mcpproxy.protocol.jsonrpc import Flaw, Malformed, parse
+from mcpproxy.record.trace.decode import decode, header_format
+from mcpproxy.record.trace.encode import (
     encode,
     encode_close,
     encode_finding,
@@ -34,8 +34,8 @@ from mcpproxy.trace.encode import (
     frame_parts,
     is_embeddable,
 )
-from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.records import CloseRecord, Encoded, Header, Recorded, Tally, body_bytes
+from mcpproxy.record.trace.members import NotARecordError
+from mcpproxy.record.trace.records import CloseRecord, Encoded, Header, Recorded, Tally, body_bytes
 from tests.trace import events as some
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'

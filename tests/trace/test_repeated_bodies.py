@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.session.frame import CLIENT, Frame
-from mcpproxy.trace.decode import decode
-from mcpproxy.trace.encode import encode_shortened
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.trace.repeated_bodies import Shortened
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.frame import CLIENT, Frame
+from mcpproxy.read.view.view import open_view
+from mcpproxy.record.trace.decode import decode
+from mcpproxy.record.trace.encode import encode_shortened
+from mcpproxy.record.trace.reader import read_trace
+from mcpproxy.record.trace.repeated_bodies import Shortened
 
 HEADER = '{"type":"header","format":1,"transport":"http","model":"any","kept":"tools"}'
 

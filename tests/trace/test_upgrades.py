@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.opening import open_trace
-from mcpproxy.session.frame import Frame
-from mcpproxy.trace import upgrades
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.read.opening import open_trace
+from mcpproxy.record.trace import upgrades
 
 UPGRADE_STEPS: dict[int, upgrades.UpgradeStep] = {
     1: lambda line: line.replace(b"sender", b"author"),

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.trace.writer import BATCH_BYTES, TraceWriter
+from mcpproxy.record.trace.writer import BATCH_BYTES, TraceWriter
 
 
 class SmallDisk:
@@ -17,7 +17,7 @@ class SmallDisk:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, free: int) -> None:
         self.free = free
         self._write = os.write
-        monkeypatch.setattr("mcpproxy.trace.writer.os.write", self)
+        monkeypatch.setattr("mcpproxy.record.trace.writer.os.write", self)
 
     def __call__(self, fd: int, data: memoryview) -> int:
         if self.free == 0:

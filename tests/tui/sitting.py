@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from textual.pilot import Pilot
 
-from mcpproxy.tui.viewer import Viewer
+from mcpproxy.show.tui.viewer import Viewer
 
 TIMEOUT_S: Final = 60
 """How long something may take to appear: only a test that fails takes so long."""

@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.base.style import duration
-from mcpproxy.session.outcomes import CallCounts
-from mcpproxy.tui.call_lines import call_line, loss_tone
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.outcomes import CallCounts
+from mcpproxy.read.view.view import open_view
+from mcpproxy.show.tui.call_lines import call_line, loss_tone
 from tests.view.situations import SITUATIONS, write
 
 TONES = {

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from mcpproxy.tui.detail_lines import detail_lines
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.view import open_view
+from mcpproxy.show.tui.detail_lines import detail_lines
 from tests.view.situations import begun, forecast, text, write
 
 

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.tui import shown_recording
-from mcpproxy.tui.viewer import Viewer
-from mcpproxy.view.index import indexed_trace
-from mcpproxy.view.view import View
+from mcpproxy.read.view.index import indexed_trace
+from mcpproxy.read.view.view import View
+from mcpproxy.show.tui import shown_recording
+from mcpproxy.show.tui.viewer import Viewer
 from tests.tui.sitting import Person, sit, sitting
 from tests.view.situations import begun, forecast, text, write
 

@@ -4,11 +4,11 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.tui.session_lines import SessionItem, head_line, overview_lines, session_line
-from mcpproxy.tui.spans import Line
-from mcpproxy.view.folder import recording
-from mcpproxy.view.recording_entry import RecordingEntry
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.folder import recording
+from mcpproxy.read.view.recording_entry import RecordingEntry
+from mcpproxy.read.view.view import open_view
+from mcpproxy.show.tui.session_lines import SessionItem, head_line, overview_lines, session_line
+from mcpproxy.show.tui.spans import Line
 from tests.view.situations import Conversation, begun, write
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.tui.spans import Span, line_width, wrapped
+from mcpproxy.show.tui.spans import Span, line_width, wrapped
 
 ACCENT = "\u0301"
 

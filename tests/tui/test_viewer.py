@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.trace.reader import Trace
-from mcpproxy.tui.call_lines import offset
-from mcpproxy.tui.session_lines import session_items, session_line
-from mcpproxy.view.folder import recording
+from mcpproxy.read.view.folder import recording
+from mcpproxy.record.trace.reader import Trace
+from mcpproxy.show.tui.call_lines import offset
+from mcpproxy.show.tui.session_lines import session_items, session_line
 from tests.cli import recordings
 from tests.tui.sitting import Person, sit, sitting
 from tests.view.situations import SITUATIONS, begun, forecast, text, write

@@ -28,11 +28,11 @@ from playwright.sync_api import (
 )
 from sse_starlette.sse import AppStatus
 
-from mcpproxy.ui.bearer import PageKeys
-from mcpproxy.ui.library import Library
-from mcpproxy.ui.page_app import PageApp
-from mcpproxy.ui.page_server import PageServer
-from mcpproxy.ui.send import CallSender
+from mcpproxy.show.ui.bearer import PageKeys
+from mcpproxy.show.ui.library import Library
+from mcpproxy.show.ui.page_app import PageApp
+from mcpproxy.show.ui.page_server import PageServer
+from mcpproxy.show.ui.send import CallSender
 from tests.peers.fixtures import had, page_tools
 
 BROWSERS: Final = ("chromium", "chromium-browser", "google-chrome")

@@ -8,9 +8,9 @@ import httpx
 import pytest
 from starlette.responses import PlainTextResponse
 
-from mcpproxy.ui.access import Access
-from mcpproxy.ui.bearer import PageKeys
-from mcpproxy.ui.redirect_file import RedirectFile
+from mcpproxy.show.ui.access import Access
+from mcpproxy.show.ui.bearer import PageKeys
+from mcpproxy.show.ui.redirect_file import RedirectFile
 
 PORT = 8123
 HOME = f"http://127.0.0.1:{PORT}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from mcpproxy.ui.found_rows import MOST_ROWS
+from mcpproxy.show.ui.found_rows import MOST_ROWS
 from tests.cli import recordings
 from tests.ui.browser import TWO_FRAMES, Served, Visitor, browser, served, ui_command, visitor
 from tests.view.situations import SITUATIONS, Conversation, begun, write

@@ -11,9 +11,9 @@ from typing import Any, Final
 import pytest
 from playwright.sync_api import Locator, expect
 
-from mcpproxy.intercept.asking.control_client import ask
-from mcpproxy.session.frame import Close, Frame
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.gate.intercept.asking.control_client import ask
+from mcpproxy.judge.session.frame import Close, Frame
+from mcpproxy.record.trace.reader import read_trace
 from tests.intercept.test_breakpoints import Held, search
 from tests.intercept.test_breakpoints_http import ANSWER, words
 from tests.intercept.test_breakpoints_http import Held as HeldHttp

@@ -2,7 +2,7 @@
 
 import pytest
 
-from mcpproxy.ui.held_text import edited, shown
+from mcpproxy.show.ui.held_text import edited, shown
 
 RAW = '{"jsonrpc": "2.0","id":18446744073709551617, "params":{"a":[1.0,{}],"name":"é"}, "x":1,"x":2}'.encode()
 TEXT = """\

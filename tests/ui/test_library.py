@@ -5,8 +5,8 @@ from pathlib import Path
 import anyio
 import httpx
 
-from mcpproxy.ui.library import Library, id_of
-from mcpproxy.ui.page_app import PageApp
+from mcpproxy.show.ui.library import Library, id_of
+from mcpproxy.show.ui.page_app import PageApp
 from tests import descriptors
 from tests.cli import recordings
 

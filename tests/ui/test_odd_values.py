@@ -8,9 +8,9 @@ import anyio
 import httpx
 import pytest
 
-from mcpproxy.ui.library import Library
-from mcpproxy.ui.page_app import PageApp
-from mcpproxy.ui.send import CallSender
+from mcpproxy.show.ui.library import Library
+from mcpproxy.show.ui.page_app import PageApp
+from mcpproxy.show.ui.send import CallSender
 from tests.view.situations import SITUATIONS, write
 
 ODD: Final = (

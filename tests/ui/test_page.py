@@ -12,10 +12,10 @@ import httpx
 import pytest
 from playwright.sync_api import Route, expect
 
-import mcpproxy.ui
+import mcpproxy.show.ui
 from mcpproxy.cli.main import main
-from mcpproxy.ui.plots import latencies
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.view import open_view
+from mcpproxy.show.ui.plots import latencies
 from tests.benchmarks.page import LOOK
 from tests.cli import recordings
 from tests.peers.fixtures import had, page_tools
@@ -759,7 +759,7 @@ def test_the_benchmark_may_look_before_the_document_has_a_body(visitor: Visitor)
 
 
 def test_all_modules_are_asked_for_at_once() -> None:
-    static = Path(mcpproxy.ui.__file__).parent / "static"
+    static = Path(mcpproxy.show.ui.__file__).parent / "static"
     needed, unread = set[str](), ["app.js"]
     while unread:
         text = (static / unread.pop()).read_text(encoding="utf-8")
@@ -877,9 +877,9 @@ def test_events_are_read_in_any_pieces_and_a_fault_of_the_page_is_not_one_of_the
 
 
 def test_types_in_the_scripts_are_right() -> None:
-    import mcpproxy.ui
+    import mcpproxy.show.ui
 
     checker = had(page_tools()) / ".bin" / "tsc"
-    config = Path(mcpproxy.ui.__file__).parent / "static" / "jsconfig.json"
+    config = Path(mcpproxy.show.ui.__file__).parent / "static" / "jsconfig.json"
     ran = subprocess.run([str(checker), "-p", str(config)], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stdout

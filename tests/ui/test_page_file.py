@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 from playwright.sync_api import expect
 
-import mcpproxy.ui
+import mcpproxy.show.ui
 from mcpproxy.cli.main import main
-from mcpproxy.trace.decode import decode
-from mcpproxy.trace.records import Record
-from mcpproxy.ui import json_rows
-from mcpproxy.ui.page_file import pieces
-from mcpproxy.view import call_reader, folder
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view import call_reader, folder
+from mcpproxy.read.view.view import open_view
+from mcpproxy.record.trace.decode import decode
+from mcpproxy.record.trace.records import Record
+from mcpproxy.show.ui import json_rows
+from mcpproxy.show.ui.page_file import pieces
 from tests.cli import recordings
 from tests.ui.browser import Visitor, browser, visitor
 from tests.view.situations import SITUATIONS, begun, forecast, text, write
@@ -173,7 +173,7 @@ def test_the_filter_of_the_file_is_that_of_the_program(tmp_path: Path) -> None:
             found = [list(view.numbers(each)) for each in FILTERS]
             found += [[call.number for call in view.calls(order=each)] for each in ORDERS]
             recordings.append({"name": name, "calls": calls, "found": found})
-    module = Path(mcpproxy.ui.__file__).parent / "static" / "offline_filter.js"
+    module = Path(mcpproxy.show.ui.__file__).parent / "static" / "offline_filter.js"
     script = """
         import { readFileSync } from "node:fs";
         const { ordered, parseFilter, passes } = await import(process.argv[1]);

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.ui.held_sessions import SDK_LIMIT_S, probable_limit
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.view import open_view
+from mcpproxy.show.ui.held_sessions import SDK_LIMIT_S, probable_limit
 from tests.view.situations import C, begun, write
 
 

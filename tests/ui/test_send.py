@@ -13,7 +13,7 @@ import httpx
 import pytest
 from playwright.sync_api import Locator, expect
 
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.view import open_view
 from tests.relay.hosts import until_recorded
 from tests.ui.browser import Served, Visitor, asked, browser, served, visitor
 from tests.view.situations import SITUATIONS, begun, text, write

@@ -4,9 +4,9 @@ import tomllib
 from hashlib import sha256
 from pathlib import Path
 
-import mcpproxy.ui
+import mcpproxy.show.ui
 
-VENDOR = Path(mcpproxy.ui.__file__).parent / "static" / "vendor"
+VENDOR = Path(mcpproxy.show.ui.__file__).parent / "static" / "vendor"
 
 
 def test_every_file_is_what_its_package_has() -> None:

@@ -11,9 +11,9 @@ import pytest
 
 from mcpproxy.base.style import duration
 from mcpproxy.base.visible import visible
-from mcpproxy.session.filter import STATUS_ALIASES
-from mcpproxy.session.outcomes import WORDS, Outcome, unanswered_word
-from mcpproxy.ui import page_file
+from mcpproxy.judge.session.filter import STATUS_ALIASES
+from mcpproxy.judge.session.outcomes import WORDS, Outcome, unanswered_word
+from mcpproxy.show.ui import page_file
 from tests.test_visible import HOSTILE, WHOLE
 
 STATIC = Path(page_file.__file__).parent / "static"

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from mcpproxy.cli.main import main
-from mcpproxy.ui.works_in import works_in
+from mcpproxy.show.ui.works_in import works_in
 from tests.ui.browser import Visitor, browser, served, visitor
 
 __all__ = ["browser", "visitor"]
@@ -23,9 +23,8 @@ def test_the_page_has_the_matrix_of_check(capsys: pytest.CaptureFixture[str]) ->
 
 
 def test_nothing_about_hosts_is_imported_until_the_view_is_opened() -> None:
-    loaded = (
-        "import sys, mcpproxy.ui.page_app; print([m for m in sys.modules if 'host_' in m or '.hosts' in m])"
-    )
+    hosts = "[m for m in sys.modules if 'host_' in m or '.hosts' in m]"
+    loaded = f"import sys, mcpproxy.show.ui.page_app; print({hosts})"
     shown = subprocess.run([sys.executable, "-c", loaded], capture_output=True, text=True, check=True)
     assert shown.stdout == "[]\n"
 

@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.validate.outcome import CATEGORIES
+from mcpproxy.peers.validate.outcome import CATEGORIES
 from tests.peers.web_server import WebServer
 from tests.relay.test_http_tls import server_context
 from tests.validate.trial import ROOT, command, rules, target
@@ -252,7 +252,7 @@ def test_a_tool_that_is_not_there_is_not_called(capsys: pytest.CaptureFixture[st
 def test_a_fault_of_ours_is_one_sentence_and_exit_code_2(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcpproxy.validate.probes.jsonrpc.reaction", None)
+    monkeypatch.setattr("mcpproxy.peers.validate.probes.jsonrpc.reaction", None)
     outcome = against(capsys, "", tmp_path, "--only=ping,malformed-json,unknown-method", "-v")
     assert outcome.code == 2
     assert f"{listed('ok', 'lifecycle', 'ping')}answered" in outcome.out

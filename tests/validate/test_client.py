@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.session.frame import CLIENT, SERVER, Close
-from mcpproxy.validate import Client, connected_stdio
-from mcpproxy.validate.errors import (
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Close
+from mcpproxy.peers.validate import Client, connected_stdio
+from mcpproxy.peers.validate.errors import (
     AlreadyInitializedError,
     CouldNotStartError,
     GoneError,
@@ -24,9 +24,9 @@ from mcpproxy.validate.errors import (
     UnsupportedVersionError,
     ValidateError,
 )
-from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
-from mcpproxy.validate.recordings import Recordings
-from mcpproxy.validate.transports.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
+from mcpproxy.peers.validate.probe_context import ProbeContext, ValidateOptions
+from mcpproxy.peers.validate.recordings import Recordings
+from mcpproxy.peers.validate.transports.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
 from tests.validate.trial import command, rules, target
 
 Story = Callable[[Client], Awaitable[None]]
@@ -242,7 +242,7 @@ def test_who_is_known_to_run_on_is_not_waited_for_again(
         return wire.grace_s
 
     assert patience_s(asyncio.run(closed(""))) == GRACE_S
-    monkeypatch.setattr("mcpproxy.validate.probe_context.GRACE_S", 0.2)
+    monkeypatch.setattr("mcpproxy.peers.validate.probe_context.GRACE_S", 0.2)
     assert patience_s(asyncio.run(closed("deaf-to-eof"))) == SHORT_GRACE_S
 
 

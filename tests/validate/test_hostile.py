@@ -8,10 +8,10 @@ from typing import Final
 import pytest
 
 from mcpproxy.base.ready import is_readable
-from mcpproxy.session.frame import SERVER, Frame
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.validate.outcome import Validation
-from mcpproxy.validate.recordings import Target
+from mcpproxy.judge.session.frame import SERVER, Frame
+from mcpproxy.peers.validate.outcome import Validation
+from mcpproxy.peers.validate.recordings import Target
+from mcpproxy.record.trace.reader import read_trace
 from tests.attacks.floods import Flood
 from tests.validate.trial import check, target, tried
 

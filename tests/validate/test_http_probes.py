@@ -11,14 +11,14 @@ from typing import Final
 
 import pytest
 
+from mcpproxy.peers.validate.errors import CouldNotStartError
+from mcpproxy.peers.validate.outcome import Status, Validation
+from mcpproxy.peers.validate.probe_context import ValidateOptions
+from mcpproxy.peers.validate.probes import PROBES as ALL_PROBES
+from mcpproxy.peers.validate.probes import authorization, chosen, headers, http, rounds, sessions, stateless
+from mcpproxy.peers.validate.recordings import Recordings, Target
+from mcpproxy.peers.validate.runner import validate
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.validate.errors import CouldNotStartError
-from mcpproxy.validate.outcome import Status, Validation
-from mcpproxy.validate.probe_context import ValidateOptions
-from mcpproxy.validate.probes import PROBES as ALL_PROBES
-from mcpproxy.validate.probes import authorization, chosen, headers, http, rounds, sessions, stateless
-from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.runner import validate
 from tests.validate import http_flaws
 from tests.validate.http_server import FLAWS, Asked, Kind, Said, Site, serving, told
 from tests.validate.scripted import STATEFUL, STATELESS

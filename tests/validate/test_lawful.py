@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.validate import passive
-from mcpproxy.validate.errors import CouldNotStartError
-from mcpproxy.validate.outcome import Status, Validation
-from mcpproxy.validate.probe import Probe
-from mcpproxy.validate.probe_context import ProbeContext, ValidateOptions
-from mcpproxy.validate.probes import PROBES, chosen
-from mcpproxy.validate.recordings import Recordings
-from mcpproxy.validate.runner import validate
+from mcpproxy.peers.validate import passive
+from mcpproxy.peers.validate.errors import CouldNotStartError
+from mcpproxy.peers.validate.outcome import Status, Validation
+from mcpproxy.peers.validate.probe import Probe
+from mcpproxy.peers.validate.probe_context import ProbeContext, ValidateOptions
+from mcpproxy.peers.validate.probes import PROBES, chosen
+from mcpproxy.peers.validate.recordings import Recordings
+from mcpproxy.peers.validate.runner import validate
 from tests.validate.trial import check, rules, target, tried
 
 
@@ -235,7 +235,7 @@ def test_a_judge_that_fails_is_a_fault_of_ours(tmp_path: Path, monkeypatch: pyte
     def observe(*_: object) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr("mcpproxy.observer.Observer.observe", observe)
+    monkeypatch.setattr("mcpproxy.judge.observer.Observer.observe", observe)
     result = tried(target(), tmp_path, ("ping",))
     assert check(result, "ping").status == "passed"
     assert result.exit_code == 2

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 import mcpproxy
-from mcpproxy.session.frame import SERVER, Frame
-from mcpproxy.session.masked_values import is_masked
-from mcpproxy.validate.outcome import Validation
-from mcpproxy.validate.padding import PADDING_MEMBER, padding, without_padding
+from mcpproxy.judge.session.frame import SERVER, Frame
+from mcpproxy.judge.session.masked_values import is_masked
+from mcpproxy.peers.validate.outcome import Validation
+from mcpproxy.peers.validate.padding import PADDING_MEMBER, padding, without_padding
 from tests.validate.test_http_probes import over_http
 from tests.validate.trial import check, target, tried
 

@@ -2,9 +2,9 @@
 
 import pytest
 
+from mcpproxy.peers.validate.connection import dumps
+from mcpproxy.peers.validate.probes.stdio import ends_of_pieces
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.validate.connection import dumps
-from mcpproxy.validate.probes.stdio import ends_of_pieces
 
 
 @pytest.mark.parametrize("method", ["ping", "tools/list", "server/discover", "resources/templates/list"])

@@ -6,10 +6,10 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.validate.errors import CouldNotStartError
-from mcpproxy.validate.outcome import Status
-from mcpproxy.validate.probes import features, jsonrpc, lifecycle, robustness, stdio, tools, walk
-from mcpproxy.validate.recordings import Target
+from mcpproxy.peers.validate.errors import CouldNotStartError
+from mcpproxy.peers.validate.outcome import Status
+from mcpproxy.peers.validate.probes import features, jsonrpc, lifecycle, robustness, stdio, tools, walk
+from mcpproxy.peers.validate.recordings import Target
 from tests.validate.trial import NEWEST, check, target, tried
 
 PROBES = (

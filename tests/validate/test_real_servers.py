@@ -9,11 +9,11 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.validate.outcome import Validation
-from mcpproxy.validate.probe_context import ValidateOptions
-from mcpproxy.validate.probes import PROBES, chosen
-from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.runner import validate
+from mcpproxy.peers.validate.outcome import Validation
+from mcpproxy.peers.validate.probe_context import ValidateOptions
+from mcpproxy.peers.validate.probes import PROBES, chosen
+from mcpproxy.peers.validate.recordings import Recordings, Target
+from mcpproxy.peers.validate.runner import validate
 from tests.peers.fixtures import Peers
 from tests.peers.processes import server
 from tests.validate.trial import check, rules

@@ -7,10 +7,10 @@ from typing import Final
 
 import pytest
 
+from mcpproxy.peers.validate import probes
+from mcpproxy.peers.validate.outcome import CATEGORIES
+from mcpproxy.peers.validate.probe import Probe
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.validate import probes
-from mcpproxy.validate.outcome import CATEGORIES
-from mcpproxy.validate.probe import Probe
 from tests.validate.trial import rules
 
 MODULES: Final = sorted(Path(probes.__file__).parent.glob("*.py"))

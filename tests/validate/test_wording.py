@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import pytest
 
+from mcpproxy.peers.validate import passive
+from mcpproxy.peers.validate.outcome import CheckResult, Conclusion, Status, Validation
+from mcpproxy.peers.validate.report import validation
+from mcpproxy.peers.validate.report.validation import MARKS_IN_LINE, summary_line
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.validate import passive
-from mcpproxy.validate.outcome import CheckResult, Conclusion, Status, Validation
-from mcpproxy.validate.report import validation
-from mcpproxy.validate.report.validation import MARKS_IN_LINE, summary_line
 
 
 def one(status: Status, name: str = "a") -> CheckResult:

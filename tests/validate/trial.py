@@ -6,14 +6,14 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-from mcpproxy.ruleset import ruleset
-from mcpproxy.ruleset.ruleset import Ruleset
-from mcpproxy.validate.outcome import CheckResult, Validation
-from mcpproxy.validate.probe import Probe
-from mcpproxy.validate.probe_context import ValidateOptions
-from mcpproxy.validate.probes import chosen
-from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.runner import validate
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.judge.ruleset.ruleset import Ruleset
+from mcpproxy.peers.validate.outcome import CheckResult, Validation
+from mcpproxy.peers.validate.probe import Probe
+from mcpproxy.peers.validate.probe_context import ValidateOptions
+from mcpproxy.peers.validate.probes import chosen
+from mcpproxy.peers.validate.recordings import Recordings, Target
+from mcpproxy.peers.validate.runner import validate
 
 ROOT = Path(__file__).parents[2]
 NEWEST = "2025-11-25"

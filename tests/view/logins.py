@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
-from mcpproxy.opening import open_trace
-from mcpproxy.view.login.login import Login, read_login
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.view.login.login import Login, read_login
 
 OWN: Final = "http://mcp.example"
 SECRET: Final = "hush0Q7x9vK2"

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.view.digest import arguments_digest, result_digest
+from mcpproxy.read.view.digest import arguments_digest, result_digest
 
 TEXT = {"type": "text", "text": "Build it"}
 LINK = {"type": "resource_link", "name": "a.txt", "uri": "file:///srv/a.txt"}

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.session.call_counter import CallCounter
-from mcpproxy.session.frame import (
+from mcpproxy.judge.session.call_counter import CallCounter
+from mcpproxy.judge.session.frame import (
     Close,
     Event,
     ExchangeEnd,
@@ -26,14 +26,14 @@ from mcpproxy.session.frame import (
     Sender,
     SseEvent,
 )
-from mcpproxy.session.outcomes import Kind, Outcome
-from mcpproxy.trace.conversation import Conversation
-from mcpproxy.trace.encode import encode, encode_close, encode_header
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.trace.records import Header, Tally
-from mcpproxy.trace.session_labels import SessionNames
-from mcpproxy.view.summaries import call_outcomes
-from mcpproxy.view.view import View, open_view
+from mcpproxy.judge.session.outcomes import Kind, Outcome
+from mcpproxy.read.view.summaries import call_outcomes
+from mcpproxy.read.view.view import View, open_view
+from mcpproxy.record.trace.conversation import Conversation
+from mcpproxy.record.trace.encode import encode, encode_close, encode_header
+from mcpproxy.record.trace.reader import read_trace
+from mcpproxy.record.trace.records import Header, Tally
+from mcpproxy.record.trace.session_labels import SessionNames
 from tests.rules import runner
 from tests.trace.events import events as any_event
 from tests.trace.events import senders

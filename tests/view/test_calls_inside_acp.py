@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.session.outcomes import Outcome
-from mcpproxy.view.calls import Call
-from mcpproxy.view.causes import error_words
+from mcpproxy.judge.session.outcomes import Outcome
+from mcpproxy.read.view.calls import Call
+from mcpproxy.read.view.causes import error_words
 from tests.view.situations import C, Conversation, S
 from tests.view.test_exchange_ends import opened
 

@@ -15,16 +15,16 @@ from rich.logging import RichHandler
 
 from mcpproxy.base.telling_line import telling_line
 from mcpproxy.cli.main import main
-from mcpproxy.session.frame import Stderr
-from mcpproxy.session.outcomes import Kind, Outcome
-from mcpproxy.trace.records import Record
-from mcpproxy.tui.call_lines import call_line
-from mcpproxy.tui.detail_lines import detail_lines
-from mcpproxy.ui import json_rows
-from mcpproxy.view.call_reader import CallReader
-from mcpproxy.view.calls import Role
-from mcpproxy.view.causes import LOST
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.frame import Stderr
+from mcpproxy.judge.session.outcomes import Kind, Outcome
+from mcpproxy.read.view.call_reader import CallReader
+from mcpproxy.read.view.calls import Role
+from mcpproxy.read.view.causes import LOST
+from mcpproxy.read.view.view import open_view
+from mcpproxy.record.trace.records import Record
+from mcpproxy.show.tui.call_lines import call_line
+from mcpproxy.show.tui.detail_lines import detail_lines
+from mcpproxy.show.ui import json_rows
 from tests.agents.agent import Agent, calls_in
 from tests.view.situations import SITUATIONS, Conversation, begun, forecast, text, write
 from tests.view.test_exchange_ends import opened

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.session.outcomes import Outcome, count_calls
-from mcpproxy.view.summaries import call_outcomes
-from mcpproxy.view.view import View
+from mcpproxy.judge.session.outcomes import Outcome, count_calls
+from mcpproxy.read.view.summaries import call_outcomes
+from mcpproxy.read.view.view import View
 from tests.view.situations import Conversation, forecast, text
 from tests.view.test_exchange_ends import opened
 

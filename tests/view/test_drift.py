@@ -3,11 +3,11 @@
 from pathlib import Path
 from typing import Any
 
-from mcpproxy.opening import open_trace
-from mcpproxy.reports.pin_file import collect_pins
-from mcpproxy.session.masked_values import mask
-from mcpproxy.view.drift import drift as compared
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.masked_values import mask
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.reports.pin_file import collect_pins
+from mcpproxy.read.view.drift import drift as compared
+from mcpproxy.read.view.view import open_view
 from tests.test_pins import CHANGED, MAIL, READ, WRITE, recorded
 
 

@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.session.call_counter import CallCounter
-from mcpproxy.session.outcomes import Kind, Outcome
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.trace.session_labels import SessionNames
-from mcpproxy.view.calls import Call, Role
-from mcpproxy.view.stats import statistics
-from mcpproxy.view.summaries import call_outcomes
-from mcpproxy.view.view import View, open_view
+from mcpproxy.judge.session.call_counter import CallCounter
+from mcpproxy.judge.session.outcomes import Kind, Outcome
+from mcpproxy.read.view.calls import Call, Role
+from mcpproxy.read.view.stats import statistics
+from mcpproxy.read.view.summaries import call_outcomes
+from mcpproxy.read.view.view import View, open_view
+from mcpproxy.record.trace.reader import read_trace
+from mcpproxy.record.trace.session_labels import SessionNames
 from tests.view.situations import Conversation, forecast, text, write
 
 MS = 1_000_000

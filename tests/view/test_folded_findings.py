@@ -7,11 +7,11 @@ import pytest
 
 from mcpproxy.base.style import Style
 from mcpproxy.cli.calls import listing
-from mcpproxy.session.filter import parse_filter
-from mcpproxy.tui import detail_lines
-from mcpproxy.ui import json_rows
-from mcpproxy.view.folder import recording
-from mcpproxy.view.view import View, open_view
+from mcpproxy.judge.session.filter import parse_filter
+from mcpproxy.read.view.folder import recording
+from mcpproxy.read.view.view import View, open_view
+from mcpproxy.show.tui import detail_lines
+from mcpproxy.show.ui import json_rows
 from tests.view.situations import SITUATIONS, begun, write
 
 TOOLS = 25

@@ -12,11 +12,11 @@ import pytest
 
 from mcpproxy.cli.main import main
 from mcpproxy.cli.new_recording import start_payload
-from mcpproxy.recorder.lock import Lock
-from mcpproxy.relay import journal
-from mcpproxy.view.folder import recordings
-from mcpproxy.view.recording_entry import RecordingEntry
-from mcpproxy.view.runs import Certainty, link_between, runs
+from mcpproxy.read.view.folder import recordings
+from mcpproxy.read.view.recording_entry import RecordingEntry
+from mcpproxy.read.view.runs import Certainty, link_between, runs
+from mcpproxy.record.recorder.lock import Lock
+from mcpproxy.record.relay import journal
 from tests.benchmarks.sessions import CLOSE, wait_until_recorded
 from tests.view.situations import SITUATIONS, Conversation, begun, finding, write
 

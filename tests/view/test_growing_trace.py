@@ -13,15 +13,15 @@ from mcpproxy.base.style import PLAIN
 from mcpproxy.cli.calls.following import FollowedSession
 from mcpproxy.cli.calls.frame_lines import EVERYTHING, as_json, as_text, span_filter
 from mcpproxy.cli.main import main
-from mcpproxy.recorder.judge import standard_observer
-from mcpproxy.recorder.lock import Lock
-from mcpproxy.relay import journal
-from mcpproxy.session.filter import parse_filter
-from mcpproxy.session.frame import Close, Event, Finding, Frame
-from mcpproxy.session.outcomes import Outcome
-from mcpproxy.view.folder import recording
-from mcpproxy.view.growing_trace import GrowingTrace
-from mcpproxy.view.view import View, open_view
+from mcpproxy.judge.session.filter import parse_filter
+from mcpproxy.judge.session.frame import Close, Event, Finding, Frame
+from mcpproxy.judge.session.outcomes import Outcome
+from mcpproxy.read.view.folder import recording
+from mcpproxy.read.view.growing_trace import GrowingTrace
+from mcpproxy.read.view.view import View, open_view
+from mcpproxy.record.recorder.judge import standard_observer
+from mcpproxy.record.recorder.lock import Lock
+from mcpproxy.record.relay import journal
 from tests import descriptors
 from tests.cli.test_follow import Page
 from tests.recorder.journals import Entry, JournalFolder, packed, start

@@ -6,13 +6,13 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.session.frame import CLIENT, SERVER, FaultMark, Frame
-from mcpproxy.tui.call_lines import call_line
-from mcpproxy.tui.detail_lines import detail_lines
-from mcpproxy.view.calls import Role
-from mcpproxy.view.index import saved_index
-from mcpproxy.view.interventions import interventions
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.frame import CLIENT, SERVER, FaultMark, Frame
+from mcpproxy.read.view.calls import Role
+from mcpproxy.read.view.index import saved_index
+from mcpproxy.read.view.interventions import interventions
+from mcpproxy.read.view.view import open_view
+from mcpproxy.show.tui.call_lines import call_line
+from mcpproxy.show.tui.detail_lines import detail_lines
 from tests.agents.agent import Agent
 from tests.view.situations import Conversation, begun, forecast, text, write
 
@@ -86,7 +86,7 @@ CASES: Final = {
 @pytest.mark.parametrize("words", CASES)
 def test_what_mcpproxy_did_has_words(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(saved_index, "cache_dir", lambda: str(tmp_path / "cache" / "index"))
-    monkeypatch.setattr("mcpproxy.view.index.indexed_trace.SMALLEST_SAVED_BYTES", 0)
+    monkeypatch.setattr("mcpproxy.read.view.index.indexed_trace.SMALLEST_SAVED_BYTES", 0)
     path = write(tmp_path / "s.jsonl", CASES[words].closes(ms=400))
     for _ in range(2):  # the second time from the index that was kept
         with open_view(path) as view:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import mcpproxy.ui
+import mcpproxy.show.ui
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.ui import json_rows, plots
-from mcpproxy.view.diagrams.lanes import MESSAGES, MOST_LANES, TimeLanes, lanes_of
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.diagrams.lanes import MESSAGES, MOST_LANES, TimeLanes, lanes_of
+from mcpproxy.read.view.view import open_view
+from mcpproxy.show.ui import json_rows, plots
 from tests.view.situations import MS, SITUATIONS, Conversation, begun, forecast, text, write
 
 FOREVER = 1 << 62
@@ -122,7 +122,7 @@ def test_an_exported_page_has_the_same_bars(tmp_path: Path) -> None:
         const found = recordings.map((calls) => ranges.map((range) => lanesOf(calls, ...range)));
         console.log(JSON.stringify(found));
     """
-    module = Path(mcpproxy.ui.__file__).parent / "static" / "lanes.js"
+    module = Path(mcpproxy.show.ui.__file__).parent / "static" / "lanes.js"
     ran = subprocess.run(
         [node, "--input-type=module", "-e", script, module.as_uri()],
         input=json.dumps({"recordings": recordings, "ranges": ranges}),

@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.view.login.login import Login
-from mcpproxy.view.login.meanings import Stage
+from mcpproxy.read.view.login.login import Login
+from mcpproxy.read.view.login.meanings import Stage
 from tests.view.logins import ISSUER, METADATA, OWN, REFUSALS, RESOURCE_URL, SECRET, Conversation
 
 

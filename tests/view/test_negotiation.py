@@ -5,9 +5,9 @@ from typing import Any
 
 from mcpproxy.base.style import Style
 from mcpproxy.cli.calls.listing import listing
-from mcpproxy.session.filter import parse_filter
-from mcpproxy.view.negotiation import negotiations
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.filter import parse_filter
+from mcpproxy.read.view.negotiation import negotiations
+from mcpproxy.read.view.view import open_view
 from tests.view.situations import INITIALIZE, INITIALIZED, Conversation, begun, write
 
 META: dict[str, Any] = {

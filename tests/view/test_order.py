@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.view.rows import sort_rows
-from mcpproxy.view.view import View, open_view
+from mcpproxy.read.view.rows import sort_rows
+from mcpproxy.read.view.view import View, open_view
 from tests.view.situations import begun, forecast, text, write
 
 CALLS = (

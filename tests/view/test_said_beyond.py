@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.session.outcomes import Kind
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.outcomes import Kind
+from mcpproxy.read.view.view import open_view
 from tests.agents.agent import Agent, calls_in
 from tests.view.situations import Conversation, begun, forecast, write
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from mcpproxy.session.frame import Frame
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.view.details import places
-from mcpproxy.view.index.columns import MAX_NAMES, Columns
-from mcpproxy.view.rows import search
-from mcpproxy.view.rows.search import spellings
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.read.view.details import places
+from mcpproxy.read.view.index.columns import MAX_NAMES, Columns
+from mcpproxy.read.view.rows import search
+from mcpproxy.read.view.rows.search import spellings
+from mcpproxy.read.view.view import open_view
+from mcpproxy.record.trace.reader import read_trace
 from tests.view.situations import C, S, begun, forecast, write
 
 TEXTS = st.text(st.sampled_from('aAbB "\\\n\x1bé€😀{}:,'), min_size=1, max_size=6)
@@ -74,7 +74,7 @@ def test_the_places_of_a_value_are_found_by_its_bytes() -> None:
 def test_names_beyond_the_limit_are_read_from_the_recording(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mcpproxy.view.index.columns.MAX_NAMES", 4)
+    monkeypatch.setattr("mcpproxy.read.view.index.columns.MAX_NAMES", 4)
     session = begun()
     for number in range(6):
         params: dict[str, Any] = {"name": f"tool{number}" * (100 if number == 5 else 1)}

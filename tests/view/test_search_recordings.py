@@ -5,11 +5,11 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from mcpproxy.session.filter import parse_filter
-from mcpproxy.ui.found_rows import MOST_ROWS, found_rows
-from mcpproxy.view.folder import recordings
-from mcpproxy.view.rows.search_recordings import RecordingSearch, calls_after
-from mcpproxy.view.view import View, open_view
+from mcpproxy.judge.session.filter import parse_filter
+from mcpproxy.read.view.folder import recordings
+from mcpproxy.read.view.rows.search_recordings import RecordingSearch, calls_after
+from mcpproxy.read.view.view import View, open_view
+from mcpproxy.show.ui.found_rows import MOST_ROWS, found_rows
 from tests.view.situations import SITUATIONS, begun, write
 
 ERRORS = parse_filter("status:error")

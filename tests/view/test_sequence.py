@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.cli.main import main
-from mcpproxy.view.diagrams.sequence import escape, sequence
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.diagrams.sequence import escape, sequence
+from mcpproxy.read.view.view import open_view
 from tests.view.situations import SITUATIONS, begun, text, write
 
 LINE = re.compile(

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.session.filter import parse_filter
-from mcpproxy.view.digest import result_digest
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.filter import parse_filter
+from mcpproxy.read.view.digest import result_digest
+from mcpproxy.read.view.view import open_view
 from tests.view.situations import begun, write
 
 URI = "skill://refunds/SKILL.md"

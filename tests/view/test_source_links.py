@@ -2,8 +2,8 @@
 
 import pytest
 
-from mcpproxy.ruleset import catalogue
-from mcpproxy.ruleset.source_links import link_to
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.ruleset.source_links import link_to
 
 
 def test_every_source_of_a_rule_is_a_link() -> None:

@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
-from mcpproxy.view.stats import percentile, statistics, tokens
-from mcpproxy.view.view import open_view
+from mcpproxy.read.view.stats import percentile, statistics, tokens
+from mcpproxy.read.view.view import open_view
 from tests.view.situations import begun, forecast, text, write
 
 MS = 1_000_000

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.session.outcomes import Outcome
-from mcpproxy.view.calls import Call
-from mcpproxy.view.index import indexed_trace, saved_index
-from mcpproxy.view.view import View, open_view
+from mcpproxy.judge.session.outcomes import Outcome
+from mcpproxy.read.view.calls import Call
+from mcpproxy.read.view.index import indexed_trace, saved_index
+from mcpproxy.read.view.view import View, open_view
 from tests.trace.test_foreign import TALK, mcpsnoop
 from tests.view.situations import SITUATIONS, begun, forecast, text, write
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.session.outcomes import Outcome
-from mcpproxy.view.stats import statistics
+from mcpproxy.judge.session.outcomes import Outcome
+from mcpproxy.read.view.stats import statistics
 from tests.view.situations import Conversation, text
 from tests.view.test_declined import words
 from tests.view.test_exchange_ends import MS, asked, opened

@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.errors import TraceError
-from mcpproxy.recorder.lock import Lock
-from mcpproxy.relay import journal
-from mcpproxy.session.outcomes import Kind, Outcome
-from mcpproxy.view.call_reader import PREVIEW_CHARACTERS, beginning_preview, shortened
-from mcpproxy.view.calls import Role
-from mcpproxy.view.index import saved_index
-from mcpproxy.view.view import View, open_view
+from mcpproxy.judge.session.outcomes import Kind, Outcome
+from mcpproxy.read.view.call_reader import PREVIEW_CHARACTERS, beginning_preview, shortened
+from mcpproxy.read.view.calls import Role
+from mcpproxy.read.view.index import saved_index
+from mcpproxy.read.view.view import View, open_view
+from mcpproxy.record.recorder.lock import Lock
+from mcpproxy.record.relay import journal
 from tests.peers.processes import ROOT
 from tests.trace.test_foreign import TALK, mcpsnoop
 from tests.view.situations import (
@@ -573,7 +573,7 @@ def kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The folder of kept indexes, which are kept for the smallest recordings, too."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     monkeypatch.setattr(saved_index, "cache_dir", lambda: str(tmp_path / "cache" / "index"))
-    monkeypatch.setattr("mcpproxy.view.index.indexed_trace.SMALLEST_SAVED_BYTES", 0)
+    monkeypatch.setattr("mcpproxy.read.view.index.indexed_trace.SMALLEST_SAVED_BYTES", 0)
     return tmp_path / "cache" / "index"
 
 

@@ -6,7 +6,7 @@ A tool prints what it got. ``program.exe`` is this interpreter with ``show.py``.
 import subprocess
 import sys
 
-from mcpproxy.relay.stdio import windows_command
+from mcpproxy.record.relay.stdio import windows_command
 from tests.windows.arguments import HOSTILE, without_percent
 
 code = 0

@@ -12,7 +12,7 @@ from typing import Final
 
 import pytest
 
-from mcpproxy.relay import journal
+from mcpproxy.record.relay import journal
 from tests.windows.test_windows import ECHO, PATIENCE_S, await_begun, await_recorded, frames, pipe
 from tests.windows.wine import Windows
 

@@ -17,10 +17,10 @@ from typing import IO, Final
 
 import pytest
 
-from mcpproxy.relay import journal
-from mcpproxy.session.frame import Frame, Sender
-from mcpproxy.trace import chain
-from mcpproxy.trace.reader import read_trace
+from mcpproxy.judge.session.frame import Frame, Sender
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace import chain
+from mcpproxy.record.trace.reader import read_trace
 from tests.relay.test_fidelity import STREAMS
 from tests.windows.arguments import HOSTILE, without_percent
 from tests.windows.wine import Windows, path
@@ -246,7 +246,7 @@ def test_after_a_kill_nothing_is_lost(who: str, windows: Windows, tmp_path: Path
         pipe(host.stdin).write(PING % 1)
         assert pipe(host.stdout).readline() == b"staying\r\n"
         await_begun(trace)
-        recorders = processes("mcpproxy.recorder", path(tmp_path))
+        recorders = processes("mcpproxy.record.recorder", path(tmp_path))
         assert len(recorders) == 1
         if who != "the relay":
             os.kill(recorders[0], signal.SIGKILL)
@@ -285,7 +285,7 @@ def killed_session(windows: Windows, folder: Path) -> Path:
         pipe(host.stdin).write(PING % 1)
         assert pipe(host.stdout).readline() == PING % 1
         await_begun(trace)
-        for recorder in processes("mcpproxy.recorder", path(folder)):
+        for recorder in processes("mcpproxy.record.recorder", path(folder)):
             os.kill(recorder, signal.SIGKILL)
     return trace
 
@@ -307,7 +307,9 @@ def test_a_session_ends_well_while_a_reader_has_a_file_open(
             assert (shown.returncode, shown.stderr) == (0, b"")
             assert b"the server exited with 0" in shown.stdout
             assert b"waiting" not in shown.stdout, "the recorder is done, though not all is deleted"
-    await_that(lambda: not processes("mcpproxy.recorder", path(tmp_path)))  # it tries to delete for a while
+    await_that(
+        lambda: not processes("mcpproxy.record.recorder", path(tmp_path))
+    )  # it tries to delete for a while
     windows.mcpproxy("check", trace, timeout_s=PATIENCE_S)
     assert os.listdir(tmp_path) == ["t.jsonl"]
     assert frames(trace) == {"client": PING % 1, "server": PING % 1}

@@ -9,9 +9,9 @@ from mcpproxy.cli import find_traces
 from mcpproxy.cli.calls.heading import heading
 from mcpproxy.cli.calls.lines_of_calls import CallLines
 from mcpproxy.cli.calls.listing import call_lines
-from mcpproxy.session.filter import Filter
-from mcpproxy.view.rows.search_recordings import RecordingSearch
-from mcpproxy.view.view import View, open_view
+from mcpproxy.judge.session.filter import Filter
+from mcpproxy.read.view.rows.search_recordings import RecordingSearch
+from mcpproxy.read.view.view import View, open_view
 
 
 @dataclass(slots=True)

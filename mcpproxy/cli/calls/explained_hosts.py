@@ -6,16 +6,16 @@ from typing import Final
 
 from mcpproxy.base.style import Style, count
 from mcpproxy.base.visible import visible
-from mcpproxy.checks.hosts.facts import HostFact, KnownHost
 from mcpproxy.cli.calls.json_layout import laid_out
 from mcpproxy.cli.calls.prose import PROSE_COLUMNS, heading, prose
-from mcpproxy.opening import open_trace
+from mcpproxy.judge.checks.hosts.facts import HostFact, KnownHost
+from mcpproxy.judge.ruleset import host_choice
+from mcpproxy.judge.session.frame import SERVER, Frame
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
 from mcpproxy.protocol.rules import Rule
 from mcpproxy.protocol.wording import shown
-from mcpproxy.reports.host_rewrites import REWRITTEN_KINDS, meeting, rewritten, tools_in
-from mcpproxy.ruleset import host_choice
-from mcpproxy.session.frame import SERVER, Frame
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.reports.host_rewrites import REWRITTEN_KINDS, meeting, rewritten, tools_in
 
 _SHOWN: Final = 3
 """How many tools of a recording are written in another way."""

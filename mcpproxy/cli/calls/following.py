@@ -18,15 +18,15 @@ from mcpproxy.cli.calls.listing import footer_lines, header_lines, why_lines
 from mcpproxy.cli.calls.screen import Screen
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import TraceError
-from mcpproxy.opening import when_begun
-from mcpproxy.relay import journal
-from mcpproxy.session.filter import Filter, parse_filter
-from mcpproxy.session.frame import Finding
-from mcpproxy.session.outcomes import Kind, Outcome
-from mcpproxy.view.calls import Call
-from mcpproxy.view.causes import LOST
-from mcpproxy.view.folder import recording
-from mcpproxy.view.view import View, open_view
+from mcpproxy.judge.session.filter import Filter, parse_filter
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.judge.session.outcomes import Kind, Outcome
+from mcpproxy.read.opening import when_begun
+from mcpproxy.read.view.calls import Call
+from mcpproxy.read.view.causes import LOST
+from mcpproxy.read.view.folder import recording
+from mcpproxy.read.view.view import View, open_view
+from mcpproxy.record.relay import journal
 
 T = TypeVar("T")
 

@@ -9,14 +9,14 @@ from mcpproxy.cli import find_traces, http_sessions
 from mcpproxy.cli.calls.following import open_begun
 from mcpproxy.cli.calls.heading import heading
 from mcpproxy.cli.http_sessions import EventFilter
-from mcpproxy.reports.transcripts import transcript_json
-from mcpproxy.reports.transcripts.transcript import HEADING, Transcript
-from mcpproxy.session.filter import Filter
-from mcpproxy.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
-from mcpproxy.trace.reader import Trace
-from mcpproxy.trace.records import Header, not_judged
-from mcpproxy.view.growing_trace import GrowingTrace
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.filter import Filter
+from mcpproxy.judge.session.frame import Event, Finding, Frame, RequestHead, ResponseHead
+from mcpproxy.read.reports.transcripts import transcript_json
+from mcpproxy.read.reports.transcripts.transcript import HEADING, Transcript
+from mcpproxy.read.view.growing_trace import GrowingTrace
+from mcpproxy.read.view.view import open_view
+from mcpproxy.record.trace.reader import Trace
+from mcpproxy.record.trace.records import Header, not_judged
 
 Span = tuple[int, int | None]
 """The first and the last frame; ``None`` for no end."""

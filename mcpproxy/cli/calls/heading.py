@@ -1,7 +1,7 @@
 """The line that says which recording is shown."""
 
 from mcpproxy.base.visible import visible
-from mcpproxy.trace.records import Header
+from mcpproxy.record.trace.records import Header
 
 
 def heading(header: Header, *, with_command: bool = True) -> str:

@@ -13,11 +13,11 @@ from typing import Final
 
 from mcpproxy.base.style import SEVERITY_COLOUR, Colour, Style, columns, duration
 from mcpproxy.base.visible import visible
-from mcpproxy.session.folding import fold
-from mcpproxy.session.frame import SERVER, Finding
-from mcpproxy.session.outcomes import Kind, Outcome, state_words
-from mcpproxy.view.calls import Call, SessionSummary
-from mcpproxy.view.causes import declined_words, error_words
+from mcpproxy.judge.session.folding import fold
+from mcpproxy.judge.session.frame import SERVER, Finding
+from mcpproxy.judge.session.outcomes import Kind, Outcome, state_words
+from mcpproxy.read.view.calls import Call, SessionSummary
+from mcpproxy.read.view.causes import declined_words, error_words
 
 SLOW_NS: Final = 1_000_000_000
 """Latencies of at least this are coloured."""
@@ -110,7 +110,9 @@ class CallLines:
 
     def finding(self, finding: Finding, *, where: str = "") -> list[str]:
         """Return the lines of a finding; ``where`` says what it is about if that is not the line above."""
-        from mcpproxy.reports.text import finding_line  # Imported here: most recordings have no findings.
+        from mcpproxy.read.reports.text import (
+            finding_line,  # Imported here: most recordings have no findings.
+        )
 
         text = finding_line(finding) + where
         first, *rest = self._wrap(text, 2)

@@ -8,16 +8,16 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.calls.heading import heading
 from mcpproxy.cli.calls.lines_of_calls import CallLines, session_marks
-from mcpproxy.session.ending import ending_text
-from mcpproxy.session.filter import Filter
-from mcpproxy.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Stderr
-from mcpproxy.session.outcomes import WORDS, Outcome, count_calls
-from mcpproxy.trace.records import Header
-from mcpproxy.view.calls import Call, Part, Role, SessionSummary
-from mcpproxy.view.causes import LOST, said_beyond, stderr_lines
-from mcpproxy.view.negotiation import negotiations
-from mcpproxy.view.summaries import call_outcomes
-from mcpproxy.view.view import View
+from mcpproxy.judge.session.ending import ending_text
+from mcpproxy.judge.session.filter import Filter
+from mcpproxy.judge.session.frame import ExchangeEnd, Finding, Frame, RequestHead, ResponseHead, Stderr
+from mcpproxy.judge.session.outcomes import WORDS, Outcome, count_calls
+from mcpproxy.read.view.calls import Call, Part, Role, SessionSummary
+from mcpproxy.read.view.causes import LOST, said_beyond, stderr_lines
+from mcpproxy.read.view.negotiation import negotiations
+from mcpproxy.read.view.summaries import call_outcomes
+from mcpproxy.read.view.view import View
+from mcpproxy.record.trace.records import Header
 
 _HTTP_ROLES = (Role.HTTP_REQUEST, Role.HTTP_RESPONSE, Role.HTTP_END)
 _BATCH = 500

@@ -11,15 +11,15 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli.calls.lines_of_calls import CallLines, seconds
 from mcpproxy.cli.calls.listing import content_lines, head_lines
 from mcpproxy.errors import TraceError
-from mcpproxy.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead, Stderr
-from mcpproxy.view.calls import FoundRule, Part
-from mcpproxy.view.causes import LOST, error_words, stderr_lines
-from mcpproxy.view.folder import recording, recordings
-from mcpproxy.view.recording_entry import may_have_its_model
-from mcpproxy.view.view import View
+from mcpproxy.judge.session.frame import ExchangeEnd, Frame, RequestHead, ResponseHead, Stderr
+from mcpproxy.read.view.calls import FoundRule, Part
+from mcpproxy.read.view.causes import LOST, error_words, stderr_lines
+from mcpproxy.read.view.folder import recording, recordings
+from mcpproxy.read.view.recording_entry import may_have_its_model
+from mcpproxy.read.view.view import View
 
 if TYPE_CHECKING:
-    from mcpproxy.prompt.seen_call import SeenCall
+    from mcpproxy.read.prompt.seen_call import SeenCall
 
 _INDENT: Final = "  "
 
@@ -43,7 +43,7 @@ class ModelSide:
         own, entries = recording(self._path), recordings(os.path.dirname(self._path))
         if not may_have_its_model(own, entries):
             return None
-        from mcpproxy.prompt.seen_call import SeenCalls
+        from mcpproxy.read.prompt.seen_call import SeenCalls
 
         return partial(SeenCalls().of, own, entries)
 

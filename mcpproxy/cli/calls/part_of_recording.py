@@ -5,11 +5,11 @@ import tempfile
 from dataclasses import replace
 
 from mcpproxy.cli.arguments import UsageError
-from mcpproxy.edit.trim import FrameFilter, trimmed
-from mcpproxy.opening import open_trace
-from mcpproxy.replay.recording import LoadedTrace, load
-from mcpproxy.session.frame import Sender
-from mcpproxy.trace.copy import write_trace
+from mcpproxy.judge.session.frame import Sender
+from mcpproxy.peers.replay.recording import LoadedTrace, load
+from mcpproxy.read.edit.trim import FrameFilter, trimmed
+from mcpproxy.read.opening import open_trace
+from mcpproxy.record.trace.copy import write_trace
 
 
 def frames_of_calls(path: str, text: str) -> FrameFilter:
@@ -19,8 +19,8 @@ def frames_of_calls(path: str, text: str) -> FrameFilter:
         FilterError: ``text`` is not a filter.
         UsageError: no call passes.
     """
-    from mcpproxy.session.filter import parse_filter  # only those who filter wait for the view
-    from mcpproxy.view.view import open_view
+    from mcpproxy.judge.session.filter import parse_filter  # only those who filter wait for the view
+    from mcpproxy.read.view.view import open_view
 
     wanted = parse_filter(text)
     with open_view(path) as view:

@@ -10,12 +10,12 @@ from mcpproxy.base.style import count, tally
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.checking import parallel
 from mcpproxy.cli.terminal import emit, tell
-from mcpproxy.fleet.judge import engine
-from mcpproxy.fleet.judge.client import JudgeJob, Limits
-from mcpproxy.fleet.judge.corpus import FleetRecording, location, open_corpus
-from mcpproxy.fleet.judge.results import open_results
-from mcpproxy.fleet.judge.rules import JudgeRules
-from mcpproxy.fleet.judge.shard import Shard
+from mcpproxy.send.fleet.judge import engine
+from mcpproxy.send.fleet.judge.client import JudgeJob, Limits
+from mcpproxy.send.fleet.judge.corpus import FleetRecording, location, open_corpus
+from mcpproxy.send.fleet.judge.results import open_results
+from mcpproxy.send.fleet.judge.rules import JudgeRules
+from mcpproxy.send.fleet.judge.shard import Shard
 
 _REPORTS: Final = ("output", "baseline", "write_baseline", "session", "strict")
 """Options of a report, which ``--out`` does not make."""

@@ -10,8 +10,8 @@ from mcpproxy.base.visible import without_commands
 from mcpproxy.cli import output
 from mcpproxy.cli.terminal import emit
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.reports import text
-from mcpproxy.reports.judged_traces import JudgedTraces, host_of
+from mcpproxy.read.reports import text
+from mcpproxy.read.reports.judged_traces import JudgedTraces, host_of
 
 
 def report(
@@ -40,13 +40,13 @@ def report(
 
 
 def _markdown(verdict: JudgedTraces, catalogue: Catalogue) -> Iterable[str]:
-    from mcpproxy.reports import markdown
+    from mcpproxy.read.reports import markdown
 
     heading = f"mcpproxy: {next(iter(text.summary_lines(verdict)), 'nothing was judged')}"
     hosts: Iterable[str] = ()
     in_matrix = {id for id, _, _ in verdict.hosts}
     if in_matrix:
-        from mcpproxy.reports import host_matrix
+        from mcpproxy.read.reports import host_matrix
 
         hosts = host_matrix.markdown_lines(host_matrix.rows_of_run(verdict))
     found = (located for located in verdict.located if host_of(located.finding) not in in_matrix)
@@ -57,7 +57,7 @@ def _hosts(verdict: JudgedTraces) -> list[dict[str, object]]:
     """Return the matrix of hosts as JSON values, if some were named."""
     if not verdict.hosts:
         return []
-    from mcpproxy.reports.host_matrix import as_objects, rows_of_run
+    from mcpproxy.read.reports.host_matrix import as_objects, rows_of_run
 
     return as_objects(rows_of_run(verdict))
 
@@ -65,15 +65,15 @@ def _hosts(verdict: JudgedTraces) -> list[dict[str, object]]:
 def _lines(verdict: JudgedTraces, catalogue: Catalogue, format: str, style: Style) -> Iterable[str]:
     match format:
         case "json":
-            from mcpproxy.reports import json
+            from mcpproxy.read.reports import json
 
             return json.lines(verdict)
         case "junit":
-            from mcpproxy.reports import junit, suites
+            from mcpproxy.read.reports import junit, suites
 
             return junit.lines(suites.suites(verdict, catalogue))
         case "sarif":
-            from mcpproxy.reports import sarif
+            from mcpproxy.read.reports import sarif
 
             return sarif.lines(
                 verdict.located,
@@ -87,7 +87,7 @@ def _lines(verdict: JudgedTraces, catalogue: Catalogue, format: str, style: Styl
         case "markdown":
             return _markdown(verdict, catalogue)
         case "github":
-            from mcpproxy.reports import github
+            from mcpproxy.read.reports import github
 
             summary = map(without_commands, text.summary_lines(verdict))
             annotations = github.lines(verdict.located, verdict.remarks, catalogue, base=output.workspace())

@@ -4,14 +4,14 @@ import argparse
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from mcpproxy import judging
 from mcpproxy.errors import UsageError
-from mcpproxy.fleet.judge.rules import JudgeRules
-from mcpproxy.reports.judged_traces import host_of
-from mcpproxy.view.growing_trace import GrowingTrace
+from mcpproxy.read import judging
+from mcpproxy.read.reports.judged_traces import host_of
+from mcpproxy.read.view.growing_trace import GrowingTrace
+from mcpproxy.send.fleet.judge.rules import JudgeRules
 
 if TYPE_CHECKING:  # most runs are not about hosts
-    from mcpproxy.reports.host_matrix import HostMatrix
+    from mcpproxy.read.reports.host_matrix import HostMatrix
 
 
 def add(parser: argparse.ArgumentParser) -> None:
@@ -61,8 +61,8 @@ def matrix_of(recordings: Iterable[str], judge_rules: JudgeRules) -> "HostMatrix
     Raises:
         TraceError: a recording cannot be read.
     """
-    from mcpproxy.reports.host_matrix import HostMatrix, host_rows
-    from mcpproxy.reports.located import Located, locate
+    from mcpproxy.read.reports.host_matrix import HostMatrix, host_rows
+    from mcpproxy.read.reports.located import Located, locate
 
     rules, selection = judge_rules.load()
     hosts = judge_rules.named_hosts()

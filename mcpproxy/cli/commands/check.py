@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mcpproxy import judging
 from mcpproxy.base import paths
 from mcpproxy.base.style import Style, count
 from mcpproxy.cli import (
@@ -26,20 +25,21 @@ from mcpproxy.cli.checking import check_report, host_options, parallel, progress
 from mcpproxy.cli.checking.progress_bar import ReadProgress
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import McpProxyError
-from mcpproxy.fleet.judge.rules import JudgeRules
-from mcpproxy.fleet.judge.shard import ENGINES, shard
+from mcpproxy.judge.ruleset.ruleset import Ruleset
+from mcpproxy.judge.ruleset.selection import Selection
+from mcpproxy.judge.session.frame import Finding
 from mcpproxy.protocol.rules import Catalogue
-from mcpproxy.reports import text
-from mcpproxy.reports.judged_traces import JudgedTrace, JudgedTraces, NamedHost, Unjudged
-from mcpproxy.ruleset.ruleset import Ruleset
-from mcpproxy.ruleset.selection import Selection
-from mcpproxy.session.frame import Finding
-from mcpproxy.view.growing_trace import GrowingTrace
+from mcpproxy.read import judging
+from mcpproxy.read.reports import text
+from mcpproxy.read.reports.judged_traces import JudgedTrace, JudgedTraces, NamedHost, Unjudged
+from mcpproxy.read.view.growing_trace import GrowingTrace
+from mcpproxy.send.fleet.judge.rules import JudgeRules
+from mcpproxy.send.fleet.judge.shard import ENGINES, shard
 
 if TYPE_CHECKING:
-    from mcpproxy.checks.hosts.facts import HostChoice
-    from mcpproxy.reports.baseline import Baseline
-    from mcpproxy.view.across_servers import SeenInRecording
+    from mcpproxy.judge.checks.hosts.facts import HostChoice
+    from mcpproxy.read.reports.baseline import Baseline
+    from mcpproxy.read.view.across_servers import SeenInRecording
 
 EPILOG = """\
 A RULE is a code (PROTO-007), a name (mismatched-response-id) or a family (PROTO).
@@ -258,7 +258,7 @@ def judge_all(
     collected: SeenInRecording | None = None
     takes = partial(_is_wanted, rules.catalogue, selection)
     if len(paths) > 1:
-        from mcpproxy.view import across_servers  # imported here: it takes 30 ms
+        from mcpproxy.read.view import across_servers  # imported here: it takes 30 ms
 
         collected = across_servers.SeenInRecording()
         collectors = across_servers.collectors(collected, takes, key=os.urandom(32), hosts=hosts)
@@ -293,8 +293,8 @@ def judge_all(
                     tell(sentence)
                     unjudged.append(Unjudged(path, sentence))
     if seen and not session:
-        from mcpproxy.prompt.judged_runs import findings_of_runs
-        from mcpproxy.view import across_servers
+        from mcpproxy.read.prompt.judged_runs import findings_of_runs
+        from mcpproxy.read.view import across_servers
 
         for path, findings in (
             *across_servers.across_servers(seen, rules.catalogue, hosts),
@@ -327,7 +327,7 @@ def _with_findings(judged: JudgedTrace, findings: tuple[Finding, ...], *, locate
     )
     if not located:
         return alone
-    from mcpproxy.reports.located import locate
+    from mcpproxy.read.reports.located import locate
 
     return replace(alone, located=locate(trace, findings))
 
@@ -357,6 +357,6 @@ def judge(
     )
     if not located:
         return judged
-    from mcpproxy.reports.located import locate
+    from mcpproxy.read.reports.located import locate
 
     return replace(judged, located=locate(trace, judged.findings))

@@ -19,8 +19,8 @@ from mcpproxy.cli.calls.following import follow_one
 from mcpproxy.cli.calls.screen import Screen
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.demo.client import converse
-from mcpproxy.relay import journal
-from mcpproxy.session.filter import parse_filter
+from mcpproxy.judge.session.filter import parse_filter
+from mcpproxy.record.relay import journal
 
 DEADLINE_S: Final = 120.0
 SERVER: Final = own_command("mcpproxy.demo.server")

@@ -5,10 +5,10 @@ from typing import Final
 
 from mcpproxy.cli import comparison_options, find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
-from mcpproxy.replay.diff.comparison import Comparison
-from mcpproxy.replay.recording import RecordedSession, load
-from mcpproxy.replay.server.replay_source import replay_source, sessions_of
-from mcpproxy.session.frame import SERVER
+from mcpproxy.judge.session.frame import SERVER
+from mcpproxy.peers.replay.diff.comparison import Comparison
+from mcpproxy.peers.replay.recording import RecordedSession, load
+from mcpproxy.peers.replay.server.replay_source import replay_source, sessions_of
 
 DESCRIPTION: Final = """\
 Compare what the server said in recording B with what it said in recording A: answers to the same requests

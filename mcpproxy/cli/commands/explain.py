@@ -10,9 +10,9 @@ from mcpproxy.cli.calls.prose import PROSE_COLUMNS, heading, prose
 from mcpproxy.cli.commands.rules import add_folders, level_words
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import UsageError
+from mcpproxy.judge.ruleset.selection import known_rules, resolve, unknown
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import Catalogue, Requirement, Rule
-from mcpproxy.ruleset.selection import known_rules, resolve, unknown
 
 _EXAMPLES = """\
   mcpproxy explain PROTO-007
@@ -76,7 +76,7 @@ def _broken_rules(catalogue: Catalogue) -> list[str]:
         UsageError: there is no recording, it has no findings, or their rules are not known.
     """
     from mcpproxy.cli import find_traces  # not for those who name a rule
-    from mcpproxy.view.view import open_view
+    from mcpproxy.read.view.view import open_view
 
     example = "name a rule: mcpproxy explain PROTO-007; all: mcpproxy rules"
     if not find_traces.recent(paths.state_dir()):

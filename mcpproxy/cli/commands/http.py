@@ -14,7 +14,7 @@ from mcpproxy.base.json_string import quoted
 from mcpproxy.cli import new_recording, upstream_options
 from mcpproxy.cli.address_arguments import endpoint, split_listen, split_url
 from mcpproxy.cli.option_table import OptionTable, refuse, split_command
-from mcpproxy.relay.http.listener import listen
+from mcpproxy.record.relay.http.listener import listen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from typing import Final, NoReturn
 
     from mcpproxy.cli.option_table import Given
-    from mcpproxy.relay.http.proxy import Settings
-    from mcpproxy.relay.http.resolve import Upstream
-    from mcpproxy.relay.http.route import Forward, ProxyOf, Reverse
-    from mcpproxy.relay.http.tls import TlsClient, TlsServer
+    from mcpproxy.record.relay.http.proxy import Settings
+    from mcpproxy.record.relay.http.resolve import Upstream
+    from mcpproxy.record.relay.http.route import Forward, ProxyOf, Reverse
+    from mcpproxy.record.relay.http.tls import TlsClient, TlsServer
 
 _LISTEN: Final = "127.0.0.1:8765"
 _ENDPOINT: Final = "/mcp"
@@ -149,7 +149,7 @@ def serve(options: HttpOptions) -> int:
 
     # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.
     def record(wake_fd: int, asleep: mmap.mmap) -> None:
-        from mcpproxy.recorder.process import run as run_recorder
+        from mcpproxy.record.recorder.process import run as run_recorder
 
         # The companions are the page (``--ui``) and the sending of spans (``--otlp``).
         recording.run_with_companions(
@@ -159,11 +159,11 @@ def serve(options: HttpOptions) -> int:
 
     def relay() -> int:
         if sys.platform != "win32":
-            from mcpproxy.relay.http import proxy
+            from mcpproxy.record.relay.http import proxy
 
             return proxy.run(settings, listener, journal, record if journal else None)
-        from mcpproxy.relay.http import portable
-        from mcpproxy.relay.spawned_recorder import recorder_command
+        from mcpproxy.record.relay.http import portable
+        from mcpproxy.record.relay.spawned_recorder import recorder_command
 
         command = recorder_command(trace, recording.live, recording.is_quiet, options.admin)
         return portable.run(settings, listener, journal, command if journal else None)
@@ -195,8 +195,8 @@ def prepare(options: HttpOptions) -> tuple[Settings, socket.socket, str]:
 
 
 def _settings(options: HttpOptions, host: str, proxy_address: str) -> Settings:
-    from mcpproxy.relay.http.proxy import Settings
-    from mcpproxy.relay.http.rewrite import Rewriting
+    from mcpproxy.record.relay.http.proxy import Settings
+    from mcpproxy.record.relay.http.rewrite import Rewriting
 
     upstream = options.upstream
     chosen = proxy_of(options, proxy_address)
@@ -264,7 +264,7 @@ def check_listening(options: HttpOptions) -> None:
 
 
 def _upstream(options: HttpOptions) -> Upstream:
-    from mcpproxy.relay.http.resolve import Upstream
+    from mcpproxy.record.relay.http.resolve import Upstream
 
     credentials = ": clients send their own credentials"
     parts = split_url(options.command, options.url, options.example, credentials)
@@ -280,7 +280,7 @@ def _tls(options: HttpOptions) -> tuple[TlsClient | None, TlsServer | None]:
     """Return TLS to upstream and TLS to clients; ``None`` for one that the options do not ask for."""
     up = down = None
     if options.cert or (options.upstream and options.upstream.is_tls):
-        from mcpproxy.relay.http import tls
+        from mcpproxy.record.relay.http import tls
 
         if options.upstream and options.upstream.is_tls:  # whose files are checked already
             up = tls.TlsClient(options.reaching)
@@ -327,8 +327,8 @@ def proxy_of(options: HttpOptions, proxy_address: str) -> ProxyOf:
 
 def _router(options: HttpOptions, bound: str, proxy_of: ProxyOf) -> Forward | Reverse:
     from mcpproxy.base.authority import is_loopback
-    from mcpproxy.relay.http.guard import Guard, Targets
-    from mcpproxy.relay.http.route import Forward, Reverse
+    from mcpproxy.record.relay.http.guard import Guard, Targets
+    from mcpproxy.record.relay.http.route import Forward, Reverse
 
     guard = Guard(is_loopback(bound), [options.host], options.allow_origins)
     if options.upstream is None:

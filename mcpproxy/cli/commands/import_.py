@@ -8,10 +8,10 @@ from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.output import check_new
 from mcpproxy.cli.terminal import tell
-from mcpproxy.importers.detect import FORMATS, detect_format, open_foreign
-from mcpproxy.trace.copy import write_trace
-from mcpproxy.trace.decode import header_format
-from mcpproxy.trace.members import NotARecordError
+from mcpproxy.read.importers.detect import FORMATS, detect_format, open_foreign
+from mcpproxy.record.trace.copy import write_trace
+from mcpproxy.record.trace.decode import header_format
+from mcpproxy.record.trace.members import NotARecordError
 
 DESCRIPTION = (
     "Make a trace of a recording by mcpsnoop, mcp-rec, mcp-recorder, mcp-cassette or mcporter, of an "

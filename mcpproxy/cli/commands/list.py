@@ -1,6 +1,6 @@
 """``mcpproxy list``: list the recordings in a folder, the latest first.
 
-Only the beginning and the end of each file are read, see ``mcpproxy.view.folder``.
+Only the beginning and the end of each file are read, see ``mcpproxy.read.view.folder``.
 """
 
 import argparse
@@ -16,9 +16,9 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.terminal import emit, tell, terminal_style
-from mcpproxy.reports.text_table import fitted, table, table_width
-from mcpproxy.view.folder import recording
-from mcpproxy.view.recording_entry import RecordingEntry
+from mcpproxy.read.reports.text_table import fitted, table, table_width
+from mcpproxy.read.view.folder import recording
+from mcpproxy.read.view.recording_entry import RecordingEntry
 
 EPILOG: Final = """\
   mcpproxy list                    those in the state directory

@@ -15,10 +15,10 @@ from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import emit, tell, terminal_style
-from mcpproxy.relay.exit_status import shell_code
+from mcpproxy.record.relay.exit_status import shell_code
 
 if TYPE_CHECKING:
-    from mcpproxy.scripted_model.model_server import ModelServer
+    from mcpproxy.peers.scripted_model.model_server import ModelServer
 
 DESCRIPTION: Final = "Be the model of a host: answer it by a script, in the interface of every service."
 
@@ -85,11 +85,11 @@ def print_script(recording: str) -> int:
         McpProxyError: the recording cannot be read, or has no answer of a model.
     """
     from mcpproxy.cli import find_traces
-    from mcpproxy.opening import open_trace
-    from mcpproxy.prompt.run import open_beside, read_servers
-    from mcpproxy.recorder.model.turns import model_turns
-    from mcpproxy.scripted_model.recorded_script import has_other_arguments, recorded_turns
-    from mcpproxy.session.masked_values import holds_mask
+    from mcpproxy.judge.session.masked_values import holds_mask
+    from mcpproxy.peers.scripted_model.recorded_script import has_other_arguments, recorded_turns
+    from mcpproxy.read.opening import open_trace
+    from mcpproxy.read.prompt.run import open_beside, read_servers
+    from mcpproxy.record.recorder.model.turns import model_turns
 
     path = find_traces.one(recording)
     turns = list(recorded_turns(model_turns(open_trace(path)), read_servers(open_beside(path))))
@@ -111,13 +111,13 @@ def serve(options: argparse.Namespace, host: Sequence[str]) -> int:
     """
     if options.script is None:
         raise UsageError("model", "there is no script", "name one: --script FILE")
-    from mcpproxy.scripted_model.model_script import read_script_file
+    from mcpproxy.peers.scripted_model.model_script import read_script_file
 
     script = read_script_file(options.script)
     address = split_listen("model", options.listen)
 
-    from mcpproxy.scripted_model import run_report
-    from mcpproxy.scripted_model.model_server import ModelServer
+    from mcpproxy.peers.scripted_model import run_report
+    from mcpproxy.peers.scripted_model.model_server import ModelServer
 
     try:
         server = ModelServer(script, *address)
@@ -142,7 +142,7 @@ async def _until_the_end(server: "ModelServer", host: Sequence[str]) -> int:
     if not host:
         await serving
         return 0
-    from mcpproxy.scripted_model.host_settings import environment
+    from mcpproxy.peers.scripted_model.host_settings import environment
 
     try:
         process = await asyncio.create_subprocess_exec(

@@ -14,21 +14,21 @@ from typing import TYPE_CHECKING, Final
 from mcpproxy.base.style import count
 from mcpproxy.base.upstream.settings import UpstreamSettings
 from mcpproxy.base.visible import visible
-from mcpproxy.checks.opt_in.pins import Pins
 from mcpproxy.cli import async_main, find_traces, output, upstream_options
 from mcpproxy.cli.arguments import Parser, UsageError, seconds
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.errors import McpProxyError
-from mcpproxy.opening import open_trace
+from mcpproxy.judge.checks.opt_in.pins import Pins
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
-from mcpproxy.recorder.secret_arguments import shown
-from mcpproxy.reports import pin_file
-from mcpproxy.reports.pin_file import CollectedPins
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.reports import pin_file
+from mcpproxy.read.reports.pin_file import CollectedPins
+from mcpproxy.record.recorder.secret_arguments import shown
 
 if TYPE_CHECKING:
-    from mcpproxy.validate import Client
+    from mcpproxy.peers.validate import Client
 
 DESCRIPTION: Final = """\
 Write the definitions of a server's tools, and its instructions, to a file: from recordings, or from the
@@ -159,8 +159,8 @@ def _collect_live_pins(
 
 def _why_no_server(url: str, fault: McpProxyError, upstream: UpstreamSettings) -> str:
     """Return why there is no MCP server at ``url``, if the first request failed with ``fault`` for that."""
-    from mcpproxy.validate.errors import HttpStatusError
-    from mcpproxy.validate.transports.reachability import why_no_server
+    from mcpproxy.peers.validate.errors import HttpStatusError
+    from mcpproxy.peers.validate.transports.reachability import why_no_server
 
     if not isinstance(fault, HttpStatusError):
         return ""
@@ -169,7 +169,7 @@ def _why_no_server(url: str, fault: McpProxyError, upstream: UpstreamSettings) -
 
 def _is_refusal(fault: McpProxyError) -> bool:
     """Whether ``fault`` may mean that the server supports another revision than the requested one."""
-    from mcpproxy.validate.errors import HttpStatusError, RefusedError, UnsupportedVersionError
+    from mcpproxy.peers.validate.errors import HttpStatusError, RefusedError, UnsupportedVersionError
 
     return isinstance(fault, HttpStatusError | RefusedError | UnsupportedVersionError)
 
@@ -183,7 +183,7 @@ def _client(
     upstream: UpstreamSettings,
 ) -> "AbstractAsyncContextManager[Client]":
     """Return a client of the server; it records its session in ``trace``."""
-    from mcpproxy.validate import connected_http, connected_stdio
+    from mcpproxy.peers.validate import connected_http, connected_stdio
 
     if url:
         return connected_http(

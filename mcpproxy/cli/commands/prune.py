@@ -16,13 +16,13 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, age
 from mcpproxy.cli.terminal import emit, tell
-from mcpproxy.intercept.control import control_path
-from mcpproxy.recorder import journal_reader, liveness, lock
-from mcpproxy.relay import journal
-from mcpproxy.trace import chain, shipped_files
-from mcpproxy.trace.decode import decode
-from mcpproxy.trace.members import NotARecordError
-from mcpproxy.trace.records import Header
+from mcpproxy.gate.intercept.control import control_path
+from mcpproxy.record.recorder import journal_reader, liveness, lock
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace import chain, shipped_files
+from mcpproxy.record.trace.decode import decode
+from mcpproxy.record.trace.members import NotARecordError
+from mcpproxy.record.trace.records import Header
 
 EPILOG: Final = """\
 A recording is as old as the last change of its files. A running recording is never deleted, and neither is a

@@ -7,9 +7,9 @@ from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.output import check_new
 from mcpproxy.cli.terminal import tell
-from mcpproxy.edit.redact import PROTECTED, Redaction, RedactionScope
-from mcpproxy.opening import open_trace
-from mcpproxy.trace.copy import write_trace
+from mcpproxy.read.edit.redact import PROTECTED, Redaction, RedactionScope
+from mcpproxy.read.opening import open_trace
+from mcpproxy.record.trace.copy import write_trace
 
 DESCRIPTION = "Copy a recording with values masked: in messages, headers, URLs, the command and stderr."
 

@@ -16,13 +16,13 @@ from mcpproxy.cli.arguments import Parser, UsageError, nearest
 from mcpproxy.cli.calls.part_of_recording import load_calls
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell, tell_on_a_terminal
-from mcpproxy.replay.recording import LoadedTrace
-from mcpproxy.replay.server.engine import ReplayEngine, summary
-from mcpproxy.replay.server.live_messages import ReplayOptions
-from mcpproxy.replay.server.matching import LEVELS
-from mcpproxy.replay.server.replay_source import ReplaySource, one_after_another, replay_source
-from mcpproxy.replay.server.stdio_server import StdioReplayServer
-from mcpproxy.session.frame import CLIENT
+from mcpproxy.judge.session.frame import CLIENT
+from mcpproxy.peers.replay.recording import LoadedTrace
+from mcpproxy.peers.replay.server.engine import ReplayEngine, summary
+from mcpproxy.peers.replay.server.live_messages import ReplayOptions
+from mcpproxy.peers.replay.server.matching import LEVELS
+from mcpproxy.peers.replay.server.replay_source import ReplaySource, one_after_another, replay_source
+from mcpproxy.peers.replay.server.stdio_server import StdioReplayServer
 
 PARTS: Final = {
     "server": "answer a live client from a recording",
@@ -128,7 +128,7 @@ def _serve_http(
     where: str, source: ReplaySource, replay_options: ReplayOptions, command: Sequence[str]
 ) -> int:
     host, port = split_listen("replay server", where, "--http")
-    from mcpproxy.replay.server.http_server import (
+    from mcpproxy.peers.replay.server.http_server import (
         HttpReplayServer,  # a web server, which stdio does not need
     )
 

@@ -12,18 +12,18 @@ from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.replay_update import Update
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import McpProxyError
-from mcpproxy.recorder.secret_arguments import shown
-from mcpproxy.replay.client.driver import TIMEOUT_S, Link, play
-from mcpproxy.replay.client.player import Player
-from mcpproxy.replay.client.stdio_link import StdioLink
-from mcpproxy.replay.diff.comparison import Comparison
-from mcpproxy.replay.recording import LoadedTrace, RecordedSession
-from mcpproxy.replay.server.replay_source import replay_source, sessions_of
-from mcpproxy.session.frame import SERVER
+from mcpproxy.judge.session.frame import SERVER
+from mcpproxy.peers.replay.client.driver import TIMEOUT_S, Link, play
+from mcpproxy.peers.replay.client.player import Player
+from mcpproxy.peers.replay.client.stdio_link import StdioLink
+from mcpproxy.peers.replay.diff.comparison import Comparison
+from mcpproxy.peers.replay.recording import LoadedTrace, RecordedSession
+from mcpproxy.peers.replay.server.replay_source import replay_source, sessions_of
+from mcpproxy.record.recorder.secret_arguments import shown
 
 if TYPE_CHECKING:
-    from mcpproxy.client.refusals import HttpRefusal
-    from mcpproxy.replay.client.http_link import HttpLink
+    from mcpproxy.peers.client.refusals import HttpRefusal
+    from mcpproxy.peers.replay.client.http_link import HttpLink
 
 DESCRIPTION: Final = """\
 Play the recorded client against a live server, and compare what the server says now with what it said then.
@@ -105,8 +105,8 @@ def _play_all(
 
 def _why_no_server(live: Update, said: "HttpRefusal") -> str:
     """Return why nothing came from the server but a refusal."""
-    from mcpproxy.validate.errors import HttpStatusError
-    from mcpproxy.validate.transports.reachability import why_no_server
+    from mcpproxy.peers.validate.errors import HttpStatusError
+    from mcpproxy.peers.validate.transports.reachability import why_no_server
 
     fault = HttpStatusError(f"HTTP status {said.words}", (), said.status, said.advice)
     why = async_main.run_until_terminated(why_no_server(live.url, fault, live.upstream))
@@ -116,7 +116,7 @@ def _why_no_server(live: Update, said: "HttpRefusal") -> str:
 def _http(
     live: Update, session: RecordedSession, headers: Sequence[tuple[str, str]], *, is_direct: bool
 ) -> "HttpLink":
-    from mcpproxy.replay.client.http_link import HttpLink  # imports h11, which stdio does not need
+    from mcpproxy.peers.replay.client.http_link import HttpLink  # imports h11, which stdio does not need
 
     return HttpLink(live.url, session, headers, upstream=live.upstream, is_direct=is_direct)
 

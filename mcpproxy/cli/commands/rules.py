@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from mcpproxy.base.style import SEVERITY_COLOUR, Style, count
 from mcpproxy.cli.terminal import emit, terminal_style
+from mcpproxy.judge.ruleset.selection import family, known_rules, unknown
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Catalogue, Keyword, Rule
-from mcpproxy.reports.rule_json import as_object
-from mcpproxy.reports.text_table import fitted, table, table_width, without_day
-from mcpproxy.ruleset.selection import family, known_rules, unknown
+from mcpproxy.read.reports.rule_json import as_object
+from mcpproxy.read.reports.text_table import fitted, table, table_width, without_day
 
 if TYPE_CHECKING:
     from mcpproxy.cli.arguments import Parser
@@ -91,7 +91,7 @@ def _read_arguments(argv: list[str], options: _Options) -> None:
 def _coverage(catalogue: Catalogue, *, as_json: bool) -> int:
     import json
 
-    from mcpproxy.reports import coverage
+    from mcpproxy.read.reports import coverage
 
     rows = coverage.rows(catalogue)
     emit(

@@ -85,8 +85,8 @@ def run(argv: list[str]) -> int:
     }
     trace, journal, greeting = options.begin(label, members)
     if sys.platform == "win32":  # without a gate: --enforce and --fault were refused above
-        from mcpproxy.relay.spawned_recorder import recorder_command
-        from mcpproxy.relay.stdio import threads
+        from mcpproxy.record.relay.spawned_recorder import recorder_command
+        from mcpproxy.record.relay.stdio import threads
 
         if options.folders:
             os.environ["PATH"] = os.pathsep.join((*options.folders, os.environ.get("PATH", os.defpath)))
@@ -101,11 +101,11 @@ def run(argv: list[str]) -> int:
             is_awaited=options.is_awaited,
         )
 
-    from mcpproxy.relay.stdio import session_start
+    from mcpproxy.record.relay.stdio import session_start
 
     # The relay writes to the pipe ``wake_fd`` when ``asleep``, a shared byte, says that the recorder sleeps.
     def record(wake_fd: int, asleep: mmap.mmap) -> None:
-        from mcpproxy.recorder.process import run as run_recorder
+        from mcpproxy.record.recorder.process import run as run_recorder
 
         options.run_with_companions(
             trace, lambda: run_recorder(trace, wake_fd, asleep, options.live, options.is_quiet)

@@ -11,8 +11,8 @@ from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.calls.pager import page
 from mcpproxy.cli.terminal import emit, tell, terminal_style
-from mcpproxy.opening import open_trace
-from mcpproxy.session.filter import Filter, Term, parse_filter
+from mcpproxy.judge.session.filter import Filter, Term, parse_filter
+from mcpproxy.read.opening import open_trace
 
 EPILOG = """\
 Each line is a call: number, seconds since the start, method, arguments, answer, duration. Requests of the
@@ -116,7 +116,7 @@ def _show_all(options: argparse.Namespace, wanted: Filter, style: Style) -> int:
 def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
     """Yield the lines of the calls that are wanted, or of the calls that ``--call`` names."""
     from mcpproxy.cli.calls.listing import listing
-    from mcpproxy.view.view import open_view
+    from mcpproxy.read.view.view import open_view
 
     with open_view(path) as view:
         if options.session:

@@ -8,9 +8,9 @@ from mcpproxy.cli.arguments import Parser, positive
 from mcpproxy.cli.calls.part_of_recording import frames_of_calls
 from mcpproxy.cli.output import check_new
 from mcpproxy.cli.terminal import tell
-from mcpproxy.edit.trim import FrameFilter, trimmed
-from mcpproxy.opening import open_trace
-from mcpproxy.trace.copy import write_trace
+from mcpproxy.read.edit.trim import FrameFilter, trimmed
+from mcpproxy.read.opening import open_trace
+from mcpproxy.record.trace.copy import write_trace
 
 DESCRIPTION = "Write the smallest recording that has the wanted frames of another one and still replays."
 

@@ -7,7 +7,6 @@ from importlib import import_module
 from typing import Final
 
 from mcpproxy.base import paths
-from mcpproxy.checks.opt_in.pins import pin_checks
 from mcpproxy.cli import (
     async_main,
     baseline_options,
@@ -21,19 +20,20 @@ from mcpproxy.cli.checking import host_options
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import McpProxyError
+from mcpproxy.judge.checks.opt_in.pins import pin_checks
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.judge.ruleset.selection import Selection
+from mcpproxy.peers.validate.connection import START_S, TIMEOUT_S
+from mcpproxy.peers.validate.outcome import Validation
+from mcpproxy.peers.validate.probe import Probe
+from mcpproxy.peers.validate.probe_context import ValidateOptions
+from mcpproxy.peers.validate.probes import chosen
+from mcpproxy.peers.validate.recordings import Recordings, Target
+from mcpproxy.peers.validate.runner import Run
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.reports import github, pin_file
-from mcpproxy.ruleset import ruleset
-from mcpproxy.ruleset.selection import Selection
-from mcpproxy.validate.connection import START_S, TIMEOUT_S
-from mcpproxy.validate.outcome import Validation
-from mcpproxy.validate.probe import Probe
-from mcpproxy.validate.probe_context import ValidateOptions
-from mcpproxy.validate.probes import chosen
-from mcpproxy.validate.recordings import Recordings, Target
-from mcpproxy.validate.runner import Run
+from mcpproxy.read.reports import github, pin_file
 
 DESCRIPTION: Final = """\
 Connect to an MCP server as a client, list and read what it offers, send what good and bad clients might

@@ -8,18 +8,18 @@ from typing import Final
 from mcpproxy.base import paths
 from mcpproxy.base.style import Style
 from mcpproxy.base.visible import visible
-from mcpproxy.checks.engine.dispatch import Dispatch
-from mcpproxy.checks.opt_in.implementations import SpokenRevision, collector
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import McpProxyError
-from mcpproxy.observer import Observer
-from mcpproxy.opening import open_trace
+from mcpproxy.judge.checks.engine.dispatch import Dispatch
+from mcpproxy.judge.checks.opt_in.implementations import SpokenRevision, collector
+from mcpproxy.judge.observer import Observer
+from mcpproxy.judge.ruleset import catalogue
+from mcpproxy.judge.session.frame import Finding
 from mcpproxy.protocol.revisions import REVISIONS
-from mcpproxy.reports.text_table import fitted, table, table_width, without_day
-from mcpproxy.ruleset import catalogue
-from mcpproxy.session.frame import Finding
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.reports.text_table import fitted, table, table_width, without_day
 
 EPILOG: Final = """\
 The numbers count recordings. To have check report other versions than those you have tested, write

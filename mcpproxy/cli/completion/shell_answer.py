@@ -56,7 +56,7 @@ def _hosts(**_asked: object) -> Iterable[str]:
 
 
 def _rules(**_asked: object) -> Iterable[str]:
-    from mcpproxy.ruleset.catalogue import load
+    from mcpproxy.judge.ruleset.catalogue import load
 
     return list(load().rules)
 
@@ -98,7 +98,7 @@ def _labels(**_asked: object) -> Iterable[str]:
 
 def _filter_terms(prefix: str, **_asked: object) -> Iterable[str]:
     """Return the terms of filters, or the words that may follow the term before the cursor."""
-    from mcpproxy.session.filter import CHOICES, KEYS
+    from mcpproxy.judge.session.filter import CHOICES, KEYS
 
     before, _, term = prefix.rpartition(" ")
     key, colon, _ = term.removeprefix("-").partition(":")

@@ -16,7 +16,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.client_tests.scenarios import SCENARIOS
+from mcpproxy.peers.client_tests.scenarios import SCENARIOS
 from tests.client_tests.sdks.clients import CLIENTS, SdkClient
 from tests.peers.install import PeerUnavailableError
 

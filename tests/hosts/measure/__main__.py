@@ -16,8 +16,8 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Final
 
-from mcpproxy.checks.hosts.facts import KnownHost
-from mcpproxy.ruleset import host_facts
+from mcpproxy.judge.checks.hosts.facts import KnownHost
+from mcpproxy.judge.ruleset import host_facts
 from tests.hosts.measure.decisions import decided
 from tests.hosts.measure.news import news
 from tests.hosts.measure.probes import PROBES, Probe, beyond

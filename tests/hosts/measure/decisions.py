@@ -1,17 +1,17 @@
 """Decides a row of ``rules/hosts`` by recordings of the host before the probes.
 
 What a row is about is found by the functions by which ``mcpproxy check --hosts`` finds it, and what became of
-that by the report of ``mcpproxy.prompt``; lists, times and requests by the recording of the server.
+that by the report of ``mcpproxy.read.prompt``; lists, times and requests by the recording of the server.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
-from mcpproxy.checks.hosts.facts import HostFact
-from mcpproxy.checks.hosts.results import LOSES
-from mcpproxy.prompt.call_ways import CallWay, PieceWay
+from mcpproxy.judge.checks.hosts.facts import HostFact
+from mcpproxy.judge.checks.hosts.results import LOSES
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.read.prompt.call_ways import CallWay, PieceWay
 from tests.hosts.measure.seen import Evidence, Seen, Wire
 from tests.hosts.measure.tool_decisions import of_tools
 from tests.hosts.measure.verdicts import Example, Verdict, of_examples, unknown

@@ -2,14 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from mcpproxy.checks.hosts.facts import HostFact
-from mcpproxy.checks.hosts.results import LOSES
-from mcpproxy.checks.hosts.tools import MEETS
+from mcpproxy.judge.checks.hosts.facts import HostFact
+from mcpproxy.judge.checks.hosts.results import LOSES
+from mcpproxy.judge.checks.hosts.tools import MEETS
 from mcpproxy.model.tool_names import written
-from mcpproxy.prompt.call_ways import CallWay
-from mcpproxy.prompt.words import piece_noun
 from mcpproxy.protocol.jsonrpc import ABSENT
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.read.prompt.call_ways import CallWay
+from mcpproxy.read.prompt.words import piece_noun
 from tests.hosts.measure.decisions import pages_read
 from tests.hosts.measure.seen import Evidence, Seen
 from tests.hosts.measure.tool_decisions import settings_of

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.checks.hosts.facts import HostFact
+from mcpproxy.judge.checks.hosts.facts import HostFact
 from tests.real_hosts import awkward_server
 from tests.real_hosts.awkward_server import PDF, STRING, SVG, held, marked, members, png, text, wav
 from tests.real_hosts.script import SCRIPT

@@ -1,4 +1,4 @@
-"""What the recordings of a host before a probe say: the wire, and the prompt by ``mcpproxy.prompt``."""
+"""What the recordings of a host before a probe say: the wire, and the prompt by ``mcpproxy.read.prompt``."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any, Final
 
 import mcpproxy
+from mcpproxy.judge.session.frame import Close
 from mcpproxy.model.tool_names import written
-from mcpproxy.opening import open_trace
-from mcpproxy.prompt.report import PromptReport, ServerWay, ToolWay
-from mcpproxy.prompt.run import has_turns, read_run
 from mcpproxy.protocol.jsonrpc import Notification
-from mcpproxy.session.frame import Close
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.prompt.report import PromptReport, ServerWay, ToolWay
+from mcpproxy.read.prompt.run import has_turns, read_run
 
 MODEL: Final = "model.jsonl"
 SERVERS: Final = "servers"

@@ -4,13 +4,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from mcpproxy.base.json_values import dumps
-from mcpproxy.checks.hosts.facts import HostFact
-from mcpproxy.checks.hosts.tools import MEETS
+from mcpproxy.judge.checks.hosts.facts import HostFact
+from mcpproxy.judge.checks.hosts.tools import MEETS
 from mcpproxy.model.tool_names import written
-from mcpproxy.prompt.changes import ValueChange
-from mcpproxy.prompt.report import ToolWay
 from mcpproxy.protocol.schema.soundness import subschemas
-from mcpproxy.view.runs import Certainty
+from mcpproxy.read.prompt.changes import ValueChange
+from mcpproxy.read.prompt.report import ToolWay
+from mcpproxy.read.view.runs import Certainty
 from tests.hosts.measure.seen import Evidence, Seen
 from tests.hosts.measure.verdicts import Example, Verdict, of_examples, unknown
 

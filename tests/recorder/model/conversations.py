@@ -4,9 +4,9 @@ import json
 from pathlib import Path
 from typing import Any, Final
 
-from mcpproxy.session.frame import Frame, Sender
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.trace.records import body_bytes
+from mcpproxy.judge.session.frame import Frame, Sender
+from mcpproxy.record.trace.reader import read_trace
+from mcpproxy.record.trace.records import body_bytes
 from tests.recorder.http_journals import answer, client, client_eof, connect, post, server, server_eof, start
 from tests.recorder.journals import EXIT, Entry, JournalFolder, record
 

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame, SseEvent
+from mcpproxy.judge.session.masked_values import MARK, is_masked
 from mcpproxy.model.dialect import DIALECTS
-from mcpproxy.recorder.masking import Masker
-from mcpproxy.recorder.model.bodies import ModelBodies
-from mcpproxy.session.frame import CLIENT, SERVER, Frame, SseEvent
-from mcpproxy.session.masked_values import MARK, is_masked
+from mcpproxy.record.recorder.masking import Masker
+from mcpproxy.record.recorder.model.bodies import ModelBodies
 from tests.model.conversations import ANSWERS, PATHS, REQUESTS, STREAMS
 
 TOLD = ("Be brief.", "Weather?", "Let me look.", "Let me ", "look.", "hm")

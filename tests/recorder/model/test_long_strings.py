@@ -5,7 +5,7 @@ from typing import Any, Final
 
 import pytest
 
-from mcpproxy.recorder.model.long_strings import LongStrings
+from mcpproxy.record.recorder.model.long_strings import LongStrings
 
 LONG: Final = "picture " * 1000
 BODY: Final[dict[str, Any]] = {

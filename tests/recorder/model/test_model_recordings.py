@@ -6,13 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.judging import judge
-from mcpproxy.opening import follow, open_trace
-from mcpproxy.recorder.model.repeats import RepeatFinder
-from mcpproxy.recorder.model.turns import TurnReader, model_turns
-from mcpproxy.ruleset import ruleset
-from mcpproxy.ruleset.selection import Selection
-from mcpproxy.session.frame import (
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.judge.ruleset.selection import Selection
+from mcpproxy.judge.session.frame import (
     CLIENT,
     SERVER,
     ExchangeEnd,
@@ -23,8 +19,12 @@ from mcpproxy.session.frame import (
     Sender,
     SseEvent,
 )
-from mcpproxy.trace.reader import read_trace
-from mcpproxy.view.view import open_view
+from mcpproxy.read.judging import judge
+from mcpproxy.read.opening import follow, open_trace
+from mcpproxy.read.view.view import open_view
+from mcpproxy.record.recorder.model.repeats import RepeatFinder
+from mcpproxy.record.recorder.model.turns import TurnReader, model_turns
+from mcpproxy.record.trace.reader import read_trace
 from tests.recorder.http_journals import (
     SESSION_ID,
     answer,

@@ -13,13 +13,13 @@ from mcpproxy.base.own_process import own_command
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.commands.bridge.options import BridgeOptions, parse
 from mcpproxy.cli.commands.http import open_listener
-from mcpproxy.relay.exit_status import GRACE_S
-from mcpproxy.relay.open_files import raise_limit
+from mcpproxy.record.relay.exit_status import GRACE_S
+from mcpproxy.record.relay.open_files import raise_limit
 
 if TYPE_CHECKING:
     import mmap
 
-    from mcpproxy.relay.journal import Journal
+    from mcpproxy.record.relay.journal import Journal
 
 
 def run(argv: list[str]) -> int:
@@ -40,7 +40,7 @@ def run(argv: list[str]) -> int:
 
 def _run_outside(options: BridgeOptions, argv: list[str]) -> int:
     """Relay between the client and the inner process, and record what they say on stdio."""
-    from mcpproxy.relay.stdio import session_start
+    from mcpproxy.record.relay.stdio import session_start
 
     recording = options.recording
     shown = ["mcpproxy", "bridge", options.shown_url]
@@ -53,7 +53,7 @@ def _run_outside(options: BridgeOptions, argv: list[str]) -> int:
     trace, journal, greeting = recording.for_part("stdio").begin(f"{options.label}-stdio", members)
 
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
-        from mcpproxy.recorder.process import run as run_recorder
+        from mcpproxy.record.recorder.process import run as run_recorder
 
         recording.run_with_companions(
             trace,
@@ -76,7 +76,7 @@ def _of_leg(leg: str, greeting: str) -> str:
     """Return a line for stderr that begins with the name of the leg that it is about."""
     if type(greeting) is str:
         return f"{leg}: {greeting}"
-    from mcpproxy.relay.stderr_line import StderrEvent
+    from mcpproxy.record.relay.stderr_line import StderrEvent
 
     assert isinstance(greeting, StderrEvent)
     return greeting.after(f"{leg}: ")
@@ -86,8 +86,8 @@ def _run_inside(options: BridgeOptions) -> int:
     """Speak HTTP with the server, and stdio with the outer process."""
     from urllib.parse import urlsplit
 
-    from mcpproxy.bridge.leg import Leg, StderrLines
-    from mcpproxy.relay.exit_status import recorder_s
+    from mcpproxy.peers.bridge.leg import Leg, StderrLines
+    from mcpproxy.record.relay.exit_status import recorder_s
 
     recording = options.recording
     names = [name for name, _ in options.headers]
@@ -103,7 +103,7 @@ def _run_inside(options: BridgeOptions) -> int:
     trace, journal, greeting = recording.for_part("http").begin(f"{options.label}-http", members)
 
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
-        from mcpproxy.recorder.process import run as run_recorder
+        from mcpproxy.record.recorder.process import run as run_recorder
 
         run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, leg="HTTP leg")
 
@@ -115,14 +115,14 @@ def _run_inside(options: BridgeOptions) -> int:
         stderr.say(
             "WARNING: --insecure: the server's certificate is not checked; anybody could be in between"
         )
-    from mcpproxy.bridge import remote_process  # after the recorder was forked, which does not need it
+    from mcpproxy.peers.bridge import remote_process  # after the recorder was forked, which does not need it
 
     return remote_process.run(options.url, options.headers, leg, stderr, options.upstream)
 
 
 def _run_before_stdio(options: BridgeOptions) -> int:
     """Serve HTTP, with a process of the command for each session."""
-    from mcpproxy.bridge.leg import Leg, StderrLines
+    from mcpproxy.peers.bridge.leg import Leg, StderrLines
 
     if shutil.which(options.command[0]) is None:
         from mcpproxy.base.system_words import start_failure
@@ -147,7 +147,7 @@ def _run_before_stdio(options: BridgeOptions) -> int:
     trace, journal, greeting = recording.for_part("http").begin(f"{options.label}-http", members)
 
     def record(wake_fd: int, asleep: "mmap.mmap") -> None:
-        from mcpproxy.recorder.process import run as run_recorder
+        from mcpproxy.record.recorder.process import run as run_recorder
 
         recording.run_with_companions(
             trace,
@@ -166,8 +166,8 @@ def _run_before_stdio(options: BridgeOptions) -> int:
     listening = recording.note(text, "listening", url=quoted(url))
     import asyncio  # these after the recorder was forked, which does not need them
 
-    from mcpproxy.bridge import http_process
-    from mcpproxy.session_server.resumable_streams import Polling
+    from mcpproxy.peers.bridge import http_process
+    from mcpproxy.peers.session_server.resumable_streams import Polling
 
     settings = http_process.BridgeSettings(
         command=options.command,

@@ -17,7 +17,7 @@ from mcpproxy.cli.arguments import SPAN_FORMS, header, positive, seconds, second
 from mcpproxy.cli.new_recording import OPTIONS as COMMON
 from mcpproxy.cli.new_recording import RecordingOptions
 from mcpproxy.cli.option_table import Given, OptionTable, refuse, split_command
-from mcpproxy.relay.exit_status import GRACE_S
+from mcpproxy.record.relay.exit_status import GRACE_S
 
 T = TypeVar("T")
 U = TypeVar("U")

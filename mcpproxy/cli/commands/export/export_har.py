@@ -6,9 +6,9 @@ from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.commands.export.one_file import read_arguments
 from mcpproxy.cli.output import write_new
-from mcpproxy.export.exported_trace import open_exported
-from mcpproxy.export.http_archive import HttpArchive
-from mcpproxy.opening import open_trace
+from mcpproxy.read.export.exported_trace import open_exported
+from mcpproxy.read.export.http_archive import HttpArchive
+from mcpproxy.read.opening import open_trace
 
 EPILOG: Final = """\
 The developer tools of browsers import the file, and so do other HTTP tools. Each exchange is an entry, with

@@ -8,8 +8,8 @@ from mcpproxy.base.style import count
 from mcpproxy.cli.commands.export.one_file import read_arguments
 from mcpproxy.cli.output import write_new
 from mcpproxy.errors import TraceError
-from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.read.opening import open_trace
 
 EPILOG: Final = """\
 The file has the page of mcpproxy ui and the recording in it. It opens in any browser, from disk, and needs no
@@ -24,14 +24,14 @@ def run(argv: list[str]) -> int:
     """Write one recording as an HTML file."""
     file = read_arguments("html", "Write a recording as one HTML file to send.", EPILOG, argv)
 
-    from mcpproxy.edit.redact import Redaction, RedactionScope
-    from mcpproxy.export.exported_trace import masked_copy
-    from mcpproxy.ui import json_rows
-    from mcpproxy.ui.page_file import pieces
-    from mcpproxy.ui.prompt_seen import prompt_in_file
-    from mcpproxy.view.folder import recording, recordings
-    from mcpproxy.view.recording_entry import may_have_its_model
-    from mcpproxy.view.view import open_view
+    from mcpproxy.read.edit.redact import Redaction, RedactionScope
+    from mcpproxy.read.export.exported_trace import masked_copy
+    from mcpproxy.read.view.folder import recording, recordings
+    from mcpproxy.read.view.recording_entry import may_have_its_model
+    from mcpproxy.read.view.view import open_view
+    from mcpproxy.show.ui import json_rows
+    from mcpproxy.show.ui.page_file import pieces
+    from mcpproxy.show.ui.prompt_seen import prompt_in_file
 
     own = recording(os.path.abspath(file.recording))
     entry = json_rows.recording("exported", own)
@@ -42,7 +42,7 @@ def run(argv: list[str]) -> int:
     with suppress(TraceError):  # another recording of the run cannot be read
         prompt = prompt_in_file(own, entries, mask)
         if may_have_its_model(own, entries):
-            from mcpproxy.prompt.seen_call import SeenCalls
+            from mcpproxy.read.prompt.seen_call import SeenCalls
 
             found = SeenCalls().all(own, entries)
             model_saw = {number: [*map(mask, words)] for number, words in found.items()}

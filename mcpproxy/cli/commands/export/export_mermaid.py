@@ -6,10 +6,10 @@ from typing import Final
 from mcpproxy.base.style import count
 from mcpproxy.cli.commands.export.one_file import read_arguments
 from mcpproxy.cli.output import write_new
-from mcpproxy.export.exported_trace import masked_copy
-from mcpproxy.opening import open_trace
-from mcpproxy.view.diagrams.sequence import sequence
-from mcpproxy.view.view import open_view
+from mcpproxy.read.export.exported_trace import masked_copy
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.view.diagrams.sequence import sequence
+from mcpproxy.read.view.view import open_view
 
 EPILOG: Final = """\
 The file is a sequenceDiagram of Mermaid, which forges draw in issues: put it between ```mermaid and ```. It

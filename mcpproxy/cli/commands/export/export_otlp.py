@@ -8,18 +8,18 @@ from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.output import check_new, write_new
 from mcpproxy.cli.terminal import tell
-from mcpproxy.otel import collector_url
+from mcpproxy.send.otel import collector_url
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
 
-    from mcpproxy.otel.span_reader import SpanReader
-    from mcpproxy.view.view import View
+    from mcpproxy.read.view.view import View
+    from mcpproxy.send.otel.span_reader import SpanReader
 
 EPILOG: Final = """\
-Each request is a span, with the findings about it as events; mcpproxy/otel/README.md has the names. A file
-holds one ExportTraceServiceRequest in protobuf. A collector is reached over HTTP; /v1/traces is added to URL
-unless URL ends with it. OTEL_* variables count: headers, certificates, compression, attributes of the
+Each request is a span, with the findings about it as events; mcpproxy/send/otel/README.md has the names. A
+file holds one ExportTraceServiceRequest in protobuf. A collector is reached over HTTP; /v1/traces is added to
+URL unless URL ends with it. OTEL_* variables count: headers, certificates, compression, attributes of the
 resource.
 
   mcpproxy export otlp session.jsonl                            writes session.otlp
@@ -58,8 +58,8 @@ def run(argv: list[str]) -> int:
         check_new(where)
     collector_url.check_installed("export otlp")
 
-    from mcpproxy.otel.span_reader import SpanReader
-    from mcpproxy.view.view import open_view
+    from mcpproxy.read.view.view import open_view
+    from mcpproxy.send.otel.span_reader import SpanReader
 
     with open_view(named) as view:
         reader = SpanReader(view, content=options.content, masks=not options.keep_secrets)
@@ -79,7 +79,7 @@ def _tell_counts(view: "View", reader: "SpanReader", where: str, made: int) -> N
 
 
 def _send_spans(reader: "SpanReader", url: str) -> int:
-    from mcpproxy.otel.collector import Collector
+    from mcpproxy.send.otel.collector import Collector
 
     made = 0
     collector = Collector(url)
@@ -90,7 +90,7 @@ def _send_spans(reader: "SpanReader", url: str) -> int:
 
 
 def _write_spans(reader: "SpanReader", path: str, *, as_json: bool) -> int:
-    from mcpproxy.otel.span_file import json_pieces, protobuf_pieces
+    from mcpproxy.send.otel.span_file import json_pieces, protobuf_pieces
 
     made = 0
 

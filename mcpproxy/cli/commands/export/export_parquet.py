@@ -10,16 +10,16 @@ from mcpproxy.base.style import count
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell
 from mcpproxy.errors import McpProxyError
-from mcpproxy.fleet import urls
-from mcpproxy.fleet.judge.corpus import FleetRecording, open_corpus
-from mcpproxy.fleet.judge.results import open_results
-from mcpproxy.fleet.judge.shard import Shard, shard
+from mcpproxy.send.fleet import urls
+from mcpproxy.send.fleet.judge.corpus import FleetRecording, open_corpus
+from mcpproxy.send.fleet.judge.results import open_results
+from mcpproxy.send.fleet.judge.shard import Shard, shard
 
 EPILOG: Final = """\
 OUT, a folder or URL, gets the tables recordings, frames, findings, tools and turns (requests to a model),
 without the content of messages, in folders for each day and server. Run it again to add the recordings that
 are not in them yet.
-mcpproxy/fleet/columns/report_queries/README.md describes the columns, and has queries.
+mcpproxy/send/fleet/columns/report_queries/README.md describes the columns, and has queries.
 
   mcpproxy export parquet recordings/ -o columns/
   mcpproxy export parquet recordings/ -o columns/ --findings findings/0.1.0-47a9c4684b2a9c8b
@@ -52,9 +52,9 @@ def run(argv: list[str]) -> int:
     if options.findings and not (urls.is_url(options.findings) or os.path.isdir(options.findings)):
         raise UsageError(options.findings, "is not a folder", "name a folder that check --out has printed")
 
-    from mcpproxy.fleet.columns import recording_rows
-    from mcpproxy.fleet.columns.writer import ColumnsWriter
-    from mcpproxy.fleet.judge import read_ahead
+    from mcpproxy.send.fleet.columns import recording_rows
+    from mcpproxy.send.fleet.columns.writer import ColumnsWriter
+    from mcpproxy.send.fleet.judge import read_ahead
 
     corpus = open_corpus(options.folder)
     results = open_results(options.findings) if options.findings else None

@@ -5,9 +5,9 @@ from typing import Final
 from mcpproxy.base.style import count
 from mcpproxy.cli.commands.export.one_file import read_arguments
 from mcpproxy.cli.output import write_new
-from mcpproxy.export.exported_trace import open_exported
-from mcpproxy.export.packet_capture import PacketCapture
-from mcpproxy.opening import open_trace
+from mcpproxy.read.export.exported_trace import open_exported
+from mcpproxy.read.export.packet_capture import PacketCapture
+from mcpproxy.read.opening import open_trace
 
 EPILOG: Final = """\
 Wireshark opens the file: HTTP as TCP connections, messages on stdio as JSON, findings as comments on packets

@@ -15,9 +15,9 @@ from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import emit, terminal_style
-from mcpproxy.intercept.asking.control_client import ask
-from mcpproxy.intercept.control import Command
-from mcpproxy.reports.text_table import table
+from mcpproxy.gate.intercept.asking.control_client import ask
+from mcpproxy.gate.intercept.control import Command
+from mcpproxy.read.reports.text_table import table
 
 ACTIONS: Final = ("list", "show", "resume", "drop", "edit", "error")
 

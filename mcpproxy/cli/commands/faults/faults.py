@@ -10,12 +10,12 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, nearest
 from mcpproxy.cli.terminal import emit, terminal_style
-from mcpproxy.intercept import fault_sets
-from mcpproxy.intercept.fault_plan import FaultPlanner, PlannedFault
-from mcpproxy.intercept.fault_rules import about, read_faults, transports_of
-from mcpproxy.opening import open_trace
-from mcpproxy.reports.text_table import table
-from mcpproxy.session.frame import Finding
+from mcpproxy.gate.intercept import fault_sets
+from mcpproxy.gate.intercept.fault_plan import FaultPlanner, PlannedFault
+from mcpproxy.gate.intercept.fault_rules import about, read_faults, transports_of
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.reports.text_table import table
 
 PARTS: Final = {
     "list": "the ready-made sets of fault rules",

@@ -17,15 +17,15 @@ from mcpproxy.cli import async_main, find_traces, upstream_options
 from mcpproxy.cli.arguments import Parser, UsageError, positive, seconds, url, variable
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import StatusLine, emit, tell, terminal_style
-from mcpproxy.fuzz.campaign import Campaign
-from mcpproxy.fuzz.material import material
-from mcpproxy.fuzz.results import FuzzOptions, FuzzResult, ServerFault
-from mcpproxy.fuzz.symptoms import KINDS, Kind
-from mcpproxy.fuzz.trial import TrialLimits
-from mcpproxy.replay.recording import load
-from mcpproxy.reports.text_table import table
-from mcpproxy.ruleset import ruleset
-from mcpproxy.validate.recordings import Target
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.peers.fuzz.campaign import Campaign
+from mcpproxy.peers.fuzz.material import material
+from mcpproxy.peers.fuzz.results import FuzzOptions, FuzzResult, ServerFault
+from mcpproxy.peers.fuzz.symptoms import KINDS, Kind
+from mcpproxy.peers.fuzz.trial import TrialLimits
+from mcpproxy.peers.replay.recording import load
+from mcpproxy.peers.validate.recordings import Target
+from mcpproxy.read.reports.text_table import table
 
 DESCRIPTION: Final = """\
 Send changed copies of the requests in a recording to a server: hostile values for its schemas, broken lines

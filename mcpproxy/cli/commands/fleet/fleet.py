@@ -10,17 +10,17 @@ from mcpproxy.base.style import Style, count
 from mcpproxy.cli import output
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import emit, tell, terminal_style
-from mcpproxy.fleet import urls
-from mcpproxy.reports.text_table import table
+from mcpproxy.read.reports.text_table import table
+from mcpproxy.send.fleet import urls
 
 if TYPE_CHECKING:
-    from mcpproxy.fleet.columns.query_answer import QueryAnswer
+    from mcpproxy.send.fleet.columns.query_answer import QueryAnswer
 
 EPILOG: Final = """\
 PLACE is the folder or URL that mcpproxy export parquet wrote. The report says which server breaks which rule,
 and since when; how long the calls of each tool take; which tools have changed; which clients break the
 protocol; what the definitions of tools cost a model; and who still speaks the first revision. The queries are
-in mcpproxy/fleet/columns/report_queries, for your own.
+in mcpproxy/send/fleet/columns/report_queries, for your own.
 
 PLACE may also be the URL to which mcpproxy ship ships. Then nothing but the manifests is read: what was
 recorded of each server, findings for each rule, and who still speaks the first revision.
@@ -74,12 +74,12 @@ def _answers(place: str) -> "tuple[Sequence[QueryAnswer], list[str], int]":
     url = f"file://{os.path.abspath(shipped)}" if shipped else place
     urls.check("fleet report", url)
 
-    from mcpproxy.fleet.columns import manifest_report
-    from mcpproxy.fleet.store import Store
+    from mcpproxy.send.fleet.columns import manifest_report
+    from mcpproxy.send.fleet.store import Store
 
     store = Store(url)
     if not manifest_report.has_manifests(store):
-        from mcpproxy.fleet.columns.places import StorePlace, fetch_tables
+        from mcpproxy.send.fleet.columns.places import StorePlace, fetch_tables
 
         if not StorePlace(url).has_tables():
             raise UsageError(place, "holds neither tables nor what was shipped", "name one of the two")
@@ -92,19 +92,19 @@ def _answers(place: str) -> "tuple[Sequence[QueryAnswer], list[str], int]":
 
 def _from_tables(folder: str) -> "Sequence[QueryAnswer]":
     extras.check("fleet report", "fleet", "duckdb", "pyarrow")
-    from mcpproxy.fleet.columns import report
+    from mcpproxy.send.fleet.columns import report
 
     return report.answer_queries(folder)
 
 
 def _lines(place: str, answers: "Sequence[QueryAnswer]", format: str, style: Style) -> Iterator[str]:
     if format == "json":
-        from mcpproxy.fleet.columns.query_answer import as_object
+        from mcpproxy.send.fleet.columns.query_answer import as_object
 
         yield json.dumps(as_object(answers), indent=2)
     elif format == "html":
-        from mcpproxy.fleet.columns import report_html
-        from mcpproxy.ui.page_file import style_sheet
+        from mcpproxy.send.fleet.columns import report_html
+        from mcpproxy.show.ui.page_file import style_sheet
 
         name = place if urls.is_url(place) else os.path.basename(os.path.abspath(place))
         yield from "".join(report_html.pieces(name, answers, style_sheet())).splitlines()

@@ -13,10 +13,10 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import SPAN_FORMS, Parser, UsageError, age, seconds
 from mcpproxy.cli.terminal import tell
-from mcpproxy.fleet import urls
+from mcpproxy.send.fleet import urls
 
 if TYPE_CHECKING:
-    from mcpproxy.fleet.ship import Shipper
+    from mcpproxy.send.fleet.ship import Shipper
 
 EPILOG: Final = """\
 URL is a folder of a store: s3://bucket/prefix, gs://bucket/prefix, az://container/prefix, file:///folder.
@@ -70,7 +70,7 @@ def run(argv: list[str]) -> int:
         raise UsageError("--chain", "takes letters, digits, ., - and _", "choose another")
 
     def opened() -> "Shipper":
-        from mcpproxy.fleet.ship import Shipper
+        from mcpproxy.send.fleet.ship import Shipper
 
         return Shipper(
             options.folder,
@@ -89,7 +89,7 @@ def run(argv: list[str]) -> int:
 
 
 def _ship_once(shipper: "Shipper") -> int:
-    from mcpproxy.fleet.watch import NOT_OURS, summary
+    from mcpproxy.send.fleet.watch import NOT_OURS, summary
 
     try:
         done = shipper.ship()
@@ -106,7 +106,7 @@ def _ship_once(shipper: "Shipper") -> int:
 
 
 def _watch_folder(opened: Callable[[], "Shipper"], what: str, *, pause_s: float, grace_s: float) -> int:
-    from mcpproxy.fleet.watch import watch
+    from mcpproxy.send.fleet.watch import watch
 
     stop = Event()
 

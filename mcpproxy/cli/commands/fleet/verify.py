@@ -9,10 +9,10 @@ from mcpproxy.base.style import count, size
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import SPAN_FORMS, Parser, time_span
 from mcpproxy.cli.terminal import emit
-from mcpproxy.fleet import urls
+from mcpproxy.send.fleet import urls
 
 if TYPE_CHECKING:
-    from mcpproxy.fleet.verify import Verified
+    from mcpproxy.send.fleet.verify import Verified
 
 EPILOG: Final = """\
 Every file is read and compared with its manifest, and every chain of manifests is followed. The head of a
@@ -40,8 +40,8 @@ def run(argv: list[str]) -> int:
     add("--json", action="store_true", help="one JSON object")
     options = parser.parse_args(argv)
     urls.check("verify", options.url)
-    from mcpproxy.fleet.store import Store
-    from mcpproxy.fleet.verify import verify
+    from mcpproxy.send.fleet.store import Store
+    from mcpproxy.send.fleet.verify import verify
 
     store = Store(options.url)
     found = verify(store, now_s=time.time(), grace_s=options.grace, expected=options.head)

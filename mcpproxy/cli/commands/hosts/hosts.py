@@ -26,7 +26,7 @@ from mcpproxy.hosts.look_ahead.startable import start_faults
 from mcpproxy.hosts.looks import Look, digests, last_look, save_look
 from mcpproxy.hosts.recorded import add_recorded_entries, host_of, is_wrapped, lost_wraps, recover_records
 from mcpproxy.hosts.server_entries import Search, ServerEntry
-from mcpproxy.reports.text_table import table
+from mcpproxy.read.reports.text_table import table
 
 DESCRIPTION: Final = """\
 List the servers that the configuration files of hosts name: which are wrapped, which can be, and what has

@@ -10,18 +10,18 @@ from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError, positive, seconds
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell, terminal_style
-from mcpproxy.client_tests.config_template import ConfigTemplate
-from mcpproxy.client_tests.run import JOBS, QUIET_S, ClientTest, ClientTestRun
-from mcpproxy.client_tests.scenarios import chosen
-from mcpproxy.client_tests.served import CONFIG_PLACEHOLDER, MODEL_PLACEHOLDER, PLACEHOLDER, misspelt
-from mcpproxy.client_tests.visit import Invitation
-from mcpproxy.ruleset import ruleset
-from mcpproxy.scripted_model.model_script import read_script_file
-from mcpproxy.validate.outcome import Validation
+from mcpproxy.judge.ruleset import ruleset
+from mcpproxy.peers.client_tests.config_template import ConfigTemplate
+from mcpproxy.peers.client_tests.run import JOBS, QUIET_S, ClientTest, ClientTestRun
+from mcpproxy.peers.client_tests.scenarios import chosen
+from mcpproxy.peers.client_tests.served import CONFIG_PLACEHOLDER, MODEL_PLACEHOLDER, PLACEHOLDER, misspelt
+from mcpproxy.peers.client_tests.visit import Invitation
+from mcpproxy.peers.scripted_model.model_script import read_script_file
+from mcpproxy.peers.validate.outcome import Validation
 
 if TYPE_CHECKING:
-    from mcpproxy.client_tests.beside_model import BesideModel
-    from mcpproxy.client_tests.config_template import ConfigTemplate
+    from mcpproxy.peers.client_tests.beside_model import BesideModel
+    from mcpproxy.peers.client_tests.config_template import ConfigTemplate
 
 DESCRIPTION: Final = """\
 Start a client once for each of some ninety servers of ours, legal and odd, or wrong; record what they say to
@@ -155,7 +155,7 @@ def _model(options: argparse.Namespace, command: list[str]) -> "BesideModel | No
         return None
     if not command:
         raise UsageError("--model", "there is no command of a host", EXAMPLE)
-    from mcpproxy.client_tests.beside_model import BesideModel
+    from mcpproxy.peers.client_tests.beside_model import BesideModel
 
     return BesideModel(read_script_file(options.script) if options.script else None)
 

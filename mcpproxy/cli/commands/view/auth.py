@@ -9,9 +9,9 @@ from mcpproxy.base.style import Style, count, duration
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.terminal import emit, tell, terminal_style
-from mcpproxy.opening import open_trace
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.view.login.login import Login, LoginRemark, LoginStep, read_login
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.view.login.login import Login, LoginRemark, LoginStep, read_login
 
 EPILOG: Final = """\
 The steps are: the challenge of the server, the metadata of the resource and of the authorization server, the

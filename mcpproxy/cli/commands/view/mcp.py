@@ -15,7 +15,7 @@ from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell, tell_on_a_terminal
 
 if TYPE_CHECKING:
-    from mcpproxy.agents.recording_server import RecordingServer
+    from mcpproxy.show.agents.recording_server import RecordingServer
 
 EPILOG: Final = """\
 The server speaks on stdin and stdout, so a host starts it:
@@ -68,12 +68,12 @@ def run(argv: list[str]) -> int:
         raise UsageError(TOKEN, "is easy to guess", f"set {_SHORTEST_TOKEN} characters or more")
     check_installed()
 
-    from mcpproxy.agents.recording_library import RecordingLibrary
+    from mcpproxy.show.agents.recording_library import RecordingLibrary
 
     with RecordingLibrary(folder) as library:
         # The ends of all recordings are read before the first question, while the SDK is imported.
         threading.Thread(target=library.recordings, daemon=True).start()
-        from mcpproxy.agents.recording_server import RecordingServer
+        from mcpproxy.show.agents.recording_server import RecordingServer
 
         server = RecordingServer(library, allows_validate=options.allow_validate)
         if options.http:
@@ -91,9 +91,9 @@ def run(argv: list[str]) -> int:
 
 
 def _serve_http(server: "RecordingServer", given: str, host: str, port: int, token: str) -> None:
-    from mcpproxy.agents import http
-    from mcpproxy.ui.bearer import one_secret
-    from mcpproxy.ui.page_server import PageServer
+    from mcpproxy.show.agents import http
+    from mcpproxy.show.ui.bearer import one_secret
+    from mcpproxy.show.ui.page_server import PageServer
 
     try:
         page = PageServer(host, port)

@@ -12,15 +12,23 @@ from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import TraceError
+from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.model.tool_names import written
-from mcpproxy.opening import open_trace
-from mcpproxy.prompt.findings import PromptFinding
-from mcpproxy.prompt.judged_runs import findings_of_run
-from mcpproxy.prompt.report import PromptReport, ServerWay
-from mcpproxy.prompt.report_json import as_json
-from mcpproxy.prompt.run import has_turns, is_of_a_model, model_beside, open_beside, read_run, with_its_folder
-from mcpproxy.prompt.words import (
+from mcpproxy.read.opening import open_trace
+from mcpproxy.read.prompt.findings import PromptFinding
+from mcpproxy.read.prompt.judged_runs import findings_of_run
+from mcpproxy.read.prompt.report import PromptReport, ServerWay
+from mcpproxy.read.prompt.report_json import as_json
+from mcpproxy.read.prompt.run import (
+    has_turns,
+    is_of_a_model,
+    model_beside,
+    open_beside,
+    read_run,
+    with_its_folder,
+)
+from mcpproxy.read.prompt.words import (
     call_words,
     list_words,
     refusal_words,
@@ -28,8 +36,7 @@ from mcpproxy.prompt.words import (
     tool_words,
     unread_words,
 )
-from mcpproxy.reports.text import finding_line
-from mcpproxy.ruleset import catalogue
+from mcpproxy.read.reports.text import finding_line
 
 EPILOG: Final = """\
 A host makes something else of what a server says: it renames tools, cuts descriptions, drops keywords of

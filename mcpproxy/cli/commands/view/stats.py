@@ -10,12 +10,12 @@ from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import TraceError
-from mcpproxy.reports.text_table import fitted, table
-from mcpproxy.session.filter import parse_filter
-from mcpproxy.session.outcomes import CallCounts
-from mcpproxy.view import stats
-from mcpproxy.view.stats import CallStatistics, Latency, Statistics, StatisticsBuilder
-from mcpproxy.view.view import open_view
+from mcpproxy.judge.session.filter import parse_filter
+from mcpproxy.judge.session.outcomes import CallCounts
+from mcpproxy.read.reports.text_table import fitted, table
+from mcpproxy.read.view import stats
+from mcpproxy.read.view.stats import CallStatistics, Latency, Statistics, StatisticsBuilder
+from mcpproxy.read.view.view import open_view
 
 EPILOG = f"""\
 FAILED are the calls that ended with an error, UNANSWERED those without an answer, CANCELLED those that were

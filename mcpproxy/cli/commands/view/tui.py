@@ -29,7 +29,7 @@ def run(argv: list[str]) -> int:
     if not (sys.stdin.isatty() and sys.stdout.isatty()) or os.environ.get("TERM") == "dumb":
         raise UsageError("tui", "this is not a terminal", "print a recording with mcpproxy show")
 
-    from mcpproxy.tui.viewer import Viewer
+    from mcpproxy.show.tui.viewer import Viewer
 
     Viewer(path).run()
     return 0

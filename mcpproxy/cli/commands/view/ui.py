@@ -16,14 +16,14 @@ from mcpproxy.cli import find_traces, upstream_options
 from mcpproxy.cli.address_arguments import address
 from mcpproxy.cli.arguments import Parser, UsageError
 from mcpproxy.cli.terminal import tell
-from mcpproxy.relay.stderr_line import StderrEvent, use_json
+from mcpproxy.record.relay.stderr_line import StderrEvent, use_json
 
 if TYPE_CHECKING:
     from mcpproxy.base.upstream.settings import UpstreamSettings
-    from mcpproxy.checks.opt_in.pins import Pins
-    from mcpproxy.ui.bearer import PageKeys
-    from mcpproxy.ui.page_server import PageServer
-    from mcpproxy.ui.redirect_file import RedirectFile
+    from mcpproxy.judge.checks.opt_in.pins import Pins
+    from mcpproxy.show.ui.bearer import PageKeys
+    from mcpproxy.show.ui.page_server import PageServer
+    from mcpproxy.show.ui.redirect_file import RedirectFile
 
 _LISTEN: Final = "127.0.0.1:0"
 PINS: Final = "pins.json"
@@ -69,7 +69,7 @@ def run(argv: list[str]) -> int:
         help="show which tools differ from these pins (default: pins.json beside the recordings)",
     )
     upstream_options.add_options(parser, has_header=False)
-    # See mcpproxy/ui/beside.py.
+    # See mcpproxy/show/ui/beside.py.
     parser.add_argument("--beside", choices=("text", "json"), help=argparse.SUPPRESS)
     options = parser.parse_args(argv)
     if options.beside == "json":
@@ -85,13 +85,13 @@ def run(argv: list[str]) -> int:
         return 0
     pins = _pins(options.pins or "", folder)
 
-    from mcpproxy.ui.bearer import PageKeys
-    from mcpproxy.ui.library import Library
-    from mcpproxy.ui.page_app import PageApp
-    from mcpproxy.ui.page_server import PageServer
-    from mcpproxy.ui.redirect_file import LIFETIME_S
-    from mcpproxy.ui.running_page import announced
-    from mcpproxy.ui.send import CallSender
+    from mcpproxy.show.ui.bearer import PageKeys
+    from mcpproxy.show.ui.library import Library
+    from mcpproxy.show.ui.page_app import PageApp
+    from mcpproxy.show.ui.page_server import PageServer
+    from mcpproxy.show.ui.redirect_file import LIFETIME_S
+    from mcpproxy.show.ui.running_page import announced
+    from mcpproxy.show.ui.send import CallSender
 
     try:
         server = PageServer(host, port)
@@ -131,7 +131,7 @@ def _socket(path: str, options: argparse.Namespace, upstream: "UpstreamSettings"
     """Return the name of the socket at which the page is asked for; empty if it is not to be found again."""
     if options.beside or options.listen != _LISTEN:
         return ""
-    from mcpproxy.ui.running_page import socket_path
+    from mcpproxy.show.ui.running_page import socket_path
 
     reaching = " ".join(upstream_options.arguments(upstream))
     return socket_path(path, f"{options.allow_send} {options.pins or ''} {reaching}")
@@ -139,7 +139,7 @@ def _socket(path: str, options: argparse.Namespace, upstream: "UpstreamSettings"
 
 def _opened_again(name: str) -> bool:
     """Open the browser on a page that runs already, if there is one, and wait until it has opened."""
-    from mcpproxy.ui.running_page import RunningPage
+    from mcpproxy.show.ui.running_page import RunningPage
 
     try:
         page = RunningPage(name)
@@ -175,7 +175,7 @@ def _browser_opened(url: str, files: "list[RedirectFile]") -> Generator[None]:
     import signal
     import webbrowser
 
-    from mcpproxy.ui.redirect_file import RedirectFile
+    from mcpproxy.show.ui.redirect_file import RedirectFile
 
     def end(number: int, frame: object) -> None:
         del frame
@@ -207,7 +207,7 @@ def _pins(given: str, folder: str) -> "Pins | None":
     path = given or os.path.join(folder, PINS)
     if not given and not os.path.exists(path):
         return None
-    from mcpproxy.reports import pin_file
+    from mcpproxy.read.reports import pin_file
 
     try:
         return pin_file.read(path)

@@ -1,0 +1,1 @@
+"""One message held: refused, delayed, changed, asked about."""

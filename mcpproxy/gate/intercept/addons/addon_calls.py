@@ -1,0 +1,414 @@
+"""The relay's side of addons: it asks the addon host about messages and waits for no answer.
+
+An answer comes by a callback. Unless all addons are concurrent, the host takes up one question after the
+other, in their order; the next ones are sent to it already, so that it need not wait for them.
+
+If the host does not answer within the budget of its addons, or has ended, the question that it had taken up
+has failed, another host is started, and gets the others. Of concurrent addons all open questions have failed.
+No more than ``_MOST_STARTS`` hosts are started in ``_STARTS_NS``, whatever messages do to them; while there
+is none, every question fails at once. If an addon fails closed, what has failed never passes."""
+
+import json
+import os
+import select
+import socket
+import subprocess
+import time
+from collections import deque
+from collections.abc import Callable, Collection, Sequence
+from contextlib import ExitStack, suppress
+from typing import Final, TypeAlias
+
+from mcpproxy.base.own_process import own_command
+from mcpproxy.base.slotted import slotted
+from mcpproxy.errors import UsageError
+from mcpproxy.gate.intercept.addons.addon_frames import AddonFrame, FrameReader, encode_frame
+from mcpproxy.gate.intercept.addons.addon_outcomes import AddonOutcome
+from mcpproxy.gate.intercept.policies import Passing
+from mcpproxy.judge.session.frame import Sender
+
+_START_S: Final = 30.0
+"""How long addons may take to load."""
+_START_NS: Final = int(_START_S * 1e9)
+_SLACK_NS: Final = 250_000_000
+"""How long after the budget an answer may still come: the host itself ends a coroutine that is late."""
+_MOST_STARTS: Final = 3
+_STARTS_NS: Final = 60 * 10**9
+_CHUNK_BYTES: Final = 64 << 10
+"""How much is read at once. To make room for four times as much takes 20 µs, for which each message waits."""
+_UNSENT_BYTES: Final = 1 << 20
+"""While so much waits for the host to read, further questions wait as well."""
+_MOST_NOTES: Final = 20
+"""How many different lines about addons are written to stderr."""
+
+_HOWS: Final = ("same", "new", "answer", "drop", "error")
+"""How a message may go on; see ``AddonOutcome``."""
+
+Register: TypeAlias = Callable[[int, Callable[[int], None], int], None]
+
+
+@slotted(frozen=True)
+class _Question:
+    """A question about the message ``raw``. Its ``words`` are the hook, the sender and the session."""
+
+    number: int
+    words: tuple[str, str, str]
+    raw: bytes
+    go_on: Callable[[AddonOutcome], None]
+
+
+class AddonHostProcess:
+    """An addon host. Its first frame says whether it has loaded its addons, and what they are like:
+    their names (``addons``), the ``hooks`` that one of them has, and ``budget_ns``, the sum of their budgets.
+    """
+
+    def __init__(self, transport: str, names: Sequence[str]) -> None:
+        self.sock, other = socket.socketpair()
+        module = "mcpproxy.gate.intercept.addons.addon_host"
+        with other, ExitStack() as unless_started:
+            unless_started.callback(self.sock.close)
+            self._process = subprocess.Popen(
+                own_command(module, str(other.fileno()), transport, *names),
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                pass_fds=(other.fileno(),),
+            )
+            unless_started.pop_all()
+        self._names = names
+        self._frames = FrameReader()
+        self.sock.setblocking(False)
+        self.is_ready = False
+        self.hooks: frozenset[str] = frozenset()
+        self.is_concurrent = False
+        self.budget_ns = 0
+        self.fail_closed = ""
+        """The names of the addons that fail closed."""
+        self.addons = ", ".join(names)
+
+    def wait_until_ready(self, where: str) -> None:
+        """Wait until the addons are loaded.
+
+        Raises:
+            UsageError: they cannot be used.
+        """
+        self.sock.settimeout(_START_S)
+        try:
+            while not self.is_ready:
+                self.receive()
+        except (LookupError, OSError, ValueError) as error:
+            self.kill()
+            if isinstance(error, TimeoutError):
+                fact, step = f"not loaded after {_START_S:.0f} s", "correct it"
+            else:
+                is_refused = isinstance(error, LookupError)
+                why = str(error.args[0]) if is_refused else f"{self.addons}: it ends; correct it"
+                fact, _, step = why.rpartition("; ")
+            raise UsageError(where, f"--addon: {fact}", step) from None
+        self.sock.setblocking(False)
+
+    def receive(self) -> list[AddonFrame]:
+        """Return the frames that have come.
+
+        Raises:
+            LookupError: an addon cannot be used; the error has the reason.
+            OSError: none has come, or none will come any more.
+            ValueError: what has come are no frames of a host.
+        """
+        data = self.sock.recv(_CHUNK_BYTES)
+        if not data:
+            raise ConnectionAbortedError
+        frames = self._frames.feed(data)
+        if frames and not self.is_ready:
+            _, words, content = frames.pop(0)
+            if words == ["refused"]:
+                raise LookupError(content.decode("utf-8", "replace"))
+            self._read_about(content)
+        return frames
+
+    def _read_about(self, content: bytes) -> None:
+        try:
+            about = json.loads(content)
+            self.hooks = frozenset(about["hooks"])
+            self.is_concurrent, self.fail_closed = bool(about["concurrent"]), ", ".join(about["fail_closed"])
+            self.budget_ns = int(float(about["budget_s"]) * 1e9)
+            self.addons = ", ".join(about["addons"])
+        except (LookupError, TypeError, RecursionError, OverflowError) as error:
+            raise ValueError(str(error)) from None
+        self.is_ready = True
+
+    def kill(self) -> None:
+        """End the process at once."""
+        self._process.kill()
+        self.let_end(1.0)
+
+    def let_end(self, patience_s: float = 3.0) -> None:
+        """Let the process end by itself, after it has called ``closed`` of its addons."""
+        with suppress(OSError):  # it has ended already
+            self.sock.shutdown(socket.SHUT_RDWR)  # the recorder has a copy of the descriptor
+        self.sock.close()
+        try:
+            self._process.wait(patience_s)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            with suppress(subprocess.TimeoutExpired):  # it ends when the system lets it
+                self._process.wait(patience_s)
+
+
+class AddonCalls:
+    """Asks a host, which is ready, about messages. ``start`` starts another one; it does not wait for it."""
+
+    def __init__(
+        self, host: AddonHostProcess, start: Callable[[], AddonHostProcess], say: Callable[[str], None]
+    ) -> None:
+        self._host: AddonHostProcess | None = host
+        self._start = start
+        self._say = say
+        self._register: Register | None = None
+        self._unregister: Callable[[int], None] = _ignore
+        self._first = host  # what its addons are like holds for every later one
+        self._ready_by_ns = 0
+        self._waiting: deque[_Question] = deque()
+        self._asked: dict[int, tuple[_Question, int]] = {}
+        """Number -> a question that was sent to the host, and when; the oldest first."""
+        self._answered_ns = 0
+        """When the host gave its last answers."""
+        self._number = 0
+        self._starts: deque[int] = deque(maxlen=_MOST_STARTS)
+        """When the last hosts were started in the place of others."""
+        self._started_ns = 0
+        self._unsent = b""
+        self._said: set[str] = set()
+        self._trace = ""
+        self._after: Callable[[], None] = _do_nothing
+
+    def attach(
+        self, register: Register, unregister: Callable[[int], None], after: Callable[[], None] | None = None
+    ) -> None:
+        """Watch the host in the relay's loop, whose functions the first two are.
+
+        ``after`` is called when questions have been answered, once for all that were answered at once.
+        """
+        self._register, self._unregister = register, unregister
+        self._after = after or _do_nothing
+        self._watch()
+
+    def wants(self, hook: str) -> bool:
+        """Whether an addon wants to know of the messages of ``hook``; start a host if there is none."""
+        if hook not in self._first.hooks and not self._is_remembered(hook):
+            return False
+        self._start_again(time.monotonic_ns())
+        return self._host is not None or bool(self.fail_closed)
+
+    @property
+    def fail_closed(self) -> str:
+        """The names of the addons that fail closed; empty if there is none."""
+        return self._first.fail_closed
+
+    def wants_now(self, hook: str, passing: Passing) -> bool:
+        """Whether a message waits for what addons say. What they only have to know of, they are told."""
+        if not self.wants(hook):
+            return False
+        if self.only_remembers(hook):
+            self.remember(passing.session, passing.sender, passing.raw)
+            return False
+        return True
+
+    def ask(
+        self, hook: str, session: str, sender: Sender, raw: bytes, go_on: Callable[[AddonOutcome], None]
+    ) -> None:
+        """Ask about a message; ``go_on`` is called once, later."""
+        self._number += 1
+        self._waiting.append(_Question(self._number, (hook, sender, session), raw, go_on))
+        self._send()
+
+    def only_remembers(self, hook: str) -> bool:
+        """Whether addons see the messages of ``hook`` only beside the responses, so that these need not wait.
+
+        Where an addon fails closed, the response must not come without it, so it waits."""
+        return self._is_remembered(hook) and not self.fail_closed
+
+    def _is_remembered(self, hook: str) -> bool:
+        return hook == "request" and hook not in self._first.hooks and "response" in self._first.hooks
+
+    def remember(self, session: str, sender: Sender, raw: bytes) -> None:
+        """Let addons see a request beside its response. A host that reads too little does not get it."""
+        if len(self._unsent) < _UNSENT_BYTES:
+            self._tell("remember", sender, session, content=raw)
+
+    def follow(self, trace: str) -> None:
+        """Let addons know of the findings that are recorded into ``trace``."""
+        self._trace = trace
+        if trace and "finding" in self._first.hooks:
+            self._tell("recording", content=os.fsencode(trace))
+
+    def close_session(self, session: str) -> None:
+        """Say that a session has ended."""
+        if "closed" in self._first.hooks:
+            self._tell("closed", "", session)
+
+    def _tell(self, *words: str, content: bytes = b"") -> None:
+        if self._host is not None and self._host.is_ready:
+            self._unsent += encode_frame(0, *words, content=content)
+            self._flush()
+
+    @property
+    def next_due_ns(self) -> int | None:
+        """When ``give_up_late`` has to be called next; ``None`` if nothing is asked."""
+        if self._asked:
+            return self._late_ns
+        if self._waiting and (self._host is None or not self._host.is_ready):
+            return self._ready_by_ns
+        return None
+
+    @property
+    def _late_ns(self) -> int:
+        """When the oldest question that was sent should have been answered."""
+        _, since_ns = next(iter(self._asked.values()))
+        if not self._first.is_concurrent:  # the host took it up when it had answered the one before
+            since_ns = max(since_ns, self._answered_ns)
+        return since_ns + self._first.budget_ns + _SLACK_NS
+
+    def give_up_late(self, now_ns: int) -> None:
+        """Give up what should have been answered by now."""
+        if self._asked and self._late_ns <= now_ns:
+            self._replace("did not answer in time", now_ns)
+        host = self._host
+        if self._waiting and (host is None or (not host.is_ready and now_ns >= self._ready_by_ns)):
+            waiting, self._waiting = self._waiting, deque[_Question]()
+            self._fail(waiting)
+
+    def _fail(self, questions: Collection[_Question]) -> None:
+        closed = self.fail_closed
+        outcome = AddonOutcome("error" if closed else "same", closed or self._first.addons)
+        for question in questions:
+            question.go_on(outcome)
+        if questions:
+            self._after()
+
+    def close(self) -> None:
+        """Let the host end."""
+        self._register = None
+        if self._host is not None:
+            self._unregister(self._host.sock.fileno())
+            host, self._host = self._host, None
+            host.let_end(1.0 + self._first.budget_ns / 1e9)
+
+    def _send(self) -> None:
+        """Send the questions that may be sent now."""
+        if self._host is None or not self._host.is_ready:
+            return
+        now_ns = time.monotonic_ns()
+        while self._waiting and len(self._unsent) < _UNSENT_BYTES:
+            question = self._waiting.popleft()
+            self._asked[question.number] = question, now_ns
+            self._unsent += encode_frame(question.number, *question.words, content=question.raw)
+        self._flush()
+
+    def _flush(self) -> None:
+        if self._host is None or not self._unsent or not self._host.is_ready:
+            return
+        with suppress(BlockingIOError, ConnectionError):  # reading will show that it has ended
+            self._unsent = self._unsent[self._host.sock.send(self._unsent) :]
+        if self._unsent:
+            self._watch()
+
+    def _watch(self) -> None:
+        if self._host is None or self._register is None:
+            return
+        fd = self._host.sock.fileno()
+        with suppress(KeyError):  # it is not watched yet
+            self._unregister(fd)
+        self._register(fd, self._on_host, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+
+    def _on_host(self, events: int) -> None:
+        if self._host is None:
+            return
+        if events & select.POLLOUT:
+            self._flush()
+            if not self._unsent:
+                self._watch()
+                self._send()
+        was_ready = self._host.is_ready
+        now_ns = time.monotonic_ns()
+        try:
+            frames = self._host.receive()
+        except BlockingIOError:
+            return
+        except (LookupError, OSError, ValueError) as error:
+            ended = "has ended" if isinstance(error, OSError) else "answers what cannot be read"
+            self._replace(str(error) if isinstance(error, LookupError) else ended, now_ns)
+            return
+        if not was_ready:
+            self.follow(self._trace)
+            self._send()
+        for number, words, content in frames:
+            if words[0] == "note":
+                self._note(content.decode("utf-8", "replace"))
+            elif number not in self._asked:
+                continue
+            elif len(words) != 2 or words[0] not in _HOWS:
+                self._replace("answers what cannot be read", now_ns)
+                return
+            else:
+                question, _ = self._asked.pop(number)
+                self._answered_ns = now_ns
+                question.go_on(AddonOutcome(words[0], words[1], content))
+        self._after()
+
+    def _replace(self, why: str, now_ns: int) -> None:
+        """End the host, let what it had taken up fail, and start another."""
+        assert self._host is not None
+        self._note(f"{self._first.addons} {why}; {self._consequence}")
+        self._unregister(self._host.sock.fileno())
+        self._host.kill()
+        self._host, self._unsent = None, b""
+        asked = [question for question, _ in self._asked.values()]
+        self._asked.clear()
+        taken_up = len(asked) if self._first.is_concurrent else 1
+        self._waiting.extendleft(reversed(asked[taken_up:]))
+        self._start_again(now_ns)
+        self._fail(asked[:taken_up])
+
+    @property
+    def _consequence(self) -> str:
+        return "messages are answered with an error" if self.fail_closed else "messages pass"
+
+    def _start_again(self, now_ns: int) -> None:
+        """Start a host if there is none that may still become ready, unless too many were started lately."""
+        if self._register is None:  # the session has not begun, or is over
+            return
+        if self._host is not None:
+            if not self._host.is_ready and now_ns - self._started_ns > _START_NS:
+                self._replace(f"is not loaded after {_START_S:.0f} s", now_ns)
+            return
+        self._ready_by_ns = now_ns
+        if len(self._starts) == _MOST_STARTS and now_ns - self._starts[0] < _STARTS_NS:
+            self._note(f"{self._first.addons} failed too often; for up to a minute {self._consequence}")
+            return
+        self._starts.append(now_ns)
+        try:
+            self._host = self._start()
+        except OSError as error:
+            why = error.strerror or error
+            self._note(f"{self._first.addons} cannot be started ({why}); {self._consequence}")
+            return
+        self._started_ns = now_ns
+        self._ready_by_ns += max(self._first.budget_ns, 10**9)
+        self._watch()
+
+    def _note(self, text: str) -> None:
+        if text not in self._said and len(self._said) < _MOST_NOTES:
+            self._said.add(text)
+            self._say(f"addon {text}")
+
+
+MakeAddons: TypeAlias = Callable[[Callable[[str], None], str], AddonCalls]
+"""Makes what asks the addons, from what writes a line to stderr, and the path of the recording."""
+
+
+def _ignore(fd: int) -> None:
+    del fd
+
+
+def _do_nothing() -> None:
+    return

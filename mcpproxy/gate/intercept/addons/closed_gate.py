@@ -1,0 +1,154 @@
+"""What becomes of a message that no addon can be asked about, where an addon fails closed: it never passes.
+
+Such are batches, bytes that are not a JSON-RPC message but that a lenient peer may take for one, members that
+two peers may read differently, and what is too long to hold. The one who waits for an answer gets an error,
+if the id can be known. To find it, text is read that need not be JSON, or that is only the beginning and the
+end of a message.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from itertools import islice
+from typing import Final, Literal, NamedTuple
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.judge.session.frame import CLIENT, Sender
+from mcpproxy.protocol.error_message import INVALID_REQUEST, PARSE_ERROR, error_message
+from mcpproxy.protocol.jsonrpc import Batch, Flaw, Malformed, Message, parse_leniently, read
+from mcpproxy.protocol.jsontext import repeated_names
+from mcpproxy.protocol.raw_json import elements, readable_members
+
+LIMIT_BYTES: Final = 16 << 20
+"""The longest message that addons get."""
+TOO_LONG: Final = f"it is longer than {LIMIT_BYTES >> 20} MiB"
+NOT_COMPLETE: Final = "it is not complete"
+A_FAULT: Final = "a fault of mcpproxy"
+_TWICE: Final = "two members of an object in it have the same name"
+
+_UNKNOWN: Final = b'{"jsonrpc":"2.0","id":null,'
+"""The beginning of an error for a request whose id is not known."""
+
+ENDS_BYTES: Final = 64 << 10
+"""How much of the beginning and of the end of a message is read for its id."""
+_MOST_ITEMS: Final = 10_000
+"""How many messages of a batch are answered."""
+
+# The last member of an object, or the one before the version: some peers write the id there.
+_ID_AT_THE_END: Final = re.compile(
+    rb'[{,]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*+"|-?[0-9]+)\s*(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\}\s*\Z', re.DOTALL
+)
+
+
+class _Told(NamedTuple):
+    """Who is told that a message does not pass, its receiver or its sender, and the id as JSON has it."""
+
+    who: Literal["receiver", "sender"]
+    id: bytes
+
+
+@slotted(frozen=True)
+class Withheld:
+    """Why a message does not pass; what its receiver is given instead, and its sender is answered, if any."""
+
+    why: str
+    given: bytes | None = None
+    answer: bytes | None = None
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the answer has the id of a request."""
+        return self.answer is not None and not self.answer.startswith(_UNKNOWN)
+
+
+class ClosedGate:
+    """Withholds messages for ``addons``, the names of those that fail closed; if there are none, nothing.
+
+    ``say`` writes a line to stderr; each reason is said once for each sender.
+    """
+
+    def __init__(self, addons: str = "", say: Callable[[str], None] = lambda _: None) -> None:
+        self.addons: Final = addons
+        self._say = say
+        self._said: set[tuple[Sender, str]] = set()
+
+    def withhold_unseen(self, sender: Sender, raw: bytes, message: Message) -> Withheld | None:
+        """Return what becomes of a message that no addon can be asked about; ``None`` if it is no such."""
+        if not self.addons or not (why := _unseen(raw, message)):
+            return None
+        return self.withhold(sender, raw, why)
+
+    def withhold(self, sender: Sender, raw: bytes, why: str, end: bytes | None = None) -> Withheld:
+        """Return what becomes of a message that must not pass.
+
+        Only its beginning and its end are read. If ``end`` is given, ``raw`` is the beginning alone.
+        """
+        self.say_once(sender, why)
+        if end is None and raw.lstrip()[:1] == b"[":
+            told = [_told(sender, item, why) for item in islice(elements(raw), _MOST_ITEMS)]
+            if not told and sender == CLIENT:
+                told = [_Told("sender", b"null")]
+            given, answer = (
+                [self.error(each.id, why) for each in told if each is not None and each.who == who]
+                for who in ("receiver", "sender")
+            )
+            return Withheld(why, _batch(given), _batch(answer))
+        one = _told(sender, raw, why, end)
+        error = self.error(one.id, why) if one is not None else None
+        return Withheld(why, error, None) if one and one.who == "receiver" else Withheld(why, None, error)
+
+    def say_once(self, sender: Sender, why: str) -> None:
+        """Say once why a message does not pass."""
+        if (sender, why) not in self._said:
+            self._said.add((sender, why))
+            self._say(f"a message of the {sender} does not pass {self.addons}: {why}")
+
+    def error(self, id: bytes, why: str) -> bytes:
+        """Return the error for a message with this id, as JSON has it."""
+        code = PARSE_ERROR if why in _UNREADABLE else INVALID_REQUEST
+        text = f"mcpproxy: {self.addons} cannot see this message, and fails closed: {why}"
+        return error_message(code, text, id)
+
+
+def _reason_of(flaw: Flaw) -> str:
+    return flaw.value.replace("the frame", "it", 1)
+
+
+_UNREADABLE: Final = set(map(_reason_of, (Flaw.NOT_JSON, Flaw.NOT_UTF8, Flaw.TOO_DEEP)))
+
+
+def _unseen(raw: bytes, message: Message) -> str:
+    """Return why no addon can be asked about a message; empty if one can, or if there is nothing to ask."""
+    if isinstance(message, Malformed):
+        return "" if message.flaw is Flaw.EMPTY else _reason_of(message.flaw)
+    if isinstance(message, Batch):
+        return "it is a batch"
+    return _TWICE if message.repeats and repeated_names(raw, message.value) else ""
+
+
+def is_message(raw: bytes, message: Message) -> bool:
+    """Whether a lenient peer may take this for a message, or for several."""
+    lenient = parse_leniently(raw) if isinstance(message, Malformed) else message
+    return lenient is not None and not isinstance(lenient, Malformed)
+
+
+def _batch(errors: Sequence[bytes]) -> bytes | None:
+    return b"[%b]" % b",".join(errors) if errors else None
+
+
+def _told(sender: Sender, start: bytes, why: str, end: bytes | None = None) -> _Told | None:
+    """Return who is told of a message; ``None`` for a notification, and if nobody knows whom it concerns."""
+    is_whole = end is None and len(start) <= ENDS_BYTES
+    members = readable_members(start[:ENDS_BYTES].removeprefix(b"\xef\xbb\xbf"))
+    id, has_method = members.get("id", b""), "method" in members
+    if not _is_id(id) and (found := _ID_AT_THE_END.search((start if end is None else end)[-ENDS_BYTES:])):
+        id = found[1]
+    if not _is_id(id):
+        is_notification = is_whole and has_method and "id" not in members and why not in _UNREADABLE
+        return None if sender != CLIENT or is_notification else _Told("sender", b"null")
+    if has_method == ("result" in members or "error" in members):  # either: then it is the client who waits
+        return _Told("sender" if sender == CLIENT else "receiver", id)
+    return _Told("sender" if has_method else "receiver", id)
+
+
+def _is_id(text: bytes) -> bool:
+    return bool(text) and type(read(text)) in (str, int, float)

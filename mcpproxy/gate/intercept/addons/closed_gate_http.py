@@ -1,0 +1,116 @@
+"""What a gate that fails closed does not let pass over HTTP, besides single messages: requests and answers
+whose body no addon can be asked about, because it is compressed, too long, or no JSON."""
+
+import re
+from string import punctuation
+from typing import Final
+from urllib.parse import quote, unquote_to_bytes, urljoin
+
+from mcpproxy.base.named_url import LONGEST_URL
+from mcpproxy.gate.intercept.addons.closed_gate import LIMIT_BYTES
+from mcpproxy.record.relay.http.request_head import Refusal
+from mcpproxy.record.relay.http.route import Route
+
+_MOST_PATHS: Final = 1_000
+"""How many paths are remembered; if servers name more, every path is gated."""
+_ABOUT_BODIES: Final = frozenset(
+    (
+        b"content-length",
+        b"content-type",
+        b"content-encoding",
+        b"transfer-encoding",
+        b"trailer",
+        b"connection",
+        b"keep-alive",
+        b"etag",
+        b"content-md5",
+        b"digest",
+    )
+)
+"""Fields of a head that say something of its body."""
+
+
+class GatedPaths:
+    """The paths to which MCP messages are posted: the endpoint's, those below it, and those that servers of
+    HTTP+SSE name."""
+
+    def __init__(self) -> None:
+        self._paths: set[str] = set()
+        self._has_all = False  # every path is gated
+
+    def add(self, target: str) -> None:
+        """Gate the path of a target or URL."""
+        self._paths |= _readings(target)
+
+    def add_named(self, named: str, target: str) -> None:
+        """Gate the path of a URL that a server named in its answer to a request to ``target``."""
+        if len(named) > LONGEST_URL or len(self._paths) > _MOST_PATHS:
+            self._has_all = True
+            return
+        url = quote(re.sub("[\t\r\n]", "", named), safe=punctuation, errors="surrogateescape")
+        for each in (url, url.replace("\\", "/")):  # which some clients take for the same
+            try:
+                self.add(urljoin(f"http://server{target}", each))
+            except ValueError:  # no URL
+                self.add(each)
+
+    def has(self, target: str) -> bool:
+        """Whether a request to this target is gated, however its path is written."""
+        if self._has_all:
+            return True
+        below = tuple(each + "/" for each in self._paths if each)
+        return any(path in self._paths or path.startswith(below) for path in _readings(target))
+
+
+def _readings(target: str) -> set[str]:
+    """Return what servers may take for the path of a target or URL: as it is, and without dot segments.
+
+    Neither has empty segments, parameters, or a slash at the end.
+    """
+    path = re.sub("(?i)^https?://[^/?#]*", "", target)
+    path = re.split("[?#]", path, maxsplit=1)[0]
+    text = unquote_to_bytes(path.encode("latin-1", "replace")).decode("utf-8", "surrogateescape")
+    segments = [name for each in re.split(r"[/\\]", text.casefold()) if (name := each.partition(";")[0])]
+    resolved: list[str] = []
+    for name in segments:
+        if name == "..":
+            del resolved[-1:]
+        elif name != ".":
+            resolved.append(name)
+    return {"".join("/" + name for name in each) for each in (segments, resolved)}
+
+
+def check_request(route: Route, *, is_gated: bool, is_json: bool) -> None:
+    """Check the head of a request.
+
+    Raises:
+        Refusal: no addon could be asked about its body.
+    """
+    head = route.request
+    if route.is_last:
+        raise Refusal(400, "addons that fail closed see no messages of another protocol")
+    if not is_gated or not head.length:
+        return
+    if head.method != b"POST" or not is_json or _is_coded(head.value(b"content-encoding")):
+        raise Refusal(415, "addons that fail closed see only messages that are posted as plain JSON")
+    if head.value(b"expect") is not None:
+        raise Refusal(417, "addons that fail closed see no body that waits to be asked for")
+    if head.length > LIMIT_BYTES:
+        raise too_long()
+
+
+def too_long() -> Refusal:
+    """Return the refusal of a request that is too long for addons."""
+    return Refusal(413, f"addons that fail closed see no body over {LIMIT_BYTES >> 20} MiB")
+
+
+def _is_coded(coding: bytes | None) -> bool:
+    return coding is not None and coding.strip().lower() not in (b"", b"identity")
+
+
+def error_head(head: bytes, length: int) -> bytes:
+    """Return the head of an answer whose body is replaced by an error in JSON, and ends the connection."""
+    first, *lines = head[:-4].split(b"\r\n")
+    kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in _ABOUT_BODIES]
+    own = (b"Content-Type: application/json", b"Content-Length: %d" % length, b"Connection: close")
+    return b"\r\n".join((first, *kept, *own)) + b"\r\n\r\n"

@@ -1,0 +1,103 @@
+"""Which rule acts on a message. The same messages of a direction give the same decisions in every run.
+
+There is no generator of random numbers, whose next number would depend on what happened before elsewhere.
+Each number is a hash of the seed, the rule, the session, the direction and the number of the message among
+those that the rule matched there. So it does not matter how the two directions, or several sessions, are
+interleaved.
+"""
+
+import hashlib
+from collections.abc import Sequence
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.gate.intercept.fault_actions import FROM_CLIENTS, FROM_SERVERS, WITHOUT_MESSAGE
+from mcpproxy.gate.intercept.fault_rules import FaultRule, FaultRules
+from mcpproxy.gate.intercept.message_facts import MessageFacts, passes
+from mcpproxy.judge.session.frame import CLIENT, Finding, Sender
+
+
+@slotted(frozen=True)
+class FaultDecision:
+    """A rule that acts on a message, and the numbers for what it does.
+
+    ``occurrence`` is the number of the message among those that the rule matched in this session and
+    direction. ``_key`` is the hash from which its numbers are made.
+    """
+
+    rule: FaultRule
+    occurrence: int
+    _key: bytes
+    findings: tuple[Finding, ...] = ()
+    """What the judge has found in the message; empty if nothing judges before messages are forwarded."""
+
+    def draw(self, purpose: str) -> float:
+        """Return a number from 0 up to 1, which depends on ``purpose`` and on which message this is."""
+        return _number(self._key, purpose)
+
+
+@slotted()
+class _Count:
+    matched: int = 0
+    acted: int = 0
+
+
+@slotted()
+class FaultDecider:
+    """Decides for each message of all sessions; it counts what each rule has matched."""
+
+    rules: FaultRules
+    for_answers: frozenset[str] = FROM_SERVERS
+    """What is done to answers only."""
+    _counts: dict[tuple[str, int, Sender], _Count] = field(
+        default_factory=dict[tuple[str, int, Sender], _Count]
+    )
+
+    @property
+    def matched(self) -> set[str]:
+        """The names of the rules that have matched a message."""
+        return {rule for rule, _, _ in self._counts}
+
+    def decide(self, session: int, sender: Sender, messages: Sequence[MessageFacts]) -> FaultDecision | None:
+        """Return the first rule that acts on a frame with ``messages``; ``None`` if none does.
+
+        Every rule that matches the frame counts it, also if another rule acts.
+        """
+        decision: FaultDecision | None = None
+        for rule in self.rules.rules:
+            if not any(passes(rule.match, message) for message in messages):
+                continue
+            unfit = self.for_answers if sender == CLIENT else FROM_CLIENTS
+            if rule.action.verb in unfit or not _can_meet(rule.action.verb, messages):
+                continue
+            count = self._counts.setdefault((rule.name, session, sender), _Count())
+            count.matched += 1
+            if decision is not None or (rule.limit and count.acted >= rule.limit):
+                continue
+            key = _key(self.rules.seed, rule.name, session, sender, count.matched)
+            if _is_chosen(rule, count.matched) and _number(key, "fires") * 100 < rule.percentage:
+                count.acted += 1
+                decision = FaultDecision(rule, count.matched, key, messages[0].findings)
+        return decision
+
+
+def _can_meet(verb: str, messages: Sequence[MessageFacts]) -> bool:
+    """Whether an action can be done to a frame. An error stands in the place of one request or one answer."""
+    if verb != "error":
+        return verb in WITHOUT_MESSAGE or all(message.kind != "http" for message in messages)
+    return len(messages) == 1 and messages[0].kind in ("request", "answer") and messages[0].id is not None
+
+
+def _is_chosen(rule: FaultRule, occurrence: int) -> bool:
+    if rule.spans:
+        return any(first <= occurrence <= last for first, last in rule.spans)
+    return occurrence > rule.after and (occurrence - rule.after) % rule.every == 0
+
+
+def _key(seed: int, rule: str, session: int, sender: Sender, occurrence: int) -> bytes:
+    parts = (str(seed), rule, str(session), sender, str(occurrence))
+    return hashlib.blake2b("\0".join(parts).encode(), digest_size=32).digest()
+
+
+def _number(key: bytes, purpose: str) -> float:
+    digest = hashlib.blake2b(purpose.encode(), digest_size=8, key=key).digest()
+    return (int.from_bytes(digest, "big") >> 11) / (1 << 53)

@@ -1,0 +1,87 @@
+"""What fault rules would do to a recorded session. No clock, and nothing is sent."""
+
+from collections.abc import Iterable, Iterator
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.gate.intercept.fault_decisions import FaultDecision
+from mcpproxy.gate.intercept.fault_effects import delay_of, effect_of
+from mcpproxy.gate.intercept.fault_policy import FaultPolicy
+from mcpproxy.gate.intercept.fault_rules import FaultRules
+from mcpproxy.gate.intercept.message_facts import OpenRequests
+from mcpproxy.gate.intercept.policies import Passing
+from mcpproxy.judge.session.frame import CLIENT, Finding, Frame, RequestHead, Sender
+from mcpproxy.protocol.header_names import SESSION_ID
+
+
+@slotted(frozen=True)
+class PlannedFault:
+    """What a rule would do to the frame or head with the number ``seq``.
+
+    ``fits`` is false if its edit names a place that is not in the message.
+    """
+
+    seq: int
+    sender: Sender
+    what: str
+    """The method and the target of a message (of an answer: of its request), or the HTTP method of a head."""
+    decision: FaultDecision
+    delay_ns: int
+    fits: bool = True
+
+
+class FaultPlanner:
+    """Decides about the events of one recording."""
+
+    def __init__(self, rules: FaultRules) -> None:
+        self._rules = rules
+        self._findings: dict[int, tuple[Finding, ...]] = {}
+        self._over_stdio = FaultPolicy(rules)
+        self._over_http = FaultPolicy(rules, is_http=True)
+        self._requests: dict[str, OpenRequests] = {}
+        self._sessions: dict[int, str] = {}
+        """Exchange -> the session that its request names."""
+        self._met: set[int] = set()
+        """The exchanges whose head meets a rule."""
+
+    @property
+    def unmatched(self) -> list[str]:
+        """The names of the rules that have matched no message."""
+        matched = self._over_stdio.matched | self._over_http.matched
+        return [rule.name for rule in self._rules.rules if rule.name not in matched]
+
+    def plan(self, events: Iterable[object], findings: Iterable[Finding] = ()) -> Iterator[PlannedFault]:
+        """Yield what would happen to each of ``events``, in order. What mcpproxy itself sent is left out.
+
+        ``findings`` are those of the recording, for breakpoints that ask for them.
+        """
+        for finding in findings:
+            self._findings[finding.frame] = (*self._findings.get(finding.frame, ()), finding)
+        for event in events:
+            if isinstance(event, RequestHead) and not event.by_proxy:
+                yield from self._plan_head(event)
+            elif isinstance(event, Frame) and not (event.by_proxy or event.continues) and event.raw:
+                yield from self._plan_frame(event)
+
+    def _plan_head(self, head: RequestHead) -> Iterator[PlannedFault]:
+        names = [value for name, value in head.headers if name.lower() == SESSION_ID]
+        self._sessions[head.exchange] = names[0] if names else ""
+        if (met := self._over_http.enter_head(head)) is not None:
+            self._met.add(head.exchange)
+            yield PlannedFault(head.seq, CLIENT, head.method, met.decision, delay_of(met.decision, 0))
+
+    def _plan_frame(self, frame: Frame) -> Iterator[PlannedFault]:
+        session = self._sessions.get(frame.exchange, "")
+        found = self._findings.get(frame.seq, ())
+        findings = tuple(each for each in found if each.blame == frame.sender)
+        requests = self._requests.setdefault(session, OpenRequests())
+        facts = requests.facts(frame.sender, frame.raw, frame.message, findings)
+        if frame.sender == CLIENT and frame.exchange in self._met:
+            return
+        policy = self._over_http if frame.exchange else self._over_stdio
+        decision = policy.decide(Passing(frame, session, findings))
+        if decision is not None:
+            fits = effect_of(decision, frame.raw, frame.message) is not None
+            what = " ".join(filter(None, (facts[0].method, facts[0].target))) if facts else ""
+            yield PlannedFault(
+                frame.seq, frame.sender, what, decision, delay_of(decision, len(frame.raw)), fits
+            )

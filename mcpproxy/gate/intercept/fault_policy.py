@@ -1,0 +1,99 @@
+"""Fault rules and breakpoints as a policy: which rule meets a message, and what it makes of it. No I/O.
+
+Messages are counted for each MCP session; those without a session id are one session, as on stdio.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.gate.intercept.fault_actions import ANSWERS_OVER_HTTP, FROM_SERVERS
+from mcpproxy.gate.intercept.fault_decisions import FaultDecider, FaultDecision
+from mcpproxy.gate.intercept.fault_effects import FaultEffect, effect_of
+from mcpproxy.gate.intercept.fault_rules import FaultRules
+from mcpproxy.gate.intercept.message_facts import MessageFacts, OpenRequests
+from mcpproxy.gate.intercept.policies import MetFault, Passing, Policy
+from mcpproxy.judge.session.frame import CLIENT, RequestHead
+from mcpproxy.protocol.header_names import SESSION_ID
+
+_MOST_SESSIONS: Final = 10_000
+"""How many sessions are told apart; the oldest are forgotten first."""
+
+
+@slotted()
+class _Session:
+    number: int
+    requests: OpenRequests
+
+
+class FaultPolicy(Policy):
+    """Asks the rules about each message that enters. ``say`` writes a line to stderr."""
+
+    def __init__(
+        self, rules: FaultRules, say: Callable[[str], None] = lambda _: None, *, is_http: bool = False
+    ) -> None:
+        self._decider = FaultDecider(rules, ANSWERS_OVER_HTTP if is_http else FROM_SERVERS)
+        self._say = say
+        self._said: set[str] = set()
+        self._sessions: dict[str, _Session] = {}
+        self._session_count = 0
+        self._token = ""
+        """The ``Authorization`` of the last request."""
+        self._lost: dict[str, FaultDecision] = {}
+        self._expired: dict[str, FaultDecision] = {}
+        """Session id, or ``Authorization``, -> the decision that has ended it."""
+
+    @property
+    def matched(self) -> set[str]:
+        """The names of the rules that have matched a message."""
+        return self._decider.matched
+
+    def enter(self, passing: Passing) -> MetFault | None:
+        decision = self.decide(passing)
+        if decision is None or decision.rule.action.verb in passing.unfit:
+            return None
+        effect = effect_of(decision, passing.raw, passing.message)
+        if effect is None:
+            self._say_once(f"fault rule {decision.rule.name}: its edit fits not every message it matches")
+            return None
+        return MetFault(decision, effect)
+
+    def decide(self, passing: Passing) -> FaultDecision | None:
+        """Return the rule that acts on a message, also if its edit does not fit."""
+        session = self._session(passing.session)
+        facts = session.requests.facts(passing.sender, passing.raw, passing.message, passing.findings)
+        decision = self._decider.decide(session.number, passing.sender, facts)
+        match decision.rule.action.verb if decision is not None else None:
+            case "lose-session" if passing.session and decision is not None:
+                self._lost[passing.session] = decision
+            case "expire-token" if self._token and decision is not None:
+                self._expired[self._token] = decision
+            case "lose-session" | "expire-token":
+                return None  # there is no session that could be lost, and no token
+            case _:
+                pass
+        return decision
+
+    def enter_head(self, head: RequestHead) -> MetFault | None:
+        fields = {name.lower(): value for name, value in head.headers}
+        session, self._token = fields.get(SESSION_ID, ""), fields.get("authorization", "")
+        decision = self._lost.get(session) or self._expired.get(self._token)
+        if decision is None and head.endpoint and head.method != "POST":  # a request without a message
+            lines = (f"{head.method} {head.target}", *(f"{name}: {value}" for name, value in head.headers))
+            facts = MessageFacts(CLIENT, "http", "\n".join(lines).encode("latin-1", "replace"))
+            decision = self._decider.decide(self._session(session).number, CLIENT, [facts])
+        return None if decision is None else MetFault(decision, FaultEffect())
+
+    def _session(self, name: str) -> _Session:
+        session = self._sessions.get(name)
+        if session is None:
+            if len(self._sessions) >= _MOST_SESSIONS:
+                del self._sessions[next(iter(self._sessions))]
+            session = self._sessions[name] = _Session(self._session_count, OpenRequests())
+            self._session_count += 1
+        return session
+
+    def _say_once(self, text: str) -> None:
+        if text not in self._said:
+            self._said.add(text)
+            self._say(text)

@@ -1,0 +1,133 @@
+"""The messages that breakpoints hold, and what somebody wants to become of one."""
+
+from collections.abc import Callable
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.errors import McpProxyError
+from mcpproxy.gate.intercept.fault_actions import FaultAction
+from mcpproxy.gate.intercept.fault_decisions import FaultDecision
+from mcpproxy.gate.intercept.fault_effects import error_effect
+from mcpproxy.gate.intercept.policies import Passing
+from mcpproxy.judge.session.frame import FaultMark, Finding, Sender
+from mcpproxy.protocol.jsonrpc import Message
+
+_INTERNAL_ERROR: Final = FaultAction("error", text="Internal error")
+
+
+class NotDoneError(McpProxyError):
+    """A command that is not done; the text says why to whoever gave it."""
+
+
+class NothingHeldError(NotDoneError):
+    """Nothing is held under the ``number`` that a command names."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+@slotted(frozen=True)
+class HeldMessage:
+    """A message that is held from ``since_ns`` until somebody releases it, or until ``until_ns``.
+
+    ``then`` says how it is released at that time (of the monotonic clock). ``raw`` are its bytes, on stdio
+    with the line feed. ``findings`` are what was found in it, if messages are judged before they pass.
+    """
+
+    mark: FaultMark
+    sender: Sender
+    raw: bytes
+    message: Message
+    since_ns: int
+    until_ns: int
+    then: str
+    findings: tuple[Finding, ...] = ()
+
+
+@slotted(frozen=True)
+class Release:
+    """What becomes of the message that fault ``number`` holds.
+
+    ``how``: ``pass`` gives it, ``edit`` gives ``data`` instead, ``drop`` gives nothing, and ``error`` answers
+    a request or replaces an answer; any other message is dropped.
+    """
+
+    number: int
+    how: str
+    data: bytes = b""
+    error: FaultAction = _INTERNAL_ERROR
+
+
+@slotted(frozen=True)
+class Released:
+    """What the receiver of a message is given, and its sender is answered; ``None`` for nothing."""
+
+    given: bytes | None = None
+    answer: bytes | None = None
+
+
+def _apply_release(held: HeldMessage, release: Release) -> Released:
+    """Return what becomes of a message; all bytes are without a line feed at their end."""
+    raw = held.raw.removesuffix(b"\n")
+    if release.how == "pass":
+        return Released(raw)
+    if release.how == "edit":
+        return Released(release.data)
+    effect = error_effect(release.error, raw, held.message) if release.how == "error" else None
+    if effect is None:
+        return Released()
+    return Released(effect.given[0][1] if effect.given else None, effect.answer)
+
+
+def held_message(
+    mark: FaultMark, passing: Passing, decision: FaultDecision, now_ns: int, raw: bytes | None = None
+) -> HeldMessage:
+    """Return a message as its breakpoint holds it; ``raw`` are its bytes with what frames them."""
+    action, raw = decision.rule.action, passing.raw if raw is None else raw
+    until_ns, then = now_ns + action.gap_ns, action.text
+    return HeldMessage(mark, passing.sender, raw, passing.message, now_ns, until_ns, then, decision.findings)
+
+
+class HeldMessages:
+    """The messages that a session holds. Times are of one monotonic clock, in ns."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, tuple[HeldMessage, Callable[[Released, int], None]]] = {}
+
+    @property
+    def messages(self) -> list[HeldMessage]:
+        """What is held, in the order in which it came."""
+        return [held for held, _ in self._held.values()]
+
+    @property
+    def next_due_ns(self) -> int | None:
+        """When ``release_due`` has to be called next; ``None`` if nothing is held."""
+        return min((held.until_ns for held, _ in self._held.values()), default=None)
+
+    def hold(self, held: HeldMessage, go_on: Callable[[Released, int], None]) -> None:
+        """Hold a message; ``go_on`` is called once when it is released, with the time."""
+        self._held[held.mark.number] = held, go_on
+
+    def forget(self, number: int) -> None:
+        """Hold a message no longer, because its connection has ended."""
+        self._held.pop(number, None)
+
+    def release(self, release: Release, now_ns: int) -> None:
+        """Release a message.
+
+        Raises:
+            NothingHeldError: nothing is held under this number.
+        """
+        if release.number not in self._held:
+            raise NothingHeldError(release.number)
+        held, go_on = self._held[release.number]
+        outcome = _apply_release(held, release)  # if it fails, the message is still held
+        del self._held[release.number]
+        go_on(outcome, now_ns)
+
+    def release_due(self, now_ns: int) -> None:
+        """Release each message whose time is over, as its breakpoint says."""
+        for held in self.messages:
+            if held.until_ns <= now_ns:
+                self.release(Release(held.mark.number, held.then), now_ns)

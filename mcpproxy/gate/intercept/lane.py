@@ -1,0 +1,164 @@
+"""One direction of a stdio session with a gate: what waits in it, in which order, and until when."""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Final, Literal, TypeAlias
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.gate.intercept.fault_actions import FaultAction
+from mcpproxy.judge.session.frame import FaultMark, Sender
+from mcpproxy.record.framing.lines import LineFramer
+
+LIMIT_BYTES: Final = 16 << 20
+"""The longest line that is held; and how many bytes may wait in a lane before nothing more is read for it."""
+
+WITHIN_NS: Final = 1_000_000_000
+"""How long ``reorder`` and ``join`` wait for further messages, unless ``within`` says otherwise."""
+
+LaneStepKind: TypeAlias = Literal["pass", "withhold", "give", "answer", "refuse", "end"]
+
+
+@slotted(frozen=True)
+class LaneStep:
+    """What the relay has to do next.
+
+    ``pass``: forward ``data`` as it is. ``withhold``: only record ``data``, which ``sender`` sent. ``give``:
+    write ``data`` to the receiver of what ``sender`` sends. ``answer``: do the same with an answer of ours,
+    in the place of ``sender``. ``refuse``: only record ``data``, a request that is refused. ``end``: do what
+    ``ending`` says: ``eof``, ``half-close``, or the name of a signal for the server. All but ``pass``,
+    ``refuse`` and the answer to what was refused have a ``fault``.
+    """
+
+    kind: LaneStepKind
+    sender: Sender
+    data: bytes = b""
+    fault: FaultMark | None = None
+    ending: str = ""
+
+
+Pieces: TypeAlias = tuple[tuple[int, bytes], ...]
+"""The pieces of a line, each with the time in ns after the one before it."""
+
+_Due: TypeAlias = tuple[int, int, LaneStep, bool, Pieces]
+"""When, a number that keeps equal times in order, what, whether it keeps the order, and the further pieces of
+the line."""
+
+_Held: TypeAlias = tuple[FaultMark, bytes, float]
+"""A line that waits for others: its fault, its bytes, and a number by which ``reorder`` sorts."""
+
+Run: TypeAlias = Callable[[int], Iterator[LaneStep]]
+"""Yields what to do with a line, given the time in ns."""
+
+
+@slotted()
+class Queued:
+    """A line about which addons are asked, or one behind it; ``run`` is known when it may go."""
+
+    size: int
+    run: Run | None = None
+
+
+@slotted()
+class Lane:
+    """What ``sender`` has sent and its receiver was not given. Times are of one monotonic clock, in ns."""
+
+    sender: Sender
+    framer: LineFramer = field(default_factory=lambda: LineFramer(LIMIT_BYTES))
+    waiting: list[_Due] = field(default_factory=list[_Due])
+    begun: _Due | None = None
+    """The next piece of a line of which the receiver has a part, so that nothing else may be written."""
+    last_due_ns: int = 0
+    """When the last thing is due that keeps the order."""
+    scheduled: int = 0
+    """How many were scheduled so far."""
+    ordered: int = 0
+    """How many of those that keep the order wait."""
+    blocker: FaultMark | None = None
+    """The fault of the last thing that keeps the order, for which later lines wait."""
+    held_bytes: int = 0
+    """How many bytes wait, for whatever reason."""
+    in_pieces: bool = False
+    """Whether the next line of the framer continues a long line."""
+    long_line: tuple[bytes, bytes] = (b"", b"")
+    """The beginning and the end of a long line that does not pass."""
+    in_long_line: bool = False
+    """Whether the receiver has got a part of a long line, so that nothing else may be written."""
+    reordered: dict[str, list[_Held]] = field(default_factory=dict[str, list[_Held]])
+    """Rule -> the lines that it puts into another order."""
+    joined: _Held | None = None
+    """The line that waits for the next one, to be written with it."""
+    asked: deque[Queued] = field(default_factory=lambda: deque[Queued]())
+    """Lines about which addons are asked, and those behind them, which keep the order."""
+    paused: int = 0
+    """How many lines breakpoints hold."""
+    has_ended: bool = False
+    leaves_in_pieces: bool = False
+    """Whether the receiver was given the beginning of a line only."""
+    flush_ns: dict[str, int] = field(default_factory=dict[str, int])
+    """Rule -> when the lines that it holds for ``reorder`` or ``join`` are given, whatever comes."""
+
+    @property
+    def next(self) -> _Due | None:
+        """What is given next; ``None`` if nothing waits."""
+        return self.begun or (self.waiting[0] if self.waiting else None)
+
+    def schedule(self, step: LaneStep, due_ns: int, *, keeps_order: bool = True, pieces: Pieces = ()) -> None:
+        """Let a step wait until ``due_ns``; the further ``pieces`` of its line follow it."""
+        self.scheduled += 1
+        heapq.heappush(self.waiting, (due_ns, self.scheduled, step, keeps_order, pieces))
+        self.held_bytes += len(step.data) + sum(len(data) for _, data in pieces)
+        self.ordered += keeps_order
+        due_ns += sum(after_ns for after_ns, _ in pieces)
+        if keeps_order:
+            self.last_due_ns, self.blocker = max(due_ns, self.last_due_ns), step.fault
+
+    def take_due(self, now_ns: int) -> Iterator[LaneStep]:
+        """Yield what is due by now, which then waits no more."""
+        while (due := self.next) is not None and due[0] <= now_ns and not self.in_long_line:
+            at_ns, order, step, is_ordered, pieces = due
+            if self.begun is None:
+                heapq.heappop(self.waiting)
+            self.begun = None
+            self.held_bytes -= len(step.data)
+            if pieces:
+                after_ns, data = pieces[0]
+                piece = LaneStep("give", step.sender, data, step.fault)
+                self.begun = at_ns + after_ns, order, piece, is_ordered, pieces[1:]
+            else:
+                self.ordered -= is_ordered
+            yield step
+
+    def hold(self, mark: FaultMark, line: bytes, action: FaultAction, place: float, now_ns: int) -> None:
+        """Hold a line until the others have come that ``reorder`` or ``join`` puts it together with.
+
+        ``place`` is the number by which ``reorder`` sorts.
+        """
+        self.held_bytes += len(line)
+        self.flush_ns.setdefault(mark.rule, now_ns + (action.gap_ns or WITHIN_NS))
+        if action.verb == "join":
+            self.joined = mark, line, place
+            return
+        held = self.reordered.setdefault(mark.rule, [])
+        held.append((mark, line, place))
+        if len(held) >= action.count:
+            self.flush(mark.rule, now_ns)
+
+    def flush(self, rule: str, now_ns: int) -> None:
+        """Give the lines that ``rule`` holds."""
+        due_ns = max(now_ns, self.last_due_ns) if self.ordered else now_ns
+        if self.joined is not None and self.joined[0].rule == rule:
+            mark, line, _ = self.release_joined()
+            self.schedule(LaneStep("give", self.sender, line, mark), due_ns)
+        for mark, line, _ in sorted(self.reordered.pop(rule, []), key=lambda held: held[2]):
+            self.held_bytes -= len(line)
+            self.schedule(LaneStep("give", self.sender, line, mark), due_ns)
+        self.flush_ns.pop(rule, None)
+
+    def release_joined(self) -> _Held:
+        """Return the line that ``join`` holds, which it then holds no more."""
+        assert self.joined is not None
+        held, self.joined = self.joined, None
+        self.held_bytes -= len(held[1])
+        self.flush_ns.pop(held[0].rule, None)
+        return held

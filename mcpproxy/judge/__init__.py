@@ -1,0 +1,1 @@
+"""An event in, findings out: no clock, no input or output."""

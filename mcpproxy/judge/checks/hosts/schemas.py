@@ -1,0 +1,137 @@
+"""What hosts do with the schemas of tools: keywords, shapes and dialects that they do not take."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from mcpproxy.judge.checks.hosts.hits import Hit, words
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.schema.soundness import subschemas
+from mcpproxy.protocol.wording import shown, token
+
+
+def keywords(settings: Mapping[str, Any], tools: Sequence[tuple[int, str, JSONObject]]) -> Iterator[Hit]:
+    """Yield tools whose schema has one of the keywords: at its root, or with ``at`` anywhere."""
+    wanted, of = frozenset(settings["keywords"]), settings["of"]
+    for index, name, tool in tools:
+        schema = tool.get(of)
+        places = subschemas(schema) if settings["at"] == "anywhere" else [("", schema)]
+        found = [
+            (pointer + token(keyword), keyword)
+            for pointer, each in places
+            if isinstance(each, dict)
+            for keyword in each
+            if keyword in wanted
+        ]
+        if found:
+            yield Hit(f"/{index}/{of}{found[0][0]}", name, words(keyword for _, keyword in found))
+
+
+def shapes(settings: Mapping[str, Any], tools: Sequence[tuple[int, str, JSONObject]]) -> Iterator[Hit]:
+    """Yield tools whose schema has the shape anywhere in it."""
+    shape, of = SHAPES[settings["shape"]], settings["of"]
+    for index, name, tool in tools:
+        for pointer, schema in subschemas(tool.get(of)):
+            if (at := shape(schema, pointer)) is not None:
+                yield Hit(f"/{index}/{of}{pointer}{at}", name, pointer + at)
+                break
+
+
+def dialects(settings: Mapping[str, Any], tools: Sequence[tuple[int, str, JSONObject]]) -> Iterator[Hit]:
+    """Yield tools whose schema names a dialect that the host does not take."""
+    of = settings["of"]
+    for index, name, tool in tools:
+        schema = tool.get(of)
+        dialect = schema.get("$schema") if isinstance(schema, dict) else None
+        if isinstance(dialect, str) and any(name in dialect for name in settings["refuses"]):
+            yield Hit(f"/{index}/{of}/$schema", name, shown(dialect))
+
+
+def _boolean(schema: JSONObject, pointer: str) -> str | None:
+    properties = schema.get("properties")
+    found = [name for name, value in _items(properties) if isinstance(value, bool)]
+    return f"/properties{token(found[0])}" if found else None
+
+
+def _type_array(schema: JSONObject, pointer: str) -> str | None:
+    return "/type" if isinstance(schema.get("type"), list) else None
+
+
+def _nullable_union(schema: JSONObject, pointer: str) -> str | None:
+    """Three types or more, one of which is null."""
+    types = schema.get("type")
+    return "/type" if isinstance(types, list) and len(types) > 2 and "null" in types else None
+
+
+def _array_without_items(schema: JSONObject, pointer: str) -> str | None:
+    return "" if schema.get("type") == "array" and "items" not in schema else None
+
+
+def _unknown_required(schema: JSONObject, pointer: str) -> str | None:
+    """A name is required beside other properties, and not in a branch that has none of its own."""
+    required, known = schema.get("required"), schema.get("properties")
+    if not isinstance(required, list) or not isinstance(known, dict):
+        return None
+    return "/required" if any(isinstance(name, str) and name not in known for name in required) else None
+
+
+def _open_object(schema: JSONObject, pointer: str) -> str | None:
+    """The root takes arguments of any name, and names none."""
+    is_free = schema.keys().isdisjoint(("additionalProperties", "properties", "patternProperties"))
+    return "" if not pointer and is_free and schema.get("type") == "object" else None
+
+
+def _untyped_property(schema: JSONObject, pointer: str) -> str | None:
+    said = ("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const")
+    for name, value in _items(schema.get("properties")):
+        if isinstance(value, dict) and not any(keyword in value for keyword in said):
+            return f"/properties{token(name)}"
+    return None
+
+
+def _shared_definition(schema: JSONObject, pointer: str) -> str | None:
+    """The root has definitions of its own to which something refers."""
+    if pointer or not isinstance(schema.get("$defs"), dict):
+        return None
+    refers = any("$ref" in each for _, each in subschemas(schema))
+    return "/$defs" if refers else None
+
+
+def _array_of_union(schema: JSONObject, pointer: str) -> str | None:
+    items = schema.get("items")
+    return "/items/anyOf" if isinstance(items, dict) and "anyOf" in items else None
+
+
+def _other_format(schema: JSONObject, pointer: str) -> str | None:
+    value = schema.get("format")
+    return "/format" if isinstance(value, str) and value not in _USUAL_FORMATS else None
+
+
+def _other_root(schema: JSONObject, pointer: str) -> str | None:
+    return "" if not pointer and schema.get("type") != "object" else None
+
+
+def _items(value: JSON) -> list[tuple[str, JSON]]:
+    return list(value.items()) if isinstance(value, dict) else []
+
+
+_USUAL_FORMATS: Final = frozenset(
+    ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
+)
+
+SHAPES: Final[Mapping[str, Callable[[JSONObject, str], str | None]]] = {
+    "boolean-property": _boolean,
+    "type-array": _type_array,
+    "nullable-union": _nullable_union,
+    "array-without-items": _array_without_items,
+    "unknown-required": _unknown_required,
+    "open-object": _open_object,
+    "untyped-property": _untyped_property,
+    "shared-definition": _shared_definition,
+    "array-of-union": _array_of_union,
+    "other-format": _other_format,
+    "root-without-object": _other_root,
+}
+"""By name of a shape: where a subschema has it, as a JSON Pointer in it; ``None`` if it does not.
+
+The second argument is the JSON Pointer of the subschema, empty for the root.
+"""

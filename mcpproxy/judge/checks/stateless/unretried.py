@@ -1,0 +1,74 @@
+"""Results that ask for input, and are never followed by a request with it.
+
+A client that declines says so in a retry. It may also not retry at all, which no sentence forbids; then the
+user often waits for a call that goes nowhere, so it is an info.
+
+Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.judge.checks.engine.context import Violation, shortened
+from mcpproxy.judge.checks.engine.rows import EventCheck, RuleFamily
+from mcpproxy.judge.checks.stateless.rounds import AllRounds, Round
+from mcpproxy.judge.session.frame import CLIENT, Close, Signal
+from mcpproxy.judge.session.history import History
+from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.methods import declares, needs
+from mcpproxy.protocol.revisions import CAPABILITIES_KEY, stateless_of
+
+LONG_NS: Final = 30_000_000_000
+"""A client that does nothing else for less than this time before the end may just have been closed."""
+
+
+def never_retried(event: Signal | Close, history: History) -> Iterator[Violation]:
+    """Report a request that the client did not retry with the input that its result asked for (MRTR-011).
+
+    A later request for the same tool, prompt or resource counts as one, whatever it has. Over HTTP nothing is
+    reported, because the client may have retried under other credentials.
+    """
+    if not isinstance(event, Close) or event.ending == "cut" or history.has_gap:
+        return
+    if not history.client.fully_read:
+        return
+    for known_rounds in history.of(AllRounds).by_caller.values():
+        for (method, target), round_ in known_rounds.left.items():
+            went_on = history.client.last_answered_seq > round_.seq
+            if not went_on and event.observed_at_ns - round_.observed_ns < LONG_NS:
+                continue
+            if not round_.method_by_key or round_.request.cancelled or not _can_answer(round_):
+                continue
+            asked = ", ".join(f"{asked_method} ({key})" for key, asked_method in round_.method_by_key.items())
+            name = f"{method} {target}" if target else method
+            problem = (
+                f"client never retried {shortened(name)} with the input it asked for: {shortened(asked)}"
+            )
+            yield Violation(
+                "MRTR-011",
+                "R-282",
+                problem,
+                pointer="/result/inputRequests",
+                related=(round_.request.seq,),
+                blame=CLIENT,
+                frame=round_.seq,
+                candidates=round_.request.candidates,
+            )
+
+
+def _can_answer(round_: Round) -> bool:
+    """Whether the client declared what it needs to answer; otherwise the server should not have asked."""
+    request = round_.request
+    capabilities = as_object(member(request.params, "_meta", CAPABILITIES_KEY)) or {}
+    revision = stateless_of(request.candidates)[0]
+    return all(
+        method is not None
+        and all(
+            need.condition != "always" or declares(capabilities, need.path)
+            for need in needs(method, revision)
+        )
+        for method in round_.method_by_key.values()
+    )
+
+
+FAMILY: Final = RuleFamily(events=(EventCheck(("MRTR-011",), never_retried),))

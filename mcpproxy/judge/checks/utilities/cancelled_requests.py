@@ -1,0 +1,111 @@
+"""The latest requests that were cancelled, and those that became tasks.
+
+A request is known by its sender and its id. A server has no requests in the stateless revisions; there it may
+end a subscription of the client.
+
+Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
+"""
+
+from collections import deque
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.judge.checks.engine.context import MessageContext, shortened, spelled
+from mcpproxy.judge.session.frame import CLIENT, SERVER, RequestHead, Sender, other
+from mcpproxy.judge.session.history import History, SentRequest, keep_latest
+from mcpproxy.protocol.jsonrpc import RequestId, request_id
+from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.methods import declares
+
+GRACE_NS: Final = 5_000_000_000
+"""After this long a peer has certainly read a message, even if it is busy or the message waited in a pipe."""
+
+_MOST_REMEMBERED: Final = 1024
+"""The number of tasks, and the number of cancellations, that are remembered."""
+
+LISTEN: Final = "subscriptions/listen"
+
+
+@slotted(frozen=True)
+class Cancelled:
+    """A cancellation: the request (``None`` if unknown), who cancelled it, its id, the frame and the time."""
+
+    request: SentRequest | None
+    sender: Sender
+    id: RequestId
+    seq: int
+    cancelled_ns: int
+
+
+@slotted()
+class Cancellations:
+    """The latest requests that became tasks, and the latest cancellations.
+
+    ``by_request`` has the cancellations by the sender and the id of the request.
+    """
+
+    tasks: deque[SentRequest] = field(default_factory=lambda: deque[SentRequest](maxlen=_MOST_REMEMBERED))
+    by_request: dict[tuple[Sender, RequestId], Cancelled] = field(
+        default_factory=dict[tuple[Sender, RequestId], Cancelled]
+    )
+
+    def request(self, history: History, requestor: Sender, id: RequestId) -> SentRequest | None:
+        """Return the latest request of ``requestor`` with this id; ``None`` if it is unknown or forgotten."""
+        if (pending := history.pending(requestor, id)) is not None:
+            return pending
+        for request in reversed(history.answered_requests):
+            if request.id == id and request.sender == requestor:
+                return request
+        return None
+
+
+def is_task(request: SentRequest, history: History) -> bool:
+    """Whether a request became a task.
+
+    Before its answer: whether it asks for a task and the receiver declared tasks for this method.
+    """
+    if request.stateless or not isinstance(member(request.params, "task"), dict):
+        return False
+    if request.answered_seq:
+        return any(task is request for task in history.of(Cancellations).tasks)
+    capabilities = history.capabilities(other(request.sender))
+    return capabilities is not None and declares(
+        capabilities, f"tasks.requests.{request.method.replace('/', '.')}"
+    )
+
+
+def named(request: SentRequest) -> str:
+    """Return the method and the id of a request for a message to people.
+
+    The method is empty if two requests with the same id have different methods.
+    """
+    return f"{shortened(request.method) or 'request'} ({spelled(request.id)})"
+
+
+def remember_answer(context: MessageContext, history: History) -> None:
+    """Record a request that was answered with a task."""
+    request = context.answers
+    if request is None or not isinstance(request.params, dict) or "task" not in request.params:
+        return
+    if isinstance(member(context.message.value, "result", "task"), dict):
+        history.of(Cancellations).tasks.append(request)
+
+
+def remember_cancellation(context: MessageContext, history: History) -> None:
+    """Record a cancellation. The sender cancels its own request, or a server ends a subscription."""
+    id, sender = request_id(member(context.message.value, "params", "requestId")), context.sender
+    if id is None:
+        return
+    request = history.pending(sender, id)
+    if request is None and sender == SERVER:
+        subscription = history.pending(CLIENT, id)
+        request = subscription if subscription is not None and subscription.method == LISTEN else None
+    cancelled = Cancelled(request, sender, id, context.seq, context.frame.observed_at_ns)
+    requestor = sender if request is None else request.sender
+    keep_latest(history.of(Cancellations).by_request, (requestor, id), cancelled, _MOST_REMEMBERED)
+
+
+def remember_cancelled_initialize(initialize: SentRequest, by: RequestHead, opening: History) -> None:
+    """Record that an initialize over HTTP was cancelled by another exchange than its own, for its session."""
+    cancelled = Cancelled(initialize, CLIENT, initialize.id, by.seq, by.observed_at_ns)
+    opening.of(Cancellations).by_request[CLIENT, initialize.id] = cancelled

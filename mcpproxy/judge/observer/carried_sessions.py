@@ -1,0 +1,232 @@
+"""The judges of the MCP sessions that a connection of ACP carries: one for each server or connection.
+
+A message of MCP is judged as one of its own session when the message of ACP that carries it is judged. Both
+have the same frame. What is found in it blames the peer of ACP that sent it. Either peer may be the client of
+MCP: the agent uses the servers of its client, and a conductor those of its proxy. An error of ACP that is
+none of MCP ends a request as if it had never been sent.
+
+The end of the recording is not told to these judges: the judge of ACP says which requests have no answer.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.judge.checks.engine.context import MessageContext
+from mcpproxy.judge.checks.engine.dispatch import Dispatch
+from mcpproxy.judge.checks.engine.rows import ANY_PROTOCOL
+from mcpproxy.judge.observer.findings import Envelope, FindingBuilder
+from mcpproxy.judge.observer.memory_limit import MemoryUse
+from mcpproxy.judge.observer.message_judge import MessageJudge
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Finding, Frame, Gap, Sender
+from mcpproxy.judge.session.history import History, keep_latest
+from mcpproxy.protocol import mcp_in_acp
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
+from mcpproxy.protocol.jsontext import compact_json
+from mcpproxy.protocol.mcp_in_acp import Carried, Channel
+from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.wording import shown
+
+MAX_REMEMBERED: Final = 256
+"""How many sessions are judged at a time, and how many names of servers are remembered."""
+
+_LEFT_OUT: Final = {
+    # The sessions of ACP share the server. Each may have a client of its own, with its own tokens and lists.
+    "serverId": frozenset({"PROG-002", "PROG-004", "PROG-005", "PROM-003", "RES-005", "TOOL-006"}),
+    # Requests of MCP have no ids. So nothing shows which request was cancelled, or has a subscription.
+    "connectionId": frozenset({"PROG-002", *(f"SUB-{number:03}" for number in range(3, 11))}),
+}
+"""By what names the channel: rules that its sessions may seem to break although they do not."""
+
+
+@slotted(eq=False)
+class _Session:
+    """A session, and what its findings call it: the name of its server, or else its id.
+
+    ``client`` is the peer of ACP that is the client of MCP.
+    """
+
+    judge: MessageJudge
+    name: str
+    client: Sender
+
+    def role(self, sender: Sender) -> Sender:
+        """Return what a peer of ACP is in MCP."""
+        return CLIENT if sender == self.client else SERVER
+
+
+class CarriedSessions:
+    """Judges the MCP sessions in one connection of ACP with the checks in ``dispatch``."""
+
+    def __init__(self, build_findings: FindingBuilder, dispatch: Dispatch, memory_use: MemoryUse) -> None:
+        self._build_findings: Final = build_findings
+        self._dispatch: Final = dispatch
+        self._memory_use: Final = memory_use
+        self._sessions: Final[dict[Channel, _Session]] = {}
+        self._names: Final[dict[str, str]] = {}
+        """Id of a server -> its name, as the client of ACP gave it."""
+        self._forgot_some = False
+        """Whether there were too many sessions, so that one without a beginning may have been seen before."""
+
+    @property
+    def remembered(self) -> object:
+        """All that is remembered, to be measured."""
+        return self._sessions, self._names
+
+    def observe_gap(self, gap: Gap) -> None:
+        """Note that messages are missing, perhaps of every session."""
+        for session in self._sessions.values():
+            session.judge.observe(gap)
+
+    def forget_finished(self) -> None:
+        """Forget answered requests in all sessions."""
+        for session in self._sessions.values():
+            session.judge.history.forget_finished()
+
+    def forget(self) -> None:
+        """Judge every session from now on as one that was joined late."""
+        self._sessions.clear()
+        self._names.clear()
+
+    def judge(self, context: MessageContext, history: History) -> list[Finding]:
+        """Judge what a message of ACP with a method of ``acp.ABOUT_SERVERS`` carries.
+
+        ``history`` is that of the connection before the message.
+        """
+        message = context.message
+        if context.method == mcp_in_acp.MESSAGE:
+            return self._judge_carried(context, history)
+        if context.frame.refused:
+            return []
+        match context.method:
+            case mcp_in_acp.CONNECT:
+                if isinstance(message, Response):
+                    self._connect(context, message, history)
+            case mcp_in_acp.DISCONNECT:
+                if isinstance(message, Response) and context.answers is not None:
+                    channel = mcp_in_acp.channel_of(context.answers.params)
+                    if channel is not None:
+                        self._sessions.pop(channel, None)
+            case _:
+                if isinstance(message, Request):
+                    self._remember_names(message)
+        return []
+
+    def _remember_names(self, message: Request) -> None:
+        servers = member(message.params, "mcpServers")
+        for server in servers if isinstance(servers, list) else ():
+            id, name = mcp_in_acp.name_in(server, "serverId", "id"), mcp_in_acp.name_in(server, "name")
+            if id is not None and name is not None and member(server, "type") == "acp":
+                keep_latest(self._names, id, name, MAX_REMEMBERED)
+
+    def _connect(self, context: MessageContext, message: Response, history: History) -> None:
+        """Begin the session of a new connection."""
+        name, request = mcp_in_acp.name_in(message.result, "connectionId"), context.answers
+        if name is None or request is None:
+            return
+        id = mcp_in_acp.name_in(request.params, "serverId", "acpId") or name
+        channel = Channel("connectionId", name)
+        known = self._sessions.pop(channel, None)
+        if known is None or known.client == request.sender:  # Otherwise both peers have one of this name.
+            self._begin(channel, id, request.sender, history, joined_late=history.has_gap)
+
+    def _begin(
+        self, channel: Channel, id: str, client: Sender, history: History, *, joined_late: bool
+    ) -> _Session:
+        """Begin the session of a channel to the server with this id."""
+        judge = MessageJudge(
+            self._build_findings,
+            self._dispatch,
+            self._memory_use,
+            revision=mcp_in_acp.SERVER_REVISION if channel.by == "serverId" else None,
+            joined_late=joined_late,
+            masked=history.masked,
+        )
+        session, count = _Session(judge, self._names.get(id, id), client), len(self._sessions)
+        keep_latest(self._sessions, channel, session, MAX_REMEMBERED)
+        self._forgot_some = self._forgot_some or len(self._sessions) <= count
+        return session
+
+    def _used(self, channel: Channel) -> _Session | None:
+        """Return the session of a channel, which is now the last to be forgotten; ``None`` if unknown."""
+        session = self._sessions.pop(channel, None)
+        if session is not None:
+            self._sessions[channel] = session
+        return session
+
+    def _judge_carried(self, context: MessageContext, history: History) -> list[Finding]:
+        """Judge the message of MCP in ``mcp/message``."""
+        message, request = context.message, context.answers
+        if isinstance(message, Request | Notification):
+            channel, carried = mcp_in_acp.channel_of(message.params), mcp_in_acp.asked(message)
+            if channel is None or carried is None:
+                return []
+            session = self._used(channel)
+            if session is None:
+                # Who asked for a connection is its client. By server, the first request shows that: servers
+                # of this revision send none. There is no other beginning, as each request says everything.
+                if channel.by == "connectionId" or isinstance(message, Notification):
+                    return []
+                is_late = history.has_gap or self._forgot_some
+                session = self._begin(channel, channel.name, context.sender, history, joined_late=is_late)
+            if channel.by == "connectionId" and _names_an_id(carried):
+                return []
+            return self._observe(session, context, carried, channel)
+        if request is None or not isinstance(message, Response | ErrorResponse):
+            return []
+        channel = mcp_in_acp.channel_of(request.params)
+        session = self._used(channel) if channel is not None else None
+        id = mcp_in_acp.id_of(request.id, as_object(request.params) or {})
+        if channel is None or session is None or id is None:
+            return []
+        asker = session.judge.history.side(session.role(request.sender))
+        asked = asker.pending.get(id)
+        if asked is None or asked.seq != request.seq:
+            return []
+        carried = mcp_in_acp.answered(message, channel, id)
+        if carried is not None:
+            return self._observe(session, context, carried, channel)
+        if not context.frame.refused:
+            asked.cancelled = True
+            asker.pending.pop(id)
+        return []
+
+    def _observe(
+        self, session: _Session, context: MessageContext, carried: Carried, channel: Channel
+    ) -> list[Finding]:
+        """Judge a message of a session."""
+        outer, build_findings = context.frame, self._build_findings
+        frame = Frame(
+            outer.seq,
+            session.role(outer.sender),
+            compact_json(carried.message.value),  # pyright: ignore[reportArgumentType] # it is an object
+            outer.observed_at_ns,
+            refused=outer.refused,
+        ).with_message(carried.message)
+        build_findings.envelope = Envelope(
+            context.at + carried.at,
+            f"{context.at}/params/requestId" if channel.by == "serverId" else None,
+            f"in the MCP session {shown(session.name)}: ",
+            session.client,
+            _left_out(self._dispatch, channel.by),
+        )
+        try:
+            return session.judge.judge_frame(frame)
+        finally:
+            build_findings.envelope = None
+
+
+@lru_cache(maxsize=64)
+def _left_out(dispatch: Dispatch, by: str) -> frozenset[str]:
+    """Return the rules that are not judged inside.
+
+    By connection, these are also the rules about the envelope of any message, which only that of ACP has.
+    """
+    rows = dispatch.message_checks if by == "connectionId" else ()
+    return _LEFT_OUT[by].union(*(row.rules for row in rows if row.protocols == ANY_PROTOCOL))
+
+
+def _names_an_id(carried: Carried) -> bool:
+    """Whether a message names a request by its id. By connection, requests of MCP have none."""
+    message = carried.message
+    return isinstance(message, Notification) and message.method == "notifications/cancelled"

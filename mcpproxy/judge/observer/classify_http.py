@@ -1,0 +1,263 @@
+"""Classify an HTTP exchange before any check sees it: its facts, its content and its revisions.
+
+A fact (see ``checks.engine.http_facts``) is a condition without which certain checks cannot find anything. A
+fact is set wherever its condition may hold. Nothing here changes the history.
+"""
+
+from typing import Final
+
+from mcpproxy.judge.checks.engine.http_facts import (
+    AFTER_ANSWERS,
+    CANNOT_ANSWER,
+    CHALLENGED,
+    FIRST_EVENT,
+    FOR_ONE_REQUEST,
+    ISSUES_SESSION_ID,
+    LEGACY_ENDPOINT_KNOWN,
+    NAMED_EVENT,
+    SEEN_BEFORE,
+    SESSION_ENDED,
+    SESSION_MAY_DIFFER,
+    STREAMING,
+    UNANSWERED,
+    UNAWAITED,
+    UNEXPECTED_BODY,
+    UNUSUAL_HEADERS,
+    VERSIONS_DIFFER,
+    WITH_FAULT,
+    WITH_ORIGIN,
+    WITH_PROOF,
+    WITH_QUERY,
+    WITH_TOKEN,
+    WITHOUT_REQUEST,
+    HttpFact,
+)
+from mcpproxy.judge.checks.transports.http import COMMON_ACCEPT, JSON_TYPE, SSE_TYPE
+from mcpproxy.judge.checks.utilities.progress import ProgressTokens
+from mcpproxy.judge.session.exchanges import Fields, HttpExchange, HttpHistory
+from mcpproxy.judge.session.frame import CLIENT, Frame, RequestHead
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
+from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Notification, Response
+from mcpproxy.protocol.message_parts import WellFormed, member
+from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, since, span, stateless_of, until
+
+PROGRESS: Final = "notifications/progress"
+
+_TOKEN_PATH: Final = ("params", "progressToken")
+
+_WITHOUT_CONTENT: Final = (202, 204, 205)
+"""Statuses of responses without a body."""
+
+
+def facts_of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
+    """Return the facts of the whole request. Its session, if it has one, must be set before."""
+    fields, session = exchange.fields, exchange.session
+    facts = fields.facts
+    if facts is None:
+        facts = fields.facts = _facts_of_fields(fields)
+    if (
+        session is None
+        or session.ended_seq is not None
+        or session.id != fields.get(SESSION_ID)
+        or session.judge.history.negotiated != fields.get(PROTOCOL_VERSION)
+    ):
+        facts |= SESSION_MAY_DIFFER
+        if session is not None and session.stateless and _is_contradicted(exchange):
+            facts |= VERSIONS_DIFFER
+    if "?" in exchange.request.target:
+        facts |= WITH_QUERY
+    if exchange.messages:
+        if not exchange.requests:
+            facts |= WITHOUT_REQUEST
+        if exchange.method != "POST":
+            facts |= UNEXPECTED_BODY
+    elif exchange.has_several_texts:
+        facts |= UNEXPECTED_BODY
+    if history.http_sse_sessions:
+        facts |= LEGACY_ENDPOINT_KNOWN
+    if history.challenged:
+        facts |= CHALLENGED
+    return facts
+
+
+def _facts_of_fields(fields: Fields) -> HttpFact:
+    """Return the facts that follow from the header fields of a request alone."""
+    facts = 0
+    if fields.all("accept") not in COMMON_ACCEPT or fields.media_type != JSON_TYPE:
+        facts |= UNUSUAL_HEADERS
+    if "authorization" in fields:
+        facts |= WITH_TOKEN
+    if "dpop" in fields:
+        facts |= WITH_PROOF
+    if "origin" in fields:
+        facts |= WITH_ORIGIN
+    return facts
+
+
+def _is_contradicted(exchange: HttpExchange) -> bool:
+    """Whether the header and the body of a stateless request name different protocol versions."""
+    if not exchange.requests:
+        return False
+    return member(exchange.requests[0].params, "_meta", VERSION_KEY) != exchange.fields.get(PROTOCOL_VERSION)
+
+
+def facts_of_head(exchange: HttpExchange) -> HttpFact:
+    """Return the facts that the head of the response adds."""
+    facts, media_type = 0, exchange.response_fields.media_type
+    if SESSION_ID in exchange.response_fields:
+        facts = ISSUES_SESSION_ID
+    if media_type == SSE_TYPE:
+        facts |= STREAMING
+    elif media_type != JSON_TYPE and exchange.requests:
+        facts |= CANNOT_ANSWER
+    if exchange.status in _WITHOUT_CONTENT:
+        facts |= CANNOT_ANSWER
+    if exchange.session is not None and exchange.session.ended_seq is not None:
+        facts |= SESSION_ENDED
+    return facts
+
+
+def facts_of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed, ...]) -> HttpFact:
+    """Return the facts of one body or event of the server."""
+    facts = WITH_FAULT if exchange.broken_rules else 0
+    if frame.event is None:
+        if not _is_awaited(exchange, frame.message):
+            facts |= UNAWAITED
+    else:
+        if exchange.answered_ns is not None:
+            facts |= AFTER_ANSWERS
+        if exchange.earlier_event is not None or exchange.also_carried_by:
+            facts |= SEEN_BEFORE
+        if exchange.event_count == 1:
+            facts |= FIRST_EVENT
+        if frame.event.name not in (None, "", "message"):
+            facts |= NAMED_EVENT
+    for message in messages:
+        kind = type(message)
+        if kind is ErrorResponse:
+            facts |= WITH_FAULT | FOR_ONE_REQUEST
+        elif kind is Response or (kind is Notification and not _belongs(exchange, message)):
+            facts |= FOR_ONE_REQUEST
+    return facts
+
+
+def _belongs(exchange: HttpExchange, message: WellFormed) -> bool:
+    """Whether a notification is certainly allowed in this exchange; if not, a check decides.
+
+    Progress must belong to a request of the stream.
+    """
+    if message.value["method"] != PROGRESS:
+        return True
+    stream, session, token = exchange.stream, exchange.session, member(message.value, *_TOKEN_PATH)
+    if stream is None or session is None or session.stateless or not isinstance(token, int | str):
+        return False
+    tracked = session.judge.history.of(ProgressTokens).tracked[CLIENT].get(token)
+    return (
+        tracked is not None
+        and tracked.in_flight
+        and not tracked.shared
+        and tracked.request.id in stream.request_ids
+    )
+
+
+def _is_awaited(exchange: HttpExchange, message: Message) -> bool:
+    """Whether ``message`` is a result, not in a batch, in answer to a request of this exchange."""
+    if type(message) is not Response:
+        return False
+    return message.id in [request.id for request in exchange.requests]
+
+
+def facts_of_end(exchange: HttpExchange) -> HttpFact:
+    """Return the fact that the end adds: whether an answer is missing."""
+    session = exchange.session
+    if session is None or not exchange.requests:
+        return 0
+    # If two requests have the same id, one of them may still be pending.
+    pending = [request for request in exchange.requests if session.pending(request.id)]
+    return UNANSWERED if pending or exchange.answered_ns is None else 0
+
+
+# Content
+
+
+def has_body(request: RequestHead, fields: Fields) -> bool:
+    """Whether a body may follow the head of a request.
+
+    In HTTP/2 and later every POST is assumed to have one; also in HTTP/1.1 if it does not say how long it is,
+    because the archives of browsers do not have all fields.
+    """
+    length = fields.get("content-length")
+    if request.method == "POST" and (length is None or request.version not in ("1.0", "1.1")):
+        return True
+    return "transfer-encoding" in fields or (length is not None and length.strip() not in ("", "0"))
+
+
+def has_content(frame: Frame) -> bool:
+    """Whether a frame of the server contains a body or an event that a client would process.
+
+    A comment does not count, nor does an event that the end of the stream cut off before its blank line.
+    """
+    if (event := frame.event) is None:
+        return bool(frame.raw)
+    return not frame.is_unfinished_event and bool(frame.raw or event.id or event.name)
+
+
+def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed, ...]) -> bool:
+    """Whether a frame from the server is judged as a message of the session, and not only by checks of HTTP.
+
+    The body of a response with an error status is such a message only if it has the id of a request of this
+    exchange. In an open stateful session it never is, because the refused request counts as never sent. The
+    body of a response to a notification is never such a message.
+    """
+    if frame.event is not None:
+        if (
+            not frame.raw
+            or exchange.repeats_earlier_event
+            or exchange.also_carried_by
+            or frame.event.name == "endpoint"
+        ):
+            return False
+        return frame.event.name in (None, "", "message") or bool(messages)
+    if exchange.traffic == "http+sse" or exchange.only_notifies or exchange.method != "POST":
+        return False
+    if exchange.succeeded:
+        return exchange.response_fields.media_type == "application/json"
+    if exchange.traffic == "stateful" and exchange.initialize is None:
+        return False
+    request_ids = [request.id for request in exchange.requests]
+    return bool(messages) and all(
+        isinstance(message, ErrorResponse) and message.id in request_ids for message in messages
+    )
+
+
+# Revisions
+
+STREAMABLE: Final = since("2025-03-26")
+"""The revisions that have Streamable HTTP."""
+
+WITH_SESSIONS: Final = span("2025-03-26", "2026-07-28")
+"""The revisions with Streamable HTTP that have sessions: those before 2026-07-28."""
+
+WITH_SSE: Final = until("2025-03-26")
+"""The revisions that have HTTP+SSE: those before 2025-03-26."""
+
+
+def revisions_for(exchange: HttpExchange) -> tuple[str, ...]:
+    """Return the revisions by which the HTTP part of an exchange may be judged."""
+    session = exchange.session
+    if session is None:
+        return STREAMABLE
+    if session.is_http_sse:
+        return WITH_SSE
+    if session.stateless:
+        # The first request decides; the header only if that request names no stateless revision.
+        body_version = (
+            member(exchange.requests[0].params, "_meta", VERSION_KEY) if exchange.requests else None
+        )
+        version = body_version if body_version in STATELESS else exchange.fields.get(PROTOCOL_VERSION)
+        return stateless_of([str(version)] if version in STATELESS else [])
+    if session.revision is not None:
+        return (session.revision,)
+    if exchange.method != "POST" or exchange.initialize is not None or session.id is not None:
+        return WITH_SESSIONS
+    return STREAMABLE

@@ -1,0 +1,205 @@
+"""Make findings from violations: the catalogue of rules gives their severity and source.
+
+A peer, or a single frame, can break one requirement a million times. So that the trace and the reports stay
+small, only the first findings of each cause are given in full; the others are counted. The texts in a
+finding have a maximum length for the same reason.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, TypeAlias
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.judge.checks.engine.context import Violation
+from mcpproxy.judge.session.frame import CLIENT, Blame, Finding, Repeated, Sender, Severity, other
+from mcpproxy.protocol.rules import Catalogue
+
+RANK: Final[dict[Severity, int]] = {"info": 0, "warning": 1, "error": 2}
+
+IN_FULL: Final = 100
+"""How many findings of one cause are given in full; the others are counted."""
+
+PER_FRAME: Final = 100
+"""How many findings of one frame are given in full, whatever their causes."""
+
+MOST_SAID_OF_HOSTS: Final = 1000
+"""How many different things that hosts do are remembered. There are some hundred facts about hosts."""
+
+MESSAGE_CHARACTERS: Final = 1000
+POINTER_CHARACTERS: Final = 1000
+MOST_RELATED: Final = 100
+"""The limits of a finding: the lengths of its message and its pointer, and the number of related frames."""
+
+Cause: TypeAlias = tuple[str, Severity, Blame, str]
+"""Rule, severity, blame and requirement: findings that are equal in these four have the same cause."""
+
+
+@slotted(frozen=True)
+class Envelope:
+    """The message of ACP around a message of MCP that is judged.
+
+    ``at`` is the JSON Pointer to the members of the message inside, and ``id_at`` that to its id; ``None`` if
+    it has no id of its own. ``label`` begins the texts of its findings. ``client`` is the sender of ACP
+    that is the client inside. ``left_out`` are rules that are not
+    judged in the message inside.
+    """
+
+    at: str
+    id_at: str | None
+    label: str
+    client: Sender
+    left_out: frozenset[str] = frozenset()
+
+    def outside(self, violation: Violation, sender: Sender) -> Violation | None:
+        """Return a violation in the message inside, by default of ``sender``, as one in the message outside.
+
+        ``None`` if it is about what only the message outside has, or left out.
+        """
+        pointer = None if violation.pointer is None else self.at + violation.pointer
+        if violation.pointer == "/id":
+            pointer = self.id_at
+        if violation.rule in self.left_out or (violation.pointer == "/id" and pointer is None):
+            return None
+        blame = violation.blame or sender
+        return Violation(
+            violation.rule,
+            violation.requirement,
+            self.label + violation.message,
+            pointer,
+            violation.related,
+            blame if blame == "proxy" or self.client == CLIENT else other(blame),
+            violation.at_most,
+            violation.frame,
+            violation.candidates,
+            violation.data,
+        )
+
+
+class FindingBuilder:
+    """Turns the violations that checks report into findings. One builder serves a whole recording.
+
+    With ``lists_all`` every finding is given in full, for callers that act on each finding. ``total`` is the
+    number of all findings so far, also of findings that were only counted.
+    """
+
+    def __init__(self, catalogue: Catalogue, *, lists_all: bool = False) -> None:
+        self._requirements = catalogue.requirements
+        self._lists_all = lists_all
+        self._counts: dict[Cause, int] = {}  # of all findings
+        self._full_counts: dict[Cause, int] = {}  # of the findings that were given in full
+        self._frame = (0, "")  # the frame of the latest finding, by its number and sender
+        self._full_in_frame = 0  # how many findings of that frame were given in full
+        self._said_of_hosts: set[tuple[str, str, str]] = set()
+        self.envelope: Envelope | None = None
+        """The message around the one that is being judged, if there is one."""
+        self.total = 0
+
+    def __call__(
+        self,
+        violations: Iterable[Violation],
+        seq: int,
+        sender: Sender,
+        candidates: tuple[str, ...],
+        asked: str = "",
+    ) -> Iterator[Finding]:
+        """Yield the findings for ``violations`` in frame ``seq`` of ``sender``.
+
+        ``candidates`` are the revisions that the frame may belong to; a violation may name candidates of its
+        own. A violation is left out unless its requirement applies in every candidate. ``asked`` is the
+        revision for which the client has asked; of several candidates, the page of that is cited.
+        """
+        for found in violations:
+            violation = self.envelope.outside(found, sender) if self.envelope is not None else found
+            if violation is None:
+                continue
+            requirement = self._requirements[f"{violation.rule}/{violation.requirement}"]
+            judged_by = violation.candidates or candidates
+            severity: Severity | None = requirement.severity(judged_by)
+            if severity is None:
+                continue
+            if violation.at_most is not None and RANK[violation.at_most] < RANK[severity]:
+                severity = violation.at_most
+            blame = violation.blame or sender
+            is_needed = self._is_first_of_host(violation)
+            if not self._count((violation.rule, severity, blame, requirement.id), seq, sender, is_needed):
+                continue
+            yield Finding(
+                violation.rule,
+                severity,
+                blame,
+                _cut(violation.message, MESSAGE_CHARACTERS),
+                frame=seq if violation.frame is None else violation.frame,
+                related=violation.related[:MOST_RELATED],
+                pointer=_nearest(violation.pointer),
+                revision=judged_by[0] if len(judged_by) == 1 else None,
+                source=requirement.source(judged_by, asked),
+                requirement=requirement.id,
+                data=violation.data,
+            )
+
+    def causes(self) -> dict[Cause, int]:
+        """Return how many findings each cause has had so far."""
+        return dict(self._counts)
+
+    def count_repeated(self, causes: tuple[Cause, ...], seq: int, sender: Sender) -> bool:
+        """Count one more finding of each of ``causes``, unless a finding would have to be given in full.
+
+        Returns:
+            Whether the findings were counted.
+        """
+        if self._lists_all:
+            return False
+        is_full = self._full_in_frame >= PER_FRAME and self._frame == (seq, sender)
+        if not is_full and any(self._full_counts.get(cause, 0) < IN_FULL for cause in causes):
+            return False
+        for cause in causes:
+            self._counts[cause] += 1
+        self.total += len(causes)
+        return True
+
+    @property
+    def more(self) -> tuple[Repeated, ...]:
+        """The number of findings of each cause beyond those that were given in full."""
+        counts = ((cause, count - self._full_counts.get(cause, 0)) for cause, count in self._counts.items())
+        return tuple(Repeated(*cause, count) for cause, count in counts if count)
+
+    def _is_first_of_host(self, violation: Violation) -> bool:
+        """Whether a violation is the first that says this of a host.
+
+        It is given in full, however many there are of its cause: a host of which nothing is said is one in
+        which the server works.
+        """
+        data = violation.data
+        if data is None or not violation.rule.startswith("HOST-"):
+            return False  # the data of a custom rule are those of an error, and may have any members
+        said = violation.rule, str(data["host"]), str(data["says"])
+        if said in self._said_of_hosts or len(self._said_of_hosts) >= MOST_SAID_OF_HOSTS:
+            return False
+        self._said_of_hosts.add(said)
+        return True
+
+    def _count(self, cause: Cause, seq: int, sender: Sender, is_needed: bool) -> bool:
+        """Count a finding, and return whether to give it in full, as one that ``is_needed`` always is."""
+        self.total += 1
+        if self._lists_all:
+            return True
+        self._counts[cause] = self._counts.get(cause, 0) + 1
+        if self._frame != (seq, sender):
+            self._frame, self._full_in_frame = (seq, sender), 0
+        full_count = self._full_counts.get(cause, 0)
+        if not is_needed and (full_count >= IN_FULL or (seq and self._full_in_frame >= PER_FRAME)):
+            return False
+        self._full_counts[cause] = full_count + 1
+        self._full_in_frame += 1
+        return True
+
+
+def _cut(text: str, limit: int) -> str:
+    """Return ``text``, cut to ``limit`` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _nearest(pointer: str | None) -> str | None:
+    """Return the JSON Pointer; if it is too long, the longest prefix that still points to a value."""
+    if pointer is None or len(pointer) <= POINTER_CHARACTERS:
+        return pointer
+    return pointer[: max(0, pointer.rfind("/", 0, POINTER_CHARACTERS + 1))]

@@ -1,0 +1,33 @@
+"""Findings that are not given because they may depend on a value that the recording masks."""
+
+from typing import Final, cast
+
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.judge.session.history import SentRequest
+from mcpproxy.judge.session.masked_values import MARK, holds_mask
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.message_parts import member, value_of
+
+_MASK_START: Final = MARK.encode("ascii")
+_NEVER_MASKED: Final = ("id", "jsonrpc", "method")
+"""Members that are never masked."""
+
+
+def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) -> bool:
+    """Whether a finding at ``pointer`` in a message may depend on a masked value.
+
+    It may if there is a mask at that place, or in the same object or array, or in the params of the request
+    ``answers``, which the message answers.
+    """
+    if answers is not None and isinstance(answers.params, dict) and holds_mask(answers.params):
+        return True
+    if _MASK_START not in frame.raw or pointer.lstrip("/0123456789") in _NEVER_MASKED:
+        return False
+    value = value_of(frame.message)
+    steps = pointer.split("/")[1:]
+    for step in steps[:-1] if len(steps) > 1 else steps:
+        if isinstance(value, list):
+            value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
+        else:
+            value = member(value, step.replace("~1", "/").replace("~0", "~"))
+    return isinstance(value, str | list | dict) and holds_mask(cast("JSON", value))

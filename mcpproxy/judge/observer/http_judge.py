@@ -1,0 +1,477 @@
+"""The judge of HTTP: it attributes each exchange to a session, runs the checks and updates the history.
+
+A session is recognised by its id. An initialize opens a new session, and each stateless request is a session
+of its own. A POST to the URI that an ``endpoint`` event named belongs to the session of that HTTP+SSE stream.
+A request without any of these marks belongs to the session without id that was opened on its connection, if
+there is exactly one. Otherwise its session is unknown, and nothing is concluded from missing messages.
+
+The messages of each session go to the session's own ``MessageJudge``. The head and the body around them go to
+the checks of exchanges, which run at several moments: request, head, body, event, end. A message that the
+server refused with an HTTP status counts as never sent, so that the client may send it again.
+"""
+
+from typing import Final
+
+from mcpproxy.judge.checks.engine.dispatch import Dispatch
+from mcpproxy.judge.checks.engine.http_facts import ALL_FACTS, HttpFact
+from mcpproxy.judge.checks.engine.rows import Moment
+from mcpproxy.judge.checks.transports.issuers import remember_issuer
+from mcpproxy.judge.observer.attribution import session_of
+from mcpproxy.judge.observer.classify import asked_in
+from mcpproxy.judge.observer.classify_http import (
+    facts_of_content,
+    facts_of_end,
+    facts_of_head,
+    facts_of_request,
+    has_body,
+    has_content,
+    is_message,
+    revisions_for,
+)
+from mcpproxy.judge.observer.findings import FindingBuilder
+from mcpproxy.judge.observer.hidden_values import is_hidden
+from mcpproxy.judge.observer.memory_limit import MemoryUse
+from mcpproxy.judge.observer.message_judge import MessageJudge
+from mcpproxy.judge.observer.update_http import (
+    keys_of,
+    remember_404,
+    remember_caller,
+    remember_delivery,
+    remember_event,
+    remember_event_id,
+    remember_lost,
+    remember_messages,
+    remember_metadata,
+    remember_opening,
+    remember_page_access,
+    remember_request,
+)
+from mcpproxy.judge.session.exchanges import (
+    MAX_REMEMBERED,
+    HttpExchange,
+    HttpHistory,
+    HttpSession,
+    fields_of,
+    is_answer,
+)
+from mcpproxy.judge.session.frame import (
+    CLIENT,
+    SENT_LATE,
+    SERVER,
+    Close,
+    Event,
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Gap,
+    Note,
+    RequestHead,
+    ResponseHead,
+    Sender,
+)
+from mcpproxy.judge.session.history import History, keep_latest
+from mcpproxy.judge.session.redirects import request_target
+from mcpproxy.protocol.jsonrpc import ErrorResponse
+from mcpproxy.protocol.jsontext import several_texts
+from mcpproxy.protocol.message_parts import member, well_formed
+from mcpproxy.protocol.revisions import STATELESS
+
+_EXCHANGE_BYTES: Final = 1 << 10
+"""About how many bytes it takes to remember an exchange."""
+
+_LONGEST_METHOD: Final = 20
+"""A longer name of an HTTP method is looked up as if it were empty."""
+
+MAX_PROOFS: Final = 4_096
+"""How many DPoP proofs are remembered."""
+
+MAX_CHALLENGES: Final = 100
+"""How many 401 responses are remembered: this many of the first, and the latest one."""
+
+
+class HttpJudge:
+    """Judges the exchanges of one recording.
+
+    ``joined_late`` says that the start of the recording was not seen, ``redacted`` that values anywhere in it
+    may be masked. In a recording that is not redacted, a ``Note`` event comes before each frame with masked
+    credentials.
+    """
+
+    def __init__(
+        self,
+        build_findings: FindingBuilder,
+        dispatch: Dispatch,
+        memory_use: MemoryUse | None = None,
+        *,
+        joined_late: bool = False,
+        redacted: bool = False,
+    ) -> None:
+        self._build_findings = build_findings
+        self._asked = ""  # the revision for which the latest initialize asked
+        self._memory_use = memory_use or MemoryUse()
+        self._dispatch = dispatch
+        self._joined_late = joined_late
+        self._redacted = redacted
+        self._masked_connection = 0  # the connection whose next frame contains masks, 0 if there is none
+        self._history = HttpHistory(has_gap=joined_late)
+        self._latest: HttpSession | None = None
+
+    @property
+    def revision(self) -> str | None:
+        """The revision of the session to which the latest request belongs."""
+        return self._latest.revision if self._latest else None
+
+    def observe(self, event: Event) -> list[Finding]:
+        """Judge one event other than a frame. This does not raise, whatever the peers send."""
+        # Comparing types is faster than ``isinstance`` or ``match`` for the events of every exchange.
+        exchanges = self._history.exchanges
+        if type(event) is RequestHead:
+            number, fields = event.exchange, fields_of(event.headers)
+            self._memory_use.added += _EXCHANGE_BYTES + sum(len(value) for _, value in event.headers)
+            exchange = exchanges[number] = HttpExchange(event, fields, number, event.method)
+            exchange.masked = self._redacted
+            return [] if has_body(event, exchange.fields) else self._judge_request(exchange, None)
+        if type(event) is ResponseHead:
+            exchange = exchanges.get(event.exchange)
+            if exchange is None or event.status < 200:
+                return []
+            findings = [] if exchange.request_judged else self._judge_request(exchange, None)
+            return findings + self._judge_head(exchange, event)
+        if type(event) is ExchangeEnd:
+            exchange = exchanges.pop(event.exchange, None)
+            if exchange is None:
+                return []
+            findings = [] if exchange.request_judged else self._judge_request(exchange, None)
+            return findings + self._judge_end(exchange, event)
+        match event:
+            case Note(what="masked"):
+                self._masked_connection = event.connection
+            case Note() if event.what == SENT_LATE:
+                for exchange in exchanges.values():
+                    if exchange.request.connection == event.connection:
+                        exchange.forwarded_ns = event.observed_at_ns
+            case Gap():
+                self._forget_open_exchanges(event)
+            case Close():
+                return self._judge_close(event)
+            case _:
+                pass
+        return []
+
+    def judge_frame(self, frame: Frame) -> list[Finding]:
+        """Judge a body, an event, or a piece of one."""
+        exchange = self._history.exchanges.get(frame.exchange)
+        if exchange is None:
+            return []
+        if self._masked_connection and frame.connection == self._masked_connection:
+            self._masked_connection, exchange.masked = 0, True
+        if frame.continues or frame.sender in exchange.in_pieces:
+            return self._skip_piece(exchange, frame)
+        if frame.sender == CLIENT:
+            return self._judge_request(exchange, frame)
+        findings = [] if exchange.request_judged else self._judge_request(exchange, None)
+        return findings + self._judge_content(exchange, frame)
+
+    def _skip_piece(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
+        """Skip ``frame``, a piece of a body that is too long to be judged.
+
+        A request whose body is skipped is judged by its head. The session records that a message is unknown.
+        """
+        if frame.continues:
+            exchange.in_pieces |= {frame.sender}
+        else:
+            exchange.in_pieces -= {frame.sender}
+            exchange.body_count += frame.sender != CLIENT
+        findings = self._judge_request(exchange, None)
+        if exchange.session is not None:
+            exchange.session.judge.history.side(frame.sender).sent_unreadable = True
+            exchange.session.forgot_some = True  # The piece may contain event ids.
+        return findings
+
+    # The request
+
+    def _judge_request(self, exchange: HttpExchange, body: Frame | None) -> list[Finding]:
+        """After the whole request was seen: find its session, judge its head and its messages."""
+        if exchange.request_judged:
+            return []
+        exchange.request_judged = True
+        exchange.body = body
+        history, request = self._history, exchange.request
+        http_sse_session = (
+            history.http_sse_sessions.get(request_target(request.target))
+            if history.http_sse_sessions
+            else None
+        )
+        if body is not None and (request.endpoint or history.http_sse_sessions):
+            exchange.set_messages(well_formed(body.message))
+            exchange.has_several_texts = not exchange.messages and several_texts(body.raw)
+        if not request.endpoint and http_sse_session is None:
+            if exchange.messages:
+                # No stream named the place to which they were sent, but one of them may bring the answer.
+                history.has_unattributed = True
+                for other_session in history.http_sse_sessions.values():
+                    other_session.judge.history.may_lack_messages = True
+            exchange.facts = facts_of_request(exchange, history)
+            return self._run_checks("request", exchange, CLIENT, exchange.facts)
+        session = http_sse_session or session_of(exchange, history, self._new_judge)
+        exchange.join(session)
+        self._latest = session
+        session.last_exchange = exchange
+        remember_request(exchange, session, history)
+        remember_caller(exchange, session, history)
+        exchange.facts = facts_of_request(exchange, history)
+        findings = self._run_checks("request", exchange, CLIENT, exchange.facts)
+        if "authorization" in exchange.fields:
+            if session.authorized_seq is None:
+                session.authorized_seq = request.seq
+            if session.stateless and request.connection not in history.authorized:
+                keep_latest(history.authorized, request.connection, request.seq, MAX_REMEMBERED)
+        if body is not None and request.method == "POST":
+            if exchange.has_several_texts:
+                session.judge.history.client.sent_unreadable = True
+            elif session.stateless and any(is_answer(message) for message in exchange.messages):
+                pass  # A stateless client must not send answers. A check of the exchange reports them.
+            else:
+                session.judge.history.masked = exchange.masked
+                findings += session.judge.observe(body)
+        return findings
+
+    # The response
+
+    def _judge_head(self, exchange: HttpExchange, head: ResponseHead) -> list[Finding]:
+        """Judge the head of the response, and update the session that it opens or ends."""
+        history, session = self._history, exchange.session
+        history.initializing.pop(exchange.number, None)
+        if head.by_proxy:
+            self._undo_request(exchange)
+            return []
+        exchange.response = head
+        exchange.response_fields = fields_of(head.headers)
+        exchange.facts |= facts_of_head(exchange)
+        findings = self._run_checks(
+            "success" if 200 <= head.status < 300 else "refusal", exchange, SERVER, exchange.facts
+        )
+        if (proof := exchange.fields.get("dpop")) is not None:
+            keep_latest(history.proofs, proof, exchange.request.seq, MAX_PROOFS)
+        history.gave_nonce = history.gave_nonce or "dpop-nonce" in exchange.response_fields
+        if session is None:
+            remember_metadata(exchange, history)
+            return findings
+        if "origin" in exchange.fields:
+            remember_page_access(exchange, history)
+        if head.status == 401:
+            history.challenged = True
+            # Keep the first challenges and the latest one.
+            history.challenges[:] = [*history.challenges[:MAX_CHALLENGES], head]
+        if session.stateless or session.is_http_sse:
+            return findings
+        if head.status >= 300:
+            self._undo_request(exchange)  # Redirects too: the client will send the request elsewhere.
+        elif exchange.initialize is not None:
+            remember_opening(exchange, session, history)
+        elif exchange.method == "DELETE" and session.ended_seq is None:
+            session.ended_seq, session.ended_by, session.ended_ns = head.seq, "DELETE", head.observed_at_ns
+        if exchange.method == "DELETE" and not exchange.succeeded:
+            session.refused_deletion = True
+        return findings
+
+    def _undo_request(self, exchange: HttpExchange) -> None:
+        """Treat the messages of the request as never sent. An initialize stays recorded."""
+        session, body = exchange.session, exchange.body
+        if session is not None and body is not None and exchange.initialize is None:
+            session.judge.undo_refused_frame(body, exchange.messages)
+
+    # What the server sends
+
+    def _judge_content(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
+        """Judge a body or an SSE event of the server, or of mcpproxy in its place."""
+        event = frame.event
+        if event is not None and event.retry is not None and exchange.stream is not None:
+            exchange.stream.retry_ms = event.retry
+        if frame.is_unfinished_event and any(is_answer(each) for each in well_formed(frame.message)):
+            exchange.unfinished_seq = frame.seq
+        if frame.by_proxy or not has_content(frame):
+            return []
+        messages = well_formed(frame.message)
+        keys = () if event is None else keys_of(messages)
+        if event is None:
+            exchange.body_count += 1
+        else:
+            opened = exchange.session
+            if event.name == "endpoint" and exchange.method == "GET" and not (opened and opened.id):
+                self._open_http_sse(exchange, frame)
+            remember_event(exchange, frame, event, keys, self._history, self._memory_use)
+        facts = exchange.facts | facts_of_content(exchange, frame, messages)
+        findings = self._run_checks("body" if event is None else "event", exchange, SERVER, facts, frame)
+        session = exchange.session
+        if session is None:
+            remember_issuer(exchange, frame, self._history)
+            return findings
+        for message in messages:
+            code = member(message.value, "error", "code") if type(message) is ErrorResponse else None
+            if type(code) is int:
+                exchange.error_codes |= {code}
+        if is_message(exchange, frame, messages):
+            session.judge.history.masked = exchange.masked
+            findings += session.judge.observe(frame)
+            remember_messages(exchange, session, frame, messages, self._history)
+            if keys:
+                remember_delivery(exchange, session, keys)
+        if event is not None and event.id and exchange.stream is not None:
+            remember_event_id(exchange, session, frame, event.id)
+        return findings
+
+    def _open_http_sse(self, exchange: HttpExchange, frame: Frame) -> None:
+        """Attribute the stream to an HTTP+SSE session, and remember the URI to which the client will post."""
+        session = exchange.session
+        if session is None or not session.is_http_sse:
+            session = HttpSession(self._new_judge(None, False), is_http_sse=True)
+            exchange.join(session)
+        uri = frame.raw.decode("utf-8", "replace").strip()
+        if uri:
+            keep_latest(
+                self._history.http_sse_sessions,
+                request_target(uri, exchange.request.target),
+                session,
+                MAX_REMEMBERED,
+            )
+
+    # The end
+
+    def _judge_end(self, exchange: HttpExchange, end: ExchangeEnd) -> list[Finding]:
+        """Judge an exchange that has ended, and update its session and its stream."""
+        exchange.cut, exchange.ended_by, exchange.ended_ns = end.cut, end.by, end.observed_at_ns
+        exchange.left_ns = end.left_ns
+        findings = self._run_checks("end", exchange, SERVER, exchange.facts | facts_of_end(exchange))
+        session, head = exchange.session, exchange.response
+        if session is None:
+            return findings
+        session.last_ended_ns = end.observed_at_ns
+        if session.stateless and exchange.response_is_sse and not (end.cut and end.by == CLIENT):
+            remember_lost(exchange, session, self._history)
+        if head is None:
+            self._undo_request(exchange)
+        elif head.status == 404 and exchange.method == "POST":
+            remember_404(exchange, session, head)
+        if exchange.stream is not None and exchange.response_is_sse:
+            # A response that is not SSE, such as a refusal, does not change the stream.
+            exchange.stream.closed_ns, exchange.stream.left_by_client = end.observed_at_ns, end.by == "client"
+        for key in exchange.delivered or ():
+            session.delivered.pop(key, None)
+        return findings
+
+    @property
+    def history(self) -> HttpHistory:
+        """What has happened so far. Only the judge changes it."""
+        return self._history
+
+    def forget_finished(self) -> None:
+        """Forget answered requests in all sessions."""
+        for session in self._sessions():
+            session.judge.history.forget_finished()
+
+    def forget(self) -> None:
+        """Continue as if the recording had begun now, in the middle of every session."""
+        self._joined_late = True
+        self._history = HttpHistory(has_gap=True)
+        self._latest = None
+
+    def _judge_close(self, close: Close) -> list[Finding]:
+        """Judge the open exchanges and all sessions at the end of the recording."""
+        history, findings = self._history, list[Finding]()
+        sessions = self._sessions()
+        for exchange in list(history.exchanges.values()):
+            exchange.cut, exchange.ended_ns = True, close.observed_at_ns
+            findings += self._run_checks("close", exchange, SERVER, ALL_FACTS)
+        sessions_with_open_exchange = {id(exchange.session) for exchange in history.exchanges.values()}
+        for session in sessions:
+            if (
+                session.last_exchange is not None
+                and id(session) not in sessions_with_open_exchange
+                and not history.has_gap
+            ):
+                # The checks of this moment are about the whole session; they take its last exchange.
+                session.last_exchange.ended_ns = close.observed_at_ns
+                findings += self._run_checks("over", session.last_exchange, CLIENT, ALL_FACTS)
+            # Requests of unknown sessions may belong to any session without an id.
+            is_complete = bool(session.id) or session.is_http_sse or not history.has_unattributed
+            if not session.stateless and is_complete:
+                findings += session.judge.observe(close)
+        rows = [row for row in self._dispatch.event_checks if row.across_requests]
+        if rows and history.memories:
+            together = History(
+                candidates=STATELESS,
+                has_gap=history.has_gap,
+                over_http=True,
+                stateless_memories=history.memories,
+            )
+            for row in rows:
+                found = row.check(close, together)
+                findings += self._build_findings(found, 0, CLIENT, together.candidates)
+        return findings
+
+    def _sessions(self) -> list[HttpSession]:
+        """Return every session that is remembered, each once, oldest first."""
+        history = self._history
+        open_sessions = [exchange.session for exchange in history.exchanges.values() if exchange.session]
+        sessions = (
+            *history.by_connection.values(),
+            *history.sessions.values(),
+            *history.http_sse_sessions.values(),
+        )
+        return list(dict.fromkeys([*sessions, *open_sessions]))
+
+    def _forget_open_exchanges(self, gap: Gap) -> None:
+        """After a gap in the recording, forget the open exchanges: parts of them may be missing."""
+        self._history.has_gap = True
+        for session in self._sessions():
+            session.joined_late = True
+            session.judge.observe(gap)
+        self._history.exchanges.clear()
+
+    def _new_judge(self, revision: str | None, joined_late: bool) -> MessageJudge:
+        return MessageJudge(
+            self._build_findings,
+            self._dispatch,
+            self._memory_use,
+            revision=revision,
+            asked=self._asked,
+            joined_late=joined_late or self._joined_late,
+        )
+
+    # Checks
+
+    def _run_checks(
+        self,
+        moment: Moment,
+        exchange: HttpExchange,
+        sender: Sender,
+        facts: HttpFact,
+        frame: Frame | None = None,
+    ) -> list[Finding]:
+        """Run the checks of this moment that can find something, given ``facts``."""
+        findings: list[Finding] = []
+        build_findings = self._build_findings
+        if exchange.initialize is not None:
+            self._asked = asked_in(exchange.initialize.params)
+        # The lookup is cached by method, and invalid methods of any length must not fill the cache.
+        method = exchange.method if len(exchange.method) <= _LONGEST_METHOD else ""
+        checks = self._dispatch.http_checks_for(moment, exchange.traffic, method, facts)
+        if not checks:
+            return findings
+        history, message = self._history, exchange.body if frame is None else frame
+        # What belongs to no session that is known, as a login does, belongs to the latest one.
+        asked = (exchange.session.judge.asked if exchange.session else "") or self._asked
+        for check in checks:
+            for violation in check(exchange, history, frame):
+                pointer = violation.pointer
+                if exchange.masked and pointer and message and is_hidden(message, pointer):
+                    continue
+                seq = exchange.request.seq if frame is None else frame.seq
+                if moment in ("success", "refusal") and exchange.response is not None:
+                    seq = exchange.response.seq
+                count_before = build_findings.total
+                findings += build_findings((violation,), seq, sender, revisions_for(exchange), asked)
+                if build_findings.total > count_before:
+                    exchange.broken_rules |= {violation.rule}
+        return findings

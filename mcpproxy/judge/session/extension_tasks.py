@@ -1,0 +1,73 @@
+"""The tasks that a server of a stateless revision runs (the tasks extension).
+
+Over HTTP every stateless request is a session of its own. So tasks are remembered across sessions, by caller
+(``History.caller``: server and credentials) and task id.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.judge.session.history import SentRequest, get_or_make
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.task_lifecycle import TaskState
+
+MAX_REMEMBERED: Final = 4_096
+"""How many tasks are remembered."""
+
+MAX_QUESTIONS: Final = 256
+"""How many keys of each task's inputRequests are remembered."""
+
+
+@slotted(eq=False)
+class Question:
+    """The request under one key of a task's inputRequests. Frame ``seq`` was the first to contain it.
+
+    ``answered`` is set once the client has answered the request. ``gone_seq`` is the first later frame whose
+    inputRequests lack the request, 0 while there is none.
+    """
+
+    value: JSON
+    seq: int
+    answered: bool = False
+    gone_seq: int = 0
+
+
+@slotted(eq=False)
+class ExtensionTask:
+    """One task, and what the server reported about it.
+
+    ``created_seq`` is the frame that created the task, 0 if that was not seen. The latest ``state`` was
+    reported in frame ``seq``, with the timestamp ``updated``. ``fetched`` is set once tasks/get has returned
+    the task, ``dropped`` once the client has asked to cancel it. ``poll`` is the latest tasks/get, and
+    ``poll_ms`` is how long the client must wait before the next.
+    """
+
+    id: str
+    created_seq: int = 0
+    created_ns: int = 0
+    ttl_ms: float | None = None
+    state: TaskState = TaskState.UNSEEN
+    seq: int = 0
+    updated: datetime | None = None
+    fetched: bool = False
+    dropped: bool = False
+    questions: dict[str, Question] = field(default_factory=dict[str, Question])
+    poll: SentRequest | None = None
+    poll_ms: float | None = None
+    hurry_reported: bool = False  # a poll that came too early was reported
+
+
+@slotted()
+class ExtensionTasks:
+    """The tasks that are remembered, by caller and id."""
+
+    by_id: dict[tuple[str, str], ExtensionTask] = field(default_factory=dict[tuple[str, str], ExtensionTask])
+
+    def get(self, caller: str, id: object) -> ExtensionTask | None:
+        """Return the task with this id, ``None`` if it is unknown."""
+        return self.by_id.get((caller, id)) if isinstance(id, str) else None
+
+    def get_or_add(self, caller: str, id: str) -> ExtensionTask:
+        """Return the task with this id; add a new entry if it is unknown."""
+        return get_or_make(self.by_id, (caller, id), lambda: ExtensionTask(id), MAX_REMEMBERED)

@@ -1,0 +1,396 @@
+"""The state of one session: what rules may need to know about its messages so far.
+
+The client's request ids and the server's are independent of each other. An id keeps its JSON type (``1`` and
+``"1"`` are two ids). Checks read this state as it was *before* the frame that they judge. Only the observer
+changes the state. The checks are grouped into families, and each family may keep state of its own here.
+"""
+
+import typing
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable
+from itertools import islice
+from typing import Final, TypeVar
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.judge.session.frame import CLIENT, Close, Sender
+from mcpproxy.judge.session.pretty_printed import SplitMessage
+from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, RequestId
+from mcpproxy.protocol.lifecycle import State
+from mcpproxy.protocol.methods import Need
+from mcpproxy.protocol.revisions import REVISIONS, STATELESS, Protocol, stateless_of
+
+Memory = TypeVar("Memory")
+K = TypeVar("K")
+V = TypeVar("V")
+
+RECENT_IDS: Final = 16_384
+"""How many ids are remembered together with the frame that first used them."""
+
+CRASHES: Final = frozenset({4, 6, 7, 8, 11})
+"""Signals that usually come from a program's own fault: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
+
+RECENT_ANSWERS: Final = 1024
+"""How many of the latest answered requests are remembered."""
+
+MAX_UNREAD_BYTES: Final = 1 << 14
+"""How much text of unreadable messages is remembered."""
+
+_UNCLEAR_TEXT: Final = pattern(
+    rb"""[^ -~\t\r\n]|\\|(?<![\w."'])-?\d+[.eExX_]|\d{16}|"id"\s*:\s*(?:true|false)|masked\(len="""
+)
+"""What one parser may read as another id than stands in the text: bytes beyond ASCII, escapes, fractions,
+integers that are rounded, truth values; and a mask, which a recording has in the place of what was sent."""
+
+
+@typing.runtime_checkable
+class KeepsFinished(typing.Protocol):
+    """The state of a family of checks that remembers requests after their answers."""
+
+    def forget_finished(self) -> None:
+        """Forget answered requests. No finding may follow from the fact that they are forgotten."""
+
+
+@slotted()
+class SentRequest:
+    """One request and its outcome.
+
+    ``candidates`` are the revisions that the request may belong to. A ``stateless`` request names its
+    revision itself. An ``early`` request was sent before the handshake was complete. ``answers_due`` is the
+    number of answers to come: more than one if the same id was used again while the first request was
+    pending. If the two requests have different methods, or one repeats its method, ``method`` is empty,
+    because an answer may be to either. ``answered_seq`` is the frame of the latest answer, 0 while there is
+    none, and ``answered_ns`` the time of that frame. ``refused_by_http`` is set when the server refused the
+    frame with an HTTP status, so that the request counts as never sent. ``has_familiar_meta`` is set if an
+    equal ``_meta`` was found correct in an earlier request (``History.familiar_meta``). ``check_memory`` is
+    what the checks of the method remember about the request until it is answered.
+    """
+
+    seq: int
+    sender: Sender
+    id: RequestId
+    method: str
+    params: "JSON | Absent"
+    sent_ns: int
+    candidates: tuple[str, ...]
+    stateless: bool
+    early: bool = False
+    cancelled: bool = False
+    answers_due: int = 1
+    answered_seq: int = 0
+    answered_ns: int = 0
+    refused_by_http: bool = False
+    has_familiar_meta: bool = False
+    check_memory: object = None
+    weight: int = 0
+    """About how many bytes of memory the request takes."""
+
+
+def keep_latest(table: dict[K, V], key: K, value: V, most: int) -> None:
+    """Put ``value`` into ``table``, which keeps its latest ``most`` entries and up to an eighth more.
+
+    The oldest entries are removed in batches. To find its first key, a dict visits every slot in front of it
+    that was emptied before, so removing one entry at a time would take longer than judging a message.
+    """
+    table.pop(key, None)
+    table[key] = value
+    if len(table) > most + (most >> 3):
+        for oldest in tuple(islice(table, len(table) - most)):
+            del table[oldest]
+
+
+def get_or_make(table: dict[K, V], key: K, make: Callable[[], V], most: int) -> V:
+    """Return the value of ``key`` in ``table``; if the key is missing, first add it with ``make()``."""
+    value = table.get(key)
+    if value is None:
+        value = make()
+        keep_latest(table, key, value, most)
+    return value
+
+
+class UsedIds:
+    """Every id that one side has used, in little memory for sessions of any length.
+
+    The latest ``RECENT_IDS`` ids, and up to an eighth more, are remembered with the frame that first used
+    them. Older ids are remembered without it: integers as ranges, because ids mostly count up, and strings
+    one by one.
+    """
+
+    __slots__ = ("_ends", "_recent", "_starts", "_texts", "size")
+
+    def __init__(self) -> None:
+        self._recent: dict[RequestId, int] = {}
+        self._starts: list[int] = []
+        self._ends: list[int] = []
+        self._texts: set[str] = set()
+        self.size = 0
+        """About how many bytes of memory the ids take, never too few."""
+
+    def add(self, id: RequestId, seq: int) -> None:
+        """Remember that frame ``seq`` used ``id``, unless an earlier frame did."""
+        if id in self._recent:
+            return
+        self._recent[id] = seq
+        self.size += len(id) + 120 if type(id) is str else 8  # integers are merged into ranges
+        if len(self._recent) > RECENT_IDS + (RECENT_IDS >> 3):
+            self._shrink()
+
+    def discard(self, id: RequestId, seq: int) -> None:
+        """Forget ``id``, if it is remembered that frame ``seq`` used it first."""
+        if self._recent.get(id) == seq:
+            del self._recent[id]
+
+    def first_use(self, id: RequestId) -> int | None:
+        """Return the frame that first used ``id``; 0 if that was forgotten, ``None`` if ``id`` is unused."""
+        if id in self._recent:
+            return self._recent[id]
+        was_used = id in self._texts if isinstance(id, str) else bool(self._starts) and self._has_number(id)
+        return 0 if was_used else None
+
+    def _shrink(self) -> None:
+        """Store the ids before the last ``RECENT_IDS`` in less memory, in batches as ``keep_latest`` does."""
+        for oldest in tuple(islice(self._recent, len(self._recent) - RECENT_IDS)):
+            del self._recent[oldest]
+            if isinstance(oldest, str):
+                self._texts.add(oldest)
+            else:
+                self._add_number(oldest)
+
+    def _has_number(self, number: int) -> bool:
+        """Whether one of the ranges contains ``number``."""
+        index = bisect_right(self._starts, number) - 1
+        return index >= 0 and number <= self._ends[index]
+
+    def _add_number(self, number: int) -> None:
+        """Add ``number`` to the ranges, and join ranges that touch."""
+        if self._has_number(number):
+            return
+        index = bisect_right(self._starts, number)
+        joins_left = index > 0 and self._ends[index - 1] == number - 1
+        joins_right = index < len(self._starts) and self._starts[index] == number + 1
+        if joins_left and joins_right:
+            self._ends[index - 1] = self._ends.pop(index)
+            del self._starts[index]
+        elif joins_left:
+            self._ends[index - 1] = number
+        elif joins_right:
+            self._starts[index] = number
+        else:
+            self.size += 100  # for the two numbers of a new range
+            self._starts.insert(index, number)
+            self._ends.insert(index, number)
+
+
+@slotted()
+class Side:
+    """What one peer has sent."""
+
+    pending: dict[RequestId, SentRequest] = field(default_factory=dict[RequestId, SentRequest])
+    used_ids: UsedIds = field(default_factory=UsedIds)
+    # The ids of requests that never reached the receiver's program, because mcpproxy refused them or the
+    # server refused them with an HTTP status.
+    refused_ids: UsedIds = field(default_factory=UsedIds)
+    held_lines: SplitMessage = field(default_factory=SplitMessage)  # lines that may be one message together
+    closed_ns: int | None = None  # when this side closed its stream
+    notified_seq: int = 0  # the frame of the latest message if that is a notification, otherwise 0
+    # By method: the frame of its latest notification, of the last few methods.
+    latest_notifications: dict[str, int] = field(default_factory=dict[str, int])
+    last_answered_seq: int = 0  # the frame of this side's latest request that was answered
+    # The frame of the latest error without an id that this side received. Such an error may answer any
+    # earlier request of this side.
+    refused_seq: int = 0
+    # This side sent what JSON-RPC lets its receiver refuse under the id null: an array, or no valid message.
+    sent_invalid: bool = False
+    sent_unreadable: bool = False  # this side sent what could not be read, with any id
+    # The text of messages that could not be read, and of notifications with an id: an id that the other side
+    # reads in them stands there.
+    unread_text: bytes = b""
+    cut_bytes: int = 0  # on stdio, the size of its last line if that was cut off in the middle
+    in_pieces: bool = False  # a line too long to hold is recorded in pieces, and the last piece is to come
+    has_other_framing: bool = False  # its stream began as that of another transport, which was reported
+
+    @property
+    def fully_read(self) -> bool:
+        """Whether all messages of this side could be read."""
+        return not (self.sent_unreadable or self.unread_text or self.held_lines.frames)
+
+    def take_unread(self, raw: bytes) -> None:
+        """Remember the text of a message that could not be read."""
+        if len(self.unread_text) + len(raw) > MAX_UNREAD_BYTES or _UNCLEAR_TEXT.search(raw):
+            self.sent_unreadable = True
+        else:
+            self.unread_text += raw + b"\n"
+
+    def may_have_sent(self, id: RequestId) -> bool:
+        """Whether an unreadable message of this side may have ``id``."""
+        if self.sent_unreadable or self.held_lines.frames:
+            return True
+        return bool(self.unread_text) and str(id).lstrip("-").encode("utf-8", "replace") in self.unread_text
+
+
+@slotted()
+class History:
+    """The state of one session.
+
+    ``protocol`` is recognised by the first messages. ``candidates`` are the revisions that the session may
+    use: all at first, the stateful ones after initialize, one after the negotiation. ``has_gap`` is set if
+    messages are missing, such as the start of the session: nothing is then concluded from the absence of a
+    message. ``masked`` is set if values in messages may be masked. Otherwise a text that looks like a mask
+    was written by a peer.
+    """
+
+    client: Side = field(default_factory=Side)
+    server: Side = field(default_factory=Side)
+    protocol: Protocol = "mcp"
+    state: State = State.IDLE
+    candidates: tuple[str, ...] = REVISIONS
+    negotiated: str | None = None
+    has_gap: bool = False
+    has_stderr: bool = False
+    """Whether the server wrote something to stderr."""
+    masked: bool = False
+    over_http: bool = False
+    is_signalled: bool = False  # the server received a signal that may have ended it
+    may_lack_messages: bool = False  # over HTTP: messages of this session may be attributed to another one
+    # Identifies the sender of a stateless request over HTTP: ``HttpExchange.server`` and the value of the
+    # Authorization header, joined by a space. Otherwise it is empty.
+    caller: str = ""
+
+    initialize: SentRequest | None = None  # the latest initialize request
+    initialize_answered: bool = False
+    initialized: bool = False
+    initialized_seq: int | None = None
+    answered_requests: deque[SentRequest] = field(
+        default_factory=lambda: deque[SentRequest](maxlen=RECENT_ANSWERS)
+    )
+    # The client's first request after the result of initialize and before notifications/initialized.
+    request_before_initialized: SentRequest | None = None
+    # The first frame that the client sent when notifications/initialized was due.
+    instead_of_initialized_seq: int | None = None
+    facts: int = 0  # the facts (see ``checks.engine.rows``) that are true of every message from now on
+
+    client_capabilities: JSONObject | None = None
+    unmet_needs: dict[tuple[Sender, str], tuple[Need, ...]] = field(
+        default_factory=dict[tuple[Sender, str], tuple[Need, ...]]
+    )  # by sender and method: the capabilities that the method needs and that were not declared
+    # The keys of ``unmet_needs`` whose method needs the capabilities only if the request becomes a task.
+    unmet_for_tasks_only: frozenset[tuple[Sender, str]] = frozenset()
+    # The client's methods that need a capability which the server did not declare.
+    unserved_methods: frozenset[str] = frozenset()
+    server_capabilities: JSONObject | None = None
+
+    # Every request is stateless, whatever its ``_meta`` says: by its headers over HTTP, or because what
+    # carries the session knows no other revision.
+    only_stateless: bool = False
+    stateful_seq: int | None = None  # the frame of the first initialize
+    stateless_seq: int | None = None  # the frame of the first stateless request
+    stateless_revision: str | None = None  # the version that the latest stateless request named
+    familiar_meta: bytes | None = None  # a ``_meta`` (as JSON) of a stateless request that was found correct
+    familiar_candidates: tuple[str, ...] = ()  # the revision that ``familiar_meta`` names
+    modern_answer: "ModernAnswer | None" = None
+    supported_versions: dict[str, int] = field(
+        default_factory=dict[str, int]
+    )  # by version: the frame in which the server listed it
+
+    # The state of each family of checks, by its class.
+    _memories: dict[type, object] = field(default_factory=dict[type, object])
+    # In a stateless session over HTTP: the state that families of checks share with all such sessions.
+    # Otherwise ``None``: the session has one caller, and ``_memories`` serves for all its requests.
+    stateless_memories: dict[type, object] | None = None
+    # Over HTTP: the state that families of checks share with all sessions of one route.
+    endpoint_memories: dict[type, object] | None = None
+
+    @property
+    def in_both_eras(self) -> bool:
+        """Whether the session has seen both a handshake and stateless requests."""
+        return self.stateless_seq is not None and self.stateful_seq is not None
+
+    def unprovoked_end(self, close: Close) -> str:
+        """Return how a server on stdio ended by itself; empty if the client or a signal may have ended it."""
+        server_closed_ns, client_closed_ns = self.server.closed_ns, self.client.closed_ns
+        if server_closed_ns is None or self.over_http or self.is_signalled:
+            return ""
+        if client_closed_ns is not None and client_closed_ns <= server_closed_ns:
+            return ""
+        if close.ending == "signalled":
+            return f"crashed with signal {close.signal}" if close.signal in CRASHES else ""
+        # If a signal ends the command of a shell, the shell exits with 128 plus the number of the signal.
+        code = close.exit_code or 0
+        was_killed = code > 128 and code - 128 not in CRASHES
+        return f"exited with {close.exit_code}" if close.ending == "exited" and not was_killed else ""
+
+    def side(self, sender: Sender) -> Side:
+        """Return what ``sender`` has sent."""
+        return self.client if sender == CLIENT else self.server
+
+    def capabilities(self, of: Sender) -> JSONObject | None:
+        """Return the capabilities of ``of``; ``None`` before the handshake or if they are not an object."""
+        return self.client_capabilities if of == CLIENT else self.server_capabilities
+
+    def pending(self, requestor: Sender, id: RequestId) -> SentRequest | None:
+        """Return the unanswered request of ``requestor`` with this id, ``None`` if there is none."""
+        return self.side(requestor).pending.get(id)
+
+    def of(self, memory: type[Memory]) -> Memory:
+        """Return the session's one instance of ``memory``, a class with the state of a family of checks.
+
+        The instance is made on first use.
+        """
+        return _instance(self._memories, memory)
+
+    def forget_finished(self) -> None:
+        """Forget requests that were answered. Fewer findings may follow from that, but no false ones."""
+        self.answered_requests.clear()
+        for memory in self._memories.values():
+            if isinstance(memory, KeepsFinished):
+                memory.forget_finished()
+
+    def forget_memories(self) -> None:
+        """Forget the state of all families of checks."""
+        self._memories.clear()
+
+    def across_requests(self, memory: type[Memory]) -> Memory:
+        """Like ``of``, but over HTTP all stateless requests share one instance.
+
+        The entries of such a class are keyed by ``caller``, because the requests may be of many clients.
+        """
+        memories = self._memories if self.stateless_memories is None else self.stateless_memories
+        return _instance(memories, memory)
+
+    def across_sessions(self, memory: type[Memory]) -> Memory:
+        """Like ``of``, but over HTTP all sessions without an id share one instance at each route."""
+        memories = self._memories if self.endpoint_memories is None else self.endpoint_memories
+        return _instance(memories, memory)
+
+
+def _instance(memories: dict[type, object], memory: type[Memory]) -> Memory:
+    """Return the instance of ``memory`` in ``memories``, which is made on first use."""
+    instance = memories.get(memory)
+    if instance is None:
+        instance = memories[memory] = memory()
+    return instance  # pyright: ignore[reportReturnType] # each instance is stored under its own type
+
+
+@slotted(frozen=True)
+class ModernAnswer:
+    """An answer that only a server of a stateless revision gives: a DiscoverResult or certain errors.
+
+    ``versions`` are the protocol versions that the answer lists. ``refused`` is set if the answer is an
+    error. ``request_candidates`` are the revisions that the answered request may belong to.
+    """
+
+    seq: int
+    versions: tuple[str, ...]
+    refused: bool = False
+    request_candidates: tuple[str, ...] = ()
+
+    @property
+    def stateless_versions(self) -> tuple[str, ...]:
+        """The stateless revisions among ``versions``."""
+        return tuple(version for version in self.versions if version in STATELESS)
+
+    @property
+    def candidates(self) -> tuple[str, ...]:
+        """The stateless revisions that the server may support: the listed ones, or else the request's."""
+        return stateless_of(self.stateless_versions or self.request_candidates)

@@ -1,0 +1,113 @@
+"""The tasks of a session of revision 2025-11-25, as the messages of both peers show them.
+
+Client and server may both run tasks, and each chooses the ids of its own tasks. A report is a message with
+the state of a task. Reports of one task may overtake each other on the way. So one report is certainly newer
+than another only if it was requested after the other one came, or if its timestamp is later.
+"""
+
+from datetime import datetime
+from typing import Final
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.judge.session.frame import Sender
+from mcpproxy.judge.session.history import SentRequest
+from mcpproxy.protocol.task_lifecycle import TaskState
+
+MAX_REMEMBERED: Final = 4_096
+"""How many tasks, tools and listed ids of a session are remembered."""
+
+
+@slotted(eq=False)
+class Task:
+    """One task, and what its runner reported about it.
+
+    ``made_by`` is the request that became the task, ``None`` if that was not seen. The latest ``state`` was
+    reported in frame ``seq``, with the timestamp ``updated``. ``created`` is the first creation time that was
+    reported. ``expires_ns`` is when the runner may delete the task, ``None`` if that is never or unknown.
+    ``poll`` is the latest tasks/get, ``None`` if another report came since. ``poll_ms`` is how long the other
+    peer must wait before the next poll. ``first_got_seq`` is the frame of the first answer to tasks/get.
+    ``deleted`` is set once the runner has answered that it does not know the task.
+    """
+
+    id: str
+    made_by: SentRequest | None = None
+    state: TaskState = TaskState.UNSEEN
+    seq: int = 0
+    updated: datetime | None = None
+    created: datetime | None = None
+    expires_ns: int | None = None
+    poll: SentRequest | None = None
+    poll_ms: float | None = None
+    first_got_seq: int = 0
+    hurry_reported: bool = False  # a poll that came too early was reported
+    unmarked_reported: bool = False  # progress that did not name this task in its _meta was reported
+    deleted: bool = False
+
+
+def is_later(
+    request: SentRequest | None, timestamp: datetime | None, seq: int, updated: datetime | None
+) -> bool:
+    """Whether a report was certainly made after the report in frame ``seq`` with the timestamp ``updated``.
+
+    This is certain if the report answers ``request`` and the request was sent after frame ``seq``, or if
+    ``timestamp`` is later than ``updated``.
+    """
+    if request is not None and request.seq > seq:
+        return True
+    return timestamp is not None and updated is not None and timestamp > updated
+
+
+@slotted(eq=False)
+class TaskListing:
+    """One listing of all tasks with tasks/list, which may take several pages.
+
+    ``start_seq`` is the frame of the first request, ``end_seq`` the frame of the last page.
+    """
+
+    start_seq: int
+    ids: set[str] = field(default_factory=set[str])
+    next: str | None = None  # the cursor of the next page
+    end_seq: int = 0
+    end_ns: int = 0
+
+
+@slotted()
+class Tasks:
+    """The tasks of a session, by their runner (the peer that runs them) and their id.
+
+    ``support`` is the taskSupport of each tool, ``None`` if the tool was listed with different values.
+    ``listing`` is the unfinished listing of each runner's tasks, ``listed`` the latest finished one.
+    ``tokens`` has the tasks by runner, type of the progress token, and token of the request that became the
+    task.
+    """
+
+    by_id: dict[tuple[Sender, str], Task] = field(default_factory=dict[tuple[Sender, str], Task])
+    support: dict[str, str | None] = field(default_factory=dict[str, str | None])
+    listing: dict[Sender, TaskListing] = field(default_factory=dict[Sender, TaskListing])
+    listed: dict[Sender, TaskListing] = field(default_factory=dict[Sender, TaskListing])
+    tokens: dict[tuple[Sender, type, object], Task] = field(
+        default_factory=dict[tuple[Sender, type, object], Task]
+    )
+
+    def get(self, runner: Sender, id: object) -> Task | None:
+        """Return the task of ``runner`` with this id, ``None`` if it is unknown."""
+        return self.by_id.get((runner, id)) if isinstance(id, str) else None
+
+    def add(self, runner: Sender, task: Task) -> None:
+        """Remember ``task``, and forget the oldest one if there are too many."""
+        self.by_id.pop((runner, task.id), None)
+        self.by_id[runner, task.id] = task
+        if len(self.by_id) > MAX_REMEMBERED:
+            del self.by_id[next(iter(self.by_id))]
+
+    def unlisted(self, runner: Sender) -> list[Task]:
+        """Return the tasks that tasks/get returned before the latest full listing, which lacks them."""
+        listing = self.listed.get(runner)
+        if listing is None:
+            return []
+        unlisted = [task for (by, id), task in self.by_id.items() if by == runner and id not in listing.ids]
+        return [task for task in unlisted if 0 < task.first_got_seq < listing.start_seq]
+
+    def open(self, runner: Sender) -> list[Task]:
+        """Return the tasks of ``runner`` whose latest state is not final."""
+        return [task for (by, _), task in self.by_id.items() if by == runner and not task.state.final]

@@ -1,0 +1,95 @@
+"""The process of ``bridge --stdio``: its start, its signals and its end."""
+
+import asyncio
+import signal
+import socket
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.base.authority import is_loopback
+from mcpproxy.peers.bridge.copied_server import copied_server
+from mcpproxy.peers.bridge.http_app import HttpApp
+from mcpproxy.peers.bridge.leg import Leg, StderrLines
+from mcpproxy.peers.bridge.server_process import ServerProcess
+from mcpproxy.peers.bridge.session_recordings import Begin, SessionRecordings
+from mcpproxy.peers.bridge.session_table import HttpSessions
+from mcpproxy.peers.session_server.resumable_streams import Polling
+from mcpproxy.record.relay import journal as journals
+from mcpproxy.record.relay.http.guard import Guard
+
+_ENDING: Final = {signal.SIGINT: b"SIGINT", signal.SIGTERM: b"SIGTERM", signal.SIGHUP: b"SIGHUP"}
+
+
+@dataclass(frozen=True)
+class BridgeSettings:
+    """The options of ``bridge --stdio``. ``host`` is the name or address to listen on.
+
+    ``limit`` is the number of sessions, and ``idle_s`` how long one is kept without use. The rest is as in
+    ``HttpApp`` and ``ServerProcess``.
+    """
+
+    command: Sequence[str]
+    host: str
+    endpoint: str
+    origins: Sequence[str]
+    token: str
+    streams: bool
+    polling: Polling | None
+    limit: int
+    idle_s: float
+    grace_s: float
+
+
+async def serve(
+    settings: BridgeSettings,
+    listener: socket.socket,
+    leg: Leg,
+    begin: Begin,
+    recorder_options: list[str],
+    stderr: StderrLines,
+    listening: str,
+) -> int:
+    """Serve until SIGINT, SIGTERM or SIGHUP. Return the exit code, which is 0.
+
+    The line ``listening`` is said when a signal is an orderly end: who reads it may send one.
+    """
+    leg.open()
+    recordings = SessionRecordings(begin, recorder_options, stderr)
+
+    def make_process(on_line: Callable[[bytes], None], on_exit: Callable[[int], None]) -> ServerProcess:
+        return ServerProcess(
+            settings.command, recordings.begin, on_line, stderr.write, on_exit, settings.grace_s
+        )
+
+    sessions = HttpSessions(make_process, stderr.say, settings.limit, settings.idle_s)
+    guard = Guard(is_loopback(settings.host), [settings.host], settings.origins)
+    origins = {origin.lower().rstrip("/") for origin in settings.origins}
+    app = HttpApp(
+        sessions,
+        settings.endpoint,
+        guard,
+        origins=origins,
+        token=settings.token,
+        streams=settings.streams,
+        polling=settings.polling,
+    )
+    server = copied_server(app, leg)
+
+    def stop(number: int) -> None:
+        leg.record_bytes(journals.SIGNAL, _ENDING[signal.Signals(number)], 0)
+        server.should_exit = True
+        sessions.stop_streams()
+
+    for number in _ENDING:
+        asyncio.get_running_loop().add_signal_handler(number, stop, number)
+    stderr.say(listening)
+    sweeping = asyncio.create_task(sessions.sweep())
+    try:
+        await server.serve([listener])
+    finally:
+        sweeping.cancel()
+        await sessions.close()
+        await recordings.close()
+        await leg.close()
+    return 0

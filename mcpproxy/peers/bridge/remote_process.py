@@ -1,0 +1,62 @@
+"""The inner process of ``bridge URL``: its start, its signals and its end."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Sequence
+from typing import Final
+
+from mcpproxy.base.upstream.settings import UpstreamSettings
+from mcpproxy.peers.bridge.leg import Leg, StderrLines
+from mcpproxy.peers.bridge.pipes import LineWriter, lines_from
+from mcpproxy.peers.bridge.remote_session import RemoteBridge
+from mcpproxy.peers.client.remote_server import RemoteServer
+from mcpproxy.record.relay.stdio.inheritance import release
+
+_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def run(
+    url: str,
+    headers: Sequence[tuple[str, str]],
+    leg: Leg,
+    stderr: StderrLines,
+    upstream: UpstreamSettings,
+) -> int:
+    """Carry messages between the server at ``url`` and our stdin and stdout, pipes of this process alone.
+
+    Return the exit code: 0, 1 if the session was lost, or 128 + N after signal N.
+    """
+    return asyncio.run(_run(url, headers, leg, stderr, upstream))
+
+
+async def _run(
+    url: str,
+    headers: Sequence[tuple[str, str]],
+    leg: Leg,
+    stderr: StderrLines,
+    upstream: UpstreamSettings,
+) -> int:
+    leg.open()
+    signals: list[int] = []
+    pipes = os.fdopen(os.dup(0), "rb", buffering=0), os.fdopen(os.dup(1), "wb", buffering=0)
+    for number in (0, 1):
+        release(number)
+    out = await LineWriter.open(pipes[1])
+    server = RemoteServer(url, headers, leg, "bridge", upstream=upstream, follows_redirects=True)
+    bridge = RemoteBridge(server, out, stderr.say)
+    carrying = asyncio.create_task(bridge.run(lines_from(pipes[0])))
+    for number in _ENDING:
+        asyncio.get_running_loop().add_signal_handler(number, _stop, number, signals, carrying)
+    try:
+        code = await carrying
+    except asyncio.CancelledError:
+        code = 128 + signals[0] if signals else 1
+    finally:
+        await leg.close()
+    return code
+
+
+def _stop(number: int, signals: list[int], carrying: "asyncio.Task[int]") -> None:
+    signals.append(number)
+    carrying.cancel()

@@ -1,0 +1,277 @@
+"""``bridge URL``: a client on stdio, a server over Streamable HTTP, or over HTTP+SSE if it has only that.
+
+Each line of the client is the body of a POST, and each message of the server becomes a line. A request that
+gets no answer over HTTP, because the server is gone or sends something else, gets an error of ours, so that
+no client waits for nothing.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Final
+
+from mcpproxy.peers.bridge.leg import Say
+from mcpproxy.peers.bridge.message_bytes import as_line, own_error, requests_in
+from mcpproxy.peers.bridge.pipes import LineWriter
+from mcpproxy.peers.client.background_tasks import cancel_tasks
+from mcpproxy.peers.client.http_session import MESSAGE_EVENTS, OLD_TRANSPORT, ClientSession, SessionExchange
+from mcpproxy.peers.client.refusals import refusal, without_message
+from mcpproxy.peers.client.remote_server import (
+    ForeignTargetError,
+    HttpResponse,
+    RemoteServer,
+    TooLongError,
+)
+from mcpproxy.peers.client.stream_cursor import MOST_IN_VAIN
+from mcpproxy.protocol.jsonrpc import Malformed, Message, Notification, Request, parse
+from mcpproxy.protocol.message_parts import answered_ids, as_key, member, singles
+from mcpproxy.record.framing.sse import SseBlock
+
+_NOTIFIED_S: Final = 2.0
+"""How long the next line waits for the answer to a notification, which may change what the next line does."""
+
+_CLOSE_S: Final = 2.0
+"""How long the DELETE at the end of a session may take."""
+
+_ENDPOINT_S: Final = 5.0
+"""How long a server of HTTP+SSE may take to name its endpoint."""
+
+_LISTEN: Final = "subscriptions/listen"
+
+
+class BridgedExchange(SessionExchange):
+    """A line of the client on its way, with what comes of it; or, without a line, a GET or DELETE.
+
+    ``requests`` are the ids in the line, each with its bytes. ``sent`` is set when the body is written,
+    ``settled`` when the head of the response has come, ``answered`` when every request is answered. All are
+    set at the end as well. ``refusal`` is a body that was not passed on to the client, and
+    ``location`` is where the response redirects to.
+    """
+
+    def __init__(self, bridge: "RemoteBridge", raw: bytes = b"") -> None:
+        super().__init__(message=parse(raw) if raw else None)
+        self.raw: Final = raw
+        self.requests: Final = requests_in(raw, self.message) if self.message else {}
+        self.methods: Final = {
+            single.method
+            for single in (singles(self.message) if self.message else ())
+            if isinstance(single, Request | Notification)
+        }
+        self.sent: Final = asyncio.Event()
+        self.settled: Final = asyncio.Event()
+        self.answered: Final = asyncio.Event()
+        self.task: asyncio.Task[None] | None = None
+        self.began_stream = False
+        self.is_passed = False
+        self.refusal = b""
+        self.location = ""
+        self._bridge: Final = bridge
+
+    def on_sent(self) -> None:
+        """Let the next line be sent."""
+        self.sent.set()
+
+    async def on_head(self, response: HttpResponse) -> None:
+        """Let the line after a notification be sent."""
+        self.location = response.header("location")
+        if response.is_stream:
+            self.began_stream = True
+            self.settled.set()
+
+    async def on_message(self, raw: bytes, message: Message, block: SseBlock | None) -> None:
+        """Give a message to the bridge."""
+        if block is None:
+            self.settled.set()
+            if self.raw and not self.resumptions:
+                await self._bridge.pass_body(self, raw, message)
+        elif block.event in MESSAGE_EVENTS:
+            await self._bridge.pass_message(raw)
+
+    def on_answered(self) -> None:
+        """Let the line after ``initialize`` be sent."""
+        self.answered.set()
+        self._bridge.progress.set()
+
+    def end(self) -> None:
+        """Set every event."""
+        for event in (self.sent, self.settled, self.answered, self._bridge.progress):
+            event.set()
+
+
+class RemoteBridge:
+    """Carries the messages of one client to ``server`` and back. ``out`` takes the lines for the client."""
+
+    def __init__(self, server: RemoteServer, out: LineWriter, say: Say) -> None:
+        self._server: Final = server
+        self._out: Final = out
+        self._say: Final = say
+        self._session: Final[ClientSession[BridgedExchange]] = ClientSession(server)
+        self._posts: Final[set[BridgedExchange]] = set()
+        self.progress: Final = asyncio.Event()
+        """Set when a request is answered or an exchange is over."""
+        self._lost: Final = asyncio.Event()
+        self._lost_because = ""
+
+    async def run(self, lines: AsyncIterator[bytes]) -> int:
+        """Carry messages until the client has closed its end. Return the exit code: 1 for a lost session.
+
+        After the client's end, requests that are open are still answered; a subscription is not waited for.
+        """
+        reading = asyncio.create_task(self._read(lines))
+        ends = [asyncio.create_task(_wait(end)) for end in (self._lost, self._out.closed)]
+        try:
+            await asyncio.wait([reading, *ends], return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            await cancel_tasks(reading, *ends)
+            await self._close()
+        return int(self._lost.is_set())
+
+    async def _read(self, lines: AsyncIterator[bytes]) -> None:
+        async for line in lines:
+            if line.strip():
+                await self._send(BridgedExchange(self, line))
+        while self._has_open():
+            self.progress.clear()
+            await self.progress.wait()
+
+    def _has_open(self) -> bool:
+        """Whether a message of the client is on its way, or a request other than a subscription is open."""
+        asking = self._session.open_requests.values()
+        return any(_LISTEN not in post.methods for post in asking) or any(
+            not post.settled.is_set() for post in self._posts
+        )
+
+    async def _send(self, post: BridgedExchange) -> None:
+        """Send a line, and return when the next one may be sent."""
+        if self._close_cancelled(post.message):
+            return
+        self._posts.add(post)
+        post.task = self._session.tasks.start(self._carry(post))
+        if "initialize" in post.methods:
+            await post.answered.wait()  # the next line needs the session id and the revision
+        elif post.requests:
+            await post.sent.wait()
+        else:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_NOTIFIED_S):
+                    await post.settled.wait()
+            if "notifications/initialized" in post.methods and self._session.stream_task is None:
+                self._session.stream_task = self._session.tasks.start(self._listen())
+
+    def _close_cancelled(self, message: Message | None) -> bool:
+        """If a stateless client cancels an open request, close its response stream, which means the same."""
+        if not isinstance(message, Notification) or message.method != "notifications/cancelled":
+            return False
+        key = as_key(member(message.params, "requestId"))
+        post = self._session.open_requests.get(key) if key is not None else None
+        if post is None or post.task is None or not post.is_stateless:
+            return False
+        post.task.cancel()
+        return True
+
+    async def _carry(self, post: BridgedExchange) -> None:
+        """Send a line, and pass on what comes until its requests are answered."""
+        try:
+            why = await self._exchange(post)
+            if why and not self._lost.is_set() and (not post.requests or post.unanswered):
+                self._say(f"the server {why}")
+            if why or not self._session.endpoint:
+                await self._refuse(post, why or "ended the exchange without an answer")
+        finally:
+            self._posts.discard(post)
+            post.end()
+
+    async def _refuse(self, post: BridgedExchange, why: str) -> None:
+        """Answer those requests of a POST that are still open with an error of ours."""
+        for key in tuple(post.unanswered):
+            post.unanswered.discard(key)
+            self._session.open_requests.pop(key, None)
+            await self._out.write(own_error(post.requests[key], f"the server {why}"))
+
+    async def _exchange(self, post: BridgedExchange) -> str:
+        """Send a POST, and pass on the answers. Return what is wrong, as a clause; empty if nothing is."""
+        session = self._session
+        await session.run_post(post, post.raw)
+        if post.ended_session:
+            return self._lose("has ended the session (HTTP 404)")
+        if isinstance(post.failure, TooLongError) or (post.failure and not post.began_stream):
+            return str(post.failure)
+        if post.resumptions and post.unanswered:
+            if post.status and not post.is_stream:
+                return f"ended the stream, and answered HTTP {post.status} when it was resumed"
+            return f"ended the stream without an answer, and did not go on with it {MOST_IN_VAIN} times"
+        if post.began_stream:
+            return "ended the stream without an answer" if post.unanswered else ""
+        if post.is_passed:
+            return ""
+        if post.status < 300 and (session.endpoint or not post.requests):
+            return ""
+        if post.status in OLD_TRANSPORT and post.opens_session and not session.endpoint:
+            stream = BridgedExchange(self)
+            if await session.switch_to_http_sse(stream, _ENDPOINT_S, self._lose):
+                return await self._exchange(post)
+            if isinstance(stream.failure, ForeignTargetError):
+                return str(stream.failure)
+        return self._failure(post)
+
+    def _failure(self, post: BridgedExchange) -> str:
+        """Return what is wrong with a response that is not for the client, as a clause."""
+        status, server = post.status, self._server
+        if status == 401:
+            return "wants authorization (HTTP 401); give it with --header 'Authorization: Bearer ${TOKEN}'"
+        if status < 300:
+            return f"answered HTTP {without_message(status, post.refusal, server.headers)}"
+        return f"answered HTTP {refusal(server.url, status, post.location, post.refusal, server.headers)}"
+
+    async def pass_body(self, post: BridgedExchange, raw: bytes, message: Message) -> None:
+        """Pass on the body of a response if it is for the client.
+
+        It is not if it is no message, or refuses something else than the POST, such as its session.
+        """
+        session = self._session
+        answers_post = isinstance(post.message, Malformed) or any(
+            key in session.open_requests for key in answered_ids(message)
+        )
+        is_answer = post.status < 300 or (answers_post and not post.ended_session)
+        if session.endpoint or isinstance(message, Malformed) or not is_answer:
+            post.refusal = raw
+        else:
+            post.is_passed = True
+            await self.pass_message(raw)
+
+    async def pass_message(self, raw: bytes) -> None:
+        """Write a message of the server to the client."""
+        await self._out.write(as_line(raw))
+
+    async def _listen(self) -> None:
+        """Read the stream for messages that belong to no request."""
+        stream = BridgedExchange(self)
+        await self._session.listen(stream)
+        if isinstance(stream.failure, TooLongError):
+            self._say(f"the server {stream.failure}; its stream for other messages is not read any more")
+
+    # The end
+
+    def _lose(self, why: str) -> str:
+        """End the session, because the server has ended it. Return ``why``."""
+        if not self._lost.is_set():
+            self._lost.set()
+            self._say(f"the server {why}; start again for a new session")
+            self._lost_because = why
+        return why
+
+    async def _close(self) -> None:
+        """End every exchange, and the session."""
+        if self._lost.is_set():
+            for post in set(self._session.open_requests.values()):
+                await self._refuse(post, self._lost_because)
+            self._session.session_id = ""
+        await self._session.tasks.cancel()
+        await self._session.end(BridgedExchange(self), _CLOSE_S)
+        self._out.close()
+        await self._out.closed.wait()
+        await self._server.close()
+
+
+async def _wait(event: asyncio.Event) -> None:
+    await event.wait()

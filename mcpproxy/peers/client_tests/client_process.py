@@ -1,0 +1,158 @@
+"""The client under test as a process: started, watched, and ended with everything that it started."""
+
+import asyncio
+import os
+import signal
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from mcpproxy.base.telling_line import telling_line
+from mcpproxy.base.visible import visible
+from mcpproxy.peers.client.child_process import GRACE_S, KILL, ChildProcess
+from mcpproxy.peers.client_tests.watch import Watch
+
+_POLL_S: Final = 0.05
+_CHUNK_BYTES: Final = 1 << 16
+_TAIL_BYTES: Final = 1 << 16
+_SHOWN: Final = 160
+_PATIENCE: Final = 3
+"""For how many times as long a client may compute as it may take when it does not."""
+_SAMPLES: Final = 10
+_SAMPLE_S: Final = 0.1
+_BUSY_SAMPLES: Final = 2
+"""A client that hangs is seen computing, or waiting for a processor or a disk, less often than this."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stay:
+    """How long a client stayed: its ``code`` if it exited by itself, ``None`` if mcpproxy ended it.
+
+    ``seconds`` is the time until then, and ``last_words`` what its stderr says of an error, or its last line.
+    With ``is_visit`` it is no process of ours: somebody led it to a URL.
+    """
+
+    code: int | None
+    seconds: float
+    last_words: str
+    is_visit: bool = False
+
+
+async def stay(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    *,
+    limit_s: float,
+    quiet_s: float,
+    after: str,
+    watch: Watch,
+    token: str,
+    settled: Callable[[], Awaitable[None]],
+) -> Stay:
+    """Run the client until it exits, at most ``limit_s`` seconds, and end what still runs.
+
+    It is ended earlier if nothing was recorded for ``quiet_s`` seconds after a message of it, one of the
+    method ``after`` if that is not empty; 0 switches that off. On Linux it is not ended while it computes or
+    waits for a processor, for that it is slow is no sign that it hangs; until it has computed for three times
+    ``limit_s``.
+    ``token`` is a text that is in the environment of the client, by which processes are found that have left
+    its group. ``settled`` waits, for a limited time, for the end of the server.
+
+    Raises:
+        McpProxyError: the command cannot be started.
+    """
+    loop = asyncio.get_running_loop()
+    process = await ChildProcess.start(command, env=env, has_stderr=True)
+    process.stdin.close()
+    assert process.stderr is not None
+    tail = bytearray()
+    users = [
+        asyncio.create_task(_drain(process.stdout, bytearray())),
+        asyncio.create_task(_drain(process.stderr, tail)),
+    ]
+    started = loop.time()
+    code: int | None = None
+    try:
+        while code is None:
+            if await process.wait_for_exit(_POLL_S):
+                code = process.exit_code
+                continue
+            is_late = loop.time() - started >= limit_s
+            rests = bool(quiet_s and watch.has_sent(after) and watch.rested_s > quiet_s)
+            if (is_late or rests) and not await _is_at_work(token, limit_s * _PATIENCE):
+                if await process.wait_for_exit(_POLL_S):  # it has ended meanwhile
+                    code = process.exit_code
+                break
+        took_s = loop.time() - started
+        if code is None:
+            process.signal(signal.SIGTERM)
+            if not await process.wait_for_exit(GRACE_S):
+                process.signal(KILL)
+        await settled()  # what is in the group of the client, such as its server, ends by itself now
+    finally:
+        await process.end(users)
+        end_strays(token, spare=token)
+    return Stay(code, took_s, _told(tail))
+
+
+async def _is_at_work(token: str, longest_s: float) -> bool:
+    """Whether what has ``token`` in its environment or command computes, or waits for a processor (on Linux).
+
+    ``longest_s`` is how long it may have computed in all.
+    """
+    busy, computed_ns = 0, 0
+    for _ in range(_SAMPLES):
+        threads = [thread for folder, _ in _marked(token) for thread in folder.glob("task/*")]
+        busy += any(map(_is_runnable, threads))
+        computed_ns = sum(map(_computed_ns, threads))
+        if busy == _BUSY_SAMPLES:
+            break
+        await asyncio.sleep(_SAMPLE_S)
+    return busy == _BUSY_SAMPLES and computed_ns < longest_s * 1e9
+
+
+def _is_runnable(thread: Path) -> bool:
+    with suppress(OSError):
+        # The state comes after the name, which may have any characters in it.
+        return (thread / "stat").read_bytes().rpartition(b") ")[2][:1] in (b"R", b"D")
+    return False
+
+
+def _computed_ns(thread: Path) -> int:
+    with suppress(OSError, ValueError):
+        return int((thread / "schedstat").read_bytes().split()[0])
+    return 0
+
+
+def end_strays(token: str, spare: str = "") -> None:
+    """Kill the processes of this user that have ``token`` in their environment or command (on Linux).
+
+    Those with ``spare`` in their command are left: servers of ours, which end when their client has gone.
+    """
+    for folder, command in _marked(token):
+        with suppress(OSError):
+            if not spare or spare.encode() not in command:
+                os.kill(int(folder.name), KILL)
+
+
+def _marked(token: str) -> Iterator[tuple[Path, bytes]]:
+    """Yield the folder and the command of each other process with ``token`` in one of the two (on Linux)."""
+    for folder in Path("/proc").glob("[0-9]*") if os.path.isdir("/proc/self") else ():
+        with suppress(OSError):
+            command = (folder / "cmdline").read_bytes()
+            is_marked = token.encode() in command or token.encode() in (folder / "environ").read_bytes()
+            if is_marked and int(folder.name) != os.getpid():
+                yield folder, command
+
+
+async def _drain(stream: asyncio.StreamReader, tail: bytearray) -> None:
+    while chunk := await stream.read(_CHUNK_BYTES):
+        tail += chunk
+        del tail[:-_TAIL_BYTES]
+
+
+def _told(stderr: bytes | bytearray) -> str:
+    """Return the line of the client's stderr that says most, in a form that can be printed."""
+    return visible(telling_line(stderr.decode(errors="replace").splitlines())[:_SHOWN])

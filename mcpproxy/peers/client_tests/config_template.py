@@ -1,0 +1,142 @@
+"""The configuration file of a host, with places in which the server of each scenario is filled in.
+
+The text around the places stays as it is, comments included: the host reads what its user would have written.
+"""
+
+import os
+import shlex
+import tempfile
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.base import files
+from mcpproxy.errors import UsageError
+from mcpproxy.hosts.document import Document, language_of, quoted
+from mcpproxy.hosts.text_nodes import Edit, Node, edited, within
+from mcpproxy.peers.client_tests.served import MODEL_PLACEHOLDER, Served, misspelt
+
+OPTION: Final = "--config-template"
+
+_LARGEST_BYTES: Final = 1 << 20
+_STDIO: Final = ("{command}", "{args}")
+_HTTP: Final = "{url}"
+_EITHER: Final = "{server}"
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigTemplate:
+    """A template that was read; ``fill`` puts a server into it. ``path`` is that of its file."""
+
+    path: str
+    document: Document
+
+    @classmethod
+    def read(cls, path: str, transport: str, *, has_model: bool = False) -> "ConfigTemplate":
+        """Read the template at ``path`` for servers on ``transport``, which is ``stdio`` or ``http``.
+
+        ``has_model`` says whether there is a model beside them.
+
+        Raises:
+            HostFileError: it cannot be read in the language of its name: JSON, TOML or YAML.
+            UsageError: there is no such file, or it has no place for such a server.
+        """
+        try:
+            data = files.read(path, _LARGEST_BYTES, follows=True)
+        except OSError as fault:
+            reason = (fault.strerror or str(fault)).lower()
+            raise UsageError(OPTION, f"{path} cannot be read ({reason})", "name a file") from None
+        template = cls(path, Document(path, data, language_of(path)))
+        template._check(transport, has_model=has_model)
+        # A server like those to come: what cannot be filled is said before anything starts.
+        is_http = transport == "http"
+        template.fill(Served(url="http://127.0.0.1:1/mcp") if is_http else Served(("command", "argument")))
+        return template
+
+    @contextmanager
+    def copied(self, server: Served) -> Generator[str]:
+        """Yield the path of a copy with a server in it, of the same name, in a folder of its own.
+
+        The folder is removed afterwards, with what the client has put there: templates may hold secrets.
+        """
+        with tempfile.TemporaryDirectory(prefix="mcpproxy-client-", ignore_cleanup_errors=True) as folder:
+            path = os.path.join(folder, os.path.basename(self.path))
+            with open(files.create(path), "wb") as file:
+                file.write(self.fill(server).encode())
+            yield path
+
+    def fill(self, server: Served) -> str:
+        """Return the text of the file for a server.
+
+        Raises:
+            HostFileError: the text cannot be read any more with the server in it.
+            UsageError: a path in the command of the server is not UTF-8, which the file has to be.
+        """
+        texts = {_EITHER: server.text, _HTTP: server.url}
+        if server.model:
+            texts[MODEL_PLACEHOLDER] = server.model
+        words: dict[str, Sequence[str]] = {}
+        if server.command:
+            command, *arguments = server.command
+            texts |= {"{command}": command, "{args}": shlex.join(arguments)}
+            words = {"{args}": arguments, _EITHER: server.command}
+        filled = edited(self.document.text, self._edits(self.document.root, texts, words))
+        try:
+            data = filled.encode()
+        except UnicodeEncodeError:
+            fact = "the command of the server has a path in it that is not UTF-8"
+            raise UsageError(self.path, fact, "give another folder with --trace-dir") from None
+        Document(f"{self.path}, filled in", data, self.document.language)
+        return filled
+
+    def _edits(
+        self, root: Node, texts: Mapping[str, str], words: Mapping[str, Sequence[str]]
+    ) -> Iterator[Edit]:
+        in_list = {id(item): node for node in within(root) for item in node.items or ()}
+        for node in within(root):
+            if not isinstance(node.scalar, str) or not any(place in node.scalar for place in texts):
+                continue
+            parent, several = in_list.get(id(node)), words.get(node.scalar)
+            if several is not None and parent is not None:
+                text = self._between(node, parent).join(map(quoted, several))
+            elif several is not None and node.scalar != _EITHER:
+                text = f"[{', '.join(map(quoted, several))}]"
+            else:
+                text = node.scalar
+                for place, value in texts.items():
+                    text = text.replace(place, value)
+                text = quoted(text)
+            yield Edit(node.start, node.end, text)
+
+    def _between(self, item: Node, parent: Node) -> str:
+        """Return what stands between two items of a list."""
+        if not parent.is_block:
+            return ", "
+        text = self.document.text
+        return self.document.line_end + text[text.rfind("\n", 0, item.start) + 1 : item.start]
+
+    def _check(self, transport: str, *, has_model: bool) -> None:
+        """Refuse a template that has no place for a server, or one that no such server fills.
+
+        Raises:
+            UsageError: it is one.
+        """
+        values = [node.scalar for node in within(self.document.root) if isinstance(node.scalar, str)]
+        known = [*_STDIO, _HTTP, _EITHER]
+        found = [place for place in known if any(place in value for value in values)]
+        wanted = '"{command}" and "{args}"' if transport == "stdio" else f'"{_HTTP}"'
+        for value in values:
+            if MODEL_PLACEHOLDER in value and not has_model:
+                fact = f"{MODEL_PLACEHOLDER} stands in it, and there is no model"
+                raise UsageError(self.path, fact, "have one beside each server: --model")
+            if guess := misspelt(value, [*known, MODEL_PLACEHOLDER]):
+                raise UsageError(self.path, f"{value} names nothing of the server", f"write {guess}")
+        if not found:
+            raise UsageError(self.path, "no value in it names the server", f"write {wanted} where it stands")
+        if len(found) == 1 and found[0] in _STDIO:
+            raise UsageError(self.path, f"{found[0]} stands in it alone", f"write {wanted}")
+        if wrong := [place for place in found if place in (_STDIO if transport == "http" else (_HTTP,))]:
+            fact = f"{wrong[0]} stands in it, and the servers are on {transport}"
+            option = "leave out --listen" if transport == "http" else "give --listen 127.0.0.1:0"
+            raise UsageError(self.path, fact, f"write {wanted}, or {option}")

@@ -1,0 +1,277 @@
+"""The server that a scenario plays over HTTP itself: an ordinary one, unless a script does otherwise.
+
+An HTTP script gets the ``ScriptedEndpoint`` and one ``ScriptedExchange``, and responds; or returns ``False``,
+and has it answered as by an ordinary server, which answers messages by the scripts that there are on stdio,
+too.
+"""
+
+import json
+import os
+import threading
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from secrets import token_hex
+from typing import Final
+from urllib.parse import urlsplit
+
+from mcpproxy.peers.client_tests.peer import MOST_REQUESTS, Script, ScriptedServer
+from mcpproxy.protocol.header_names import SESSION_ID
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.message_parts import as_object, text_member
+from mcpproxy.protocol.revisions import VERSION_KEY, Era
+
+ENDPOINT: Final = "/mcp"
+
+_BODY_BYTES: Final = 16 << 20
+"""A longer body of the client is refused."""
+
+_SILENCE_S: Final = 120
+"""After how long without a byte a connection is closed."""
+
+Headers = Mapping[str, str]
+
+
+class ScriptedExchange:
+    """One request of the client over HTTP, and the response to it.
+
+    ``headers`` have names in lower case. ``message`` is ``None`` if the body is no JSON object.
+    """
+
+    def __init__(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
+        self._handler: Final = handler
+        self._chunked = False
+        self.method: Final = handler.command
+        self.path: Final = urlsplit(handler.path).path
+        self.query: Final = urlsplit(handler.path).query
+        self.headers: Final = {name.lower(): value for name, value in handler.headers.items()}
+        self.body: Final = body
+        self.message: Final = _object(body)
+
+    @property
+    def asks(self) -> str:
+        """The method of the request in the body; empty if there is none."""
+        message = self.message or {}
+        method = message.get("method")
+        return method if isinstance(method, str) and "id" in message else ""
+
+    @property
+    def version(self) -> str:
+        """The revision that a stateless request names; empty for others."""
+        return text_member((self.message or {}).get("params"), "_meta", VERSION_KEY) or ""
+
+    def respond(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
+        """Respond with a whole body."""
+        self._head(status, {**(headers or {}), "Content-Length": str(len(body))})
+        self._handler.wfile.write(body)
+
+    def respond_json(self, message: JSONObject, status: int = 200, headers: Headers | None = None) -> None:
+        """Respond with a JSON object."""
+        body = json.dumps(message).encode()
+        self.respond(status, body, {"Content-Type": "application/json", **(headers or {})})
+
+    def begin_chunks(self, status: int, headers: Headers) -> None:
+        """Respond with a body that comes in pieces."""
+        self._chunked = True
+        self._head(status, {**headers, "Transfer-Encoding": "chunked"})
+
+    def begin_stream(self, headers: Headers | None = None) -> None:
+        """Respond with a stream of events."""
+        fixed = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        self.begin_chunks(200, {**fixed, **(headers or {})})
+
+    def piece(self, raw: bytes) -> None:
+        """Send a piece of the body."""
+        self._handler.wfile.write(b"%x\r\n%s\r\n" % (len(raw), raw))
+        self._handler.wfile.flush()
+
+    def event(self, message: JSONObject | None, event_id: str = "", retry_ms: int = 0) -> None:
+        """Send an event of a stream; without a message its data are empty."""
+        fields = [f"id: {event_id}"] if event_id else []
+        fields += [f"retry: {retry_ms}"] if retry_ms else []
+        fields.append(f"data: {'' if message is None else json.dumps(message)}")
+        self.piece("".join(f"{field}\n" for field in (*fields, "")).encode())
+
+    def end(self) -> None:
+        """End a body that comes in pieces."""
+        if self._chunked:
+            self._handler.wfile.write(b"0\r\n\r\n")
+            self._handler.wfile.flush()
+
+    def cut(self) -> None:
+        """Close the connection without the end of the body."""
+        self._handler.close_connection = True
+
+    def _head(self, status: int, headers: Headers) -> None:
+        self._handler.send_response_only(status)
+        for name, value in headers.items():
+            self._handler.send_header(name, value)
+        self._handler.end_headers()
+
+
+class EndpointSession(ScriptedServer):
+    """One session, or one stateless request: what is sent goes to the response of the exchange under way.
+
+    An answer that comes first and alone is a JSON body; anything else makes a stream of events.
+    """
+
+    def __init__(
+        self, scripts: Mapping[str, Script], capabilities: JSONObject, eras: Collection[Era]
+    ) -> None:
+        super().__init__(scripts, capabilities, eras, None)
+        self._turn: Final = threading.Lock()
+        self._exchange: ScriptedExchange | None = None
+        self._headers: Headers = {}
+        self._held = b""
+        self._is_streaming = False
+
+    def answer(self, exchange: ScriptedExchange, headers: Headers) -> None:
+        """Answer the request of an exchange, with ``headers`` in its response."""
+        assert exchange.message is not None
+        with self._turn:
+            self._exchange, self._headers = exchange, headers
+            self._held, self._is_streaming = b"", False
+            self.take(exchange.message)
+            if self._is_streaming:
+                exchange.end()
+            elif self._held:
+                exchange.respond(200, self._held, {"Content-Type": "application/json", **headers})
+
+    def write(self, raw: bytes) -> None:
+        """Send a message of the server."""
+        message, exchange = _object(raw), self._exchange
+        assert exchange is not None
+        is_answer = message is not None and "method" not in message
+        if is_answer and not self._held and not self._is_streaming:
+            self._held = raw
+            return
+        if not self._is_streaming:
+            self._is_streaming = True
+            exchange.begin_stream(self._headers)
+            if self._held:
+                exchange.event(_object(self._held))
+        exchange.event(message)
+
+
+class ScriptedEndpoint:
+    """A server for one scenario. ``seen`` counts what scripts count; ``kept`` is what they have put off."""
+
+    def __init__(
+        self,
+        script: "HttpScript",
+        scripts: Mapping[str, Script],
+        capabilities: JSONObject,
+        eras: Collection[Era],
+    ) -> None:
+        self.seen: Final[Counter[str]] = Counter()
+        self.kept: Final[dict[str, JSONObject]] = {}
+        self._script: Final = script
+        self._scripts: Final = scripts
+        self._capabilities: Final = capabilities
+        self._eras: Final = eras
+        self._sessions: Final[dict[str, EndpointSession]] = {}
+        self._server: Final = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server.daemon_threads = True
+        self.origin: Final = f"http://127.0.0.1:{self._server.server_address[1]}"
+        self.url: Final = f"{self.origin}{ENDPOINT}"
+
+    def serve(self) -> None:
+        """Answer until the process ends."""
+        self._server.serve_forever()
+
+    def answer(self, exchange: ScriptedExchange) -> None:
+        """Answer one exchange."""
+        self.seen["exchanges"] += 1
+        if self.seen["exchanges"] > MOST_REQUESTS:
+            os._exit(0)
+        if not self._script(self, exchange):
+            self.ordinary(exchange)
+
+    def ordinary(self, exchange: ScriptedExchange) -> None:
+        """Answer as an ordinary server does, which has no stream of the session."""
+        if exchange.path != ENDPOINT:
+            exchange.respond(404)
+        elif exchange.method == "POST" and exchange.message is not None:
+            self._post(exchange, exchange.message)
+        elif exchange.method == "DELETE":
+            gone = self._sessions.pop(exchange.headers.get(SESSION_ID, ""), None)
+            if gone is not None:
+                gone.receive(b"")  # a script that waits for the client goes on
+            exchange.respond(404 if gone is None else 200)
+        else:
+            exchange.respond(405, headers={"Allow": "POST, DELETE"})
+
+    def forget_sessions(self) -> None:
+        """Lose all sessions."""
+        self._sessions.clear()
+
+    def knows(self, exchange: ScriptedExchange) -> bool:
+        """Whether an exchange belongs to a session, or is stateless."""
+        return exchange.headers.get(SESSION_ID, "") in self._sessions or exchange.version != ""
+
+    def answer_alone(self, exchange: ScriptedExchange) -> None:
+        """Answer a request that belongs to no session."""
+        self._session().answer(exchange, {})
+
+    def _post(self, exchange: ScriptedExchange, message: JSONObject) -> None:
+        if exchange.version:
+            self.answer_alone(exchange)
+            return
+        if exchange.asks == "initialize":
+            session_id, session = token_hex(16), self._session()
+            self._sessions[session_id] = session
+            session.answer(exchange, {"Mcp-Session-Id": session_id})
+            return
+        session = self._sessions.get(exchange.headers.get(SESSION_ID, ""))
+        if session is None:
+            exchange.respond(404 if SESSION_ID in exchange.headers else 400)
+        elif exchange.asks:
+            session.answer(exchange, {})
+        else:
+            if "method" not in message:  # a script waits for answers only
+                session.receive(json.dumps(message).encode())
+            exchange.respond(202)
+
+    def _session(self) -> EndpointSession:
+        return EndpointSession(self._scripts, self._capabilities, self._eras)
+
+
+HttpScript = Callable[[ScriptedEndpoint, ScriptedExchange], bool]
+"""Responds to one request of the client over HTTP, or returns ``False``."""
+
+
+def plain(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
+    """Leave all exchanges to the ordinary server: only the answers to messages differ."""
+    del peer, exchange
+    return False
+
+
+def _handler(peer: ScriptedEndpoint) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        timeout = _SILENCE_S
+
+        def answer(self) -> None:
+            length = self.headers.get("Content-Length", "0")
+            if not length.isdecimal() or int(length) > _BODY_BYTES or "Transfer-Encoding" in self.headers:
+                self.close_connection = True
+                self.send_error(413)
+                return
+            try:
+                peer.answer(ScriptedExchange(self, self.rfile.read(int(length))))
+            except OSError:  # the client has gone
+                self.close_connection = True
+
+        def log_message(self, format: str, *args: object) -> None:
+            del format, args
+
+    for verb in ("GET", "POST", "DELETE", "OPTIONS"):
+        setattr(Handler, f"do_{verb}", Handler.answer)
+    return Handler
+
+
+def _object(raw: bytes) -> JSONObject | None:
+    try:
+        return as_object(json.loads(raw))
+    except (ValueError, RecursionError):
+        return None

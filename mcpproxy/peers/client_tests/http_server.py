@@ -1,0 +1,24 @@
+"""A scenario's server over HTTP: ``python -m mcpproxy.peers.client_tests.http_server NAME MARK``.
+
+It says on stderr where it listens, on a port of this machine that it picks. The mark only tells this process
+from those of other runs.
+"""
+
+import sys
+
+from mcpproxy.peers.client_tests.http_peer import ScriptedEndpoint
+from mcpproxy.peers.client_tests.scenarios import SCENARIOS
+
+
+def main() -> None:
+    """Play the scenario that the first argument names, until the process is ended."""
+    scenario = next(scenario for scenario in SCENARIOS if scenario.name == sys.argv[1])
+    assert scenario.http is not None
+    peer = ScriptedEndpoint(scenario.http, scenario.scripts, scenario.capabilities, scenario.eras)
+    sys.stderr.write(f"listening on {peer.url}\n")
+    sys.stderr.flush()
+    peer.serve()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,248 @@
+"""Servers that keep the protocol, and are odd."""
+
+from typing import Final
+
+from mcpproxy.peers.client_tests.faulty import LAWFUL_FAULTS
+from mcpproxy.peers.client_tests.peer import TOOL, PeerRequest, ScriptedServer
+from mcpproxy.peers.client_tests.rows.authorized import AUTHORIZED
+from mcpproxy.peers.client_tests.rows.listed import LISTED
+from mcpproxy.peers.client_tests.rows.over_http import HTTP_LAWFUL
+from mcpproxy.peers.client_tests.rows.stateless import STATELESS_LAWFUL
+from mcpproxy.peers.client_tests.scenario import Scenario
+from mcpproxy.protocol.error_message import INVALID_PARAMS
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.revisions import STATEFUL
+
+PAGES: Final = 20
+"""How many pages the longest list has."""
+
+_REQUESTS: Final[dict[str, tuple[str, JSONObject | None]]] = {
+    "roots": ("roots/list", None),
+    "sampling": (
+        "sampling/createMessage",
+        {"messages": [{"role": "user", "content": {"type": "text", "text": "Say yes"}}], "maxTokens": 5},
+    ),
+    "elicitation": (
+        "elicitation/create",
+        {"message": "Which city?", "requestedSchema": {"type": "object", "properties": {}}},
+    ),
+}
+"""By capability of the client: the request that it allows, and its params."""
+
+
+def _oldest(peer: ScriptedServer, asked: PeerRequest) -> None:
+    peer.welcome(asked, STATEFUL[0])
+
+
+def _tool(number: int) -> JSONObject:
+    return {**TOOL, "name": f"echo{number}"}
+
+
+def _two_pages(peer: ScriptedServer, asked: PeerRequest) -> None:
+    _page(peer, asked, [_tool(1)], [_tool(2)])
+
+
+def _empty_page(peer: ScriptedServer, asked: PeerRequest) -> None:
+    _page(peer, asked, [], [TOOL])
+
+
+def _page(peer: ScriptedServer, asked: PeerRequest, first: list[JSON], second: list[JSON]) -> None:
+    """Answer with one of two pages; a cursor of the client's own would lead in a circle, and is refused."""
+    match asked.params.get("cursor"):
+        case None:
+            peer.result(asked, {"tools": first, "nextCursor": "second"})
+        case "second":
+            peer.result(asked, {"tools": second})
+        case _:
+            peer.refuse(asked, INVALID_PARAMS, "Unknown cursor")
+
+
+def _many_pages(peer: ScriptedServer, asked: PeerRequest) -> None:
+    cursor = asked.params.get("cursor")
+    number = int(cursor) if isinstance(cursor, str) and cursor.isdecimal() else 1
+    more: JSONObject = {"nextCursor": str(number + 1)} if number < PAGES else {}
+    peer.result(asked, {"tools": [_tool(number)], **more})
+
+
+def _changed(peer: ScriptedServer, asked: PeerRequest) -> None:
+    peer.ordinary(asked)
+    if peer.seen["tools/list"] == 1:
+        for _ in range(3):
+            peer.notify("notifications/tools/list_changed")
+
+
+def _pings(peer: ScriptedServer, asked: PeerRequest) -> None:
+    for _ in range(2):
+        peer.ask("ping")
+    peer.ordinary(asked)
+
+
+def _asks_declared(peer: ScriptedServer, asked: PeerRequest) -> None:
+    for capability, (method, params) in _REQUESTS.items():
+        if capability in peer.client_capabilities:
+            peer.ask(method, params)
+    peer.ordinary(asked)
+
+
+def _asks_unknown(peer: ScriptedServer, asked: PeerRequest) -> None:
+    peer.ask("mcpproxy/no-such-method")
+    peer.ordinary(asked)
+
+
+def _progress(peer: ScriptedServer, asked: PeerRequest) -> None:
+    meta = asked.params.get("_meta")
+    token = meta.get("progressToken") if isinstance(meta, dict) else None
+    if token is not None:
+        for step in (1, 2.5, 1000):
+            peer.notify("notifications/progress", {"progressToken": token, "progress": step})
+    peer.ordinary(asked)
+
+
+def _unknown_members(peer: ScriptedServer, asked: PeerRequest) -> None:
+    content: JSONObject = {
+        "type": "text",
+        "text": "done",
+        "x-colour": "green",
+        "_meta": {"example.com/a": [1]},
+    }
+    peer.result(asked, {"content": [content], "x-more": {"a": None}, "_meta": {"example.com/b": 1}})
+
+
+def _out_of_order(peer: ScriptedServer, asked: PeerRequest) -> None:
+    """Answer two calls in reverse; a client that sends none before the first is answered gets its answer."""
+    peer.kept.append(asked)
+    if len(peer.kept) == 1:
+        peer.ask("ping")  # time for a second call: what comes meanwhile is taken up afterwards
+        if not peer.takes_up("tools/call"):
+            peer.ordinary(peer.kept.pop())
+    else:
+        for kept in reversed(peer.kept):
+            peer.ordinary(kept)
+        peer.kept.clear()
+
+
+def _logs(peer: ScriptedServer, asked: PeerRequest) -> None:
+    for level in ("debug", "emergency"):
+        peer.notify("notifications/message", {"level": level, "data": {"step": [1, None]}})
+    peer.ordinary(asked)
+
+
+def _accepted(peer: ScriptedServer, asked: PeerRequest) -> None:
+    peer.result(asked, {})
+
+
+def _large(peer: ScriptedServer, asked: PeerRequest) -> None:
+    peer.text(asked, "0123456789abcdef" * (1 << 16))
+
+
+def _not_ascii(peer: ScriptedServer, asked: PeerRequest) -> None:
+    peer.text(asked, "\u2028 \u0000 \U0001f600 \ufeff")
+
+
+LAWFUL: Final = (
+    Scenario("ordinary", "lifecycle", "an ordinary server with one tool"),
+    Scenario(
+        "old-revision",
+        "lifecycle",
+        f"the server offers {STATEFUL[0]}, whatever the client wants",
+        scripts={"initialize": _oldest},
+        reaction="may give up",
+    ),
+    Scenario("no-capabilities", "lifecycle", "the server declares no capability", capabilities={}, tool=""),
+    Scenario(
+        "two-pages",
+        "sequence",
+        "the list has two pages",
+        "tools/list",
+        {"tools/list": _two_pages},
+        tool="echo2",
+    ),
+    Scenario("empty-page", "sequence", "the first page is empty", "tools/list", {"tools/list": _empty_page}),
+    Scenario(
+        "many-pages",
+        "sequence",
+        f"the list has {PAGES} pages",
+        "tools/list",
+        {"tools/list": _many_pages},
+        tool=f"echo{PAGES}",
+    ),
+    Scenario(
+        "list-changed",
+        "sequence",
+        "the list is said to have changed, three times at once",
+        "tools/list",
+        {"tools/list": _changed},
+        capabilities={"tools": {"listChanged": True}},
+    ),
+    Scenario(
+        "ping-in-call", "jsonrpc", "the server pings during a call", "tools/call", {"tools/call": _pings}
+    ),
+    Scenario(
+        "ping-in-list",
+        "jsonrpc",
+        "the server pings while it is asked for tools",
+        "tools/list",
+        {"tools/list": _pings},
+    ),
+    Scenario(
+        "asks-in-call",
+        "lifecycle",
+        "the server asks for what the client declares",
+        "tools/call",
+        {"tools/call": _asks_declared},
+        declared=tuple(_REQUESTS),
+    ),
+    Scenario(
+        "unknown-request",
+        "jsonrpc",
+        "the server sends a request with a method that no client has",
+        "tools/call",
+        {"tools/call": _asks_unknown},
+    ),
+    Scenario(
+        "out-of-order",
+        "jsonrpc",
+        "two calls are answered in reverse",
+        "tools/call",
+        {"tools/call": _out_of_order},
+        calls=2,
+    ),
+    Scenario(
+        "progress-without-total",
+        "sequence",
+        "progress has no total, and the client is told if it gave a token",
+        "tools/call",
+        {"tools/call": _progress},
+    ),
+    Scenario(
+        "log-messages",
+        "sequence",
+        "the server logs during a call",
+        "tools/call",
+        {"tools/call": _logs, "logging/setLevel": _accepted},
+        capabilities={"tools": {}, "logging": {}},
+    ),
+    Scenario(
+        "unknown-members",
+        "tools",
+        "a result has unknown members",
+        "tools/call",
+        {"tools/call": _unknown_members},
+    ),
+    Scenario("large-result", "robustness", "a result has 1 MiB", "tools/call", {"tools/call": _large}),
+    Scenario("odd-text", "robustness", "a text has odd characters", "tools/call", {"tools/call": _not_ascii}),
+    Scenario("slow-start", "robustness", "the server starts after two seconds", delay_s=2),
+    Scenario(
+        "stderr-flood",
+        "transport",
+        "the server writes 1 MiB to stderr first",
+        transports=("stdio",),
+        flood=16_384,
+    ),
+    *LAWFUL_FAULTS,
+    *LISTED,
+    *HTTP_LAWFUL,
+    *AUTHORIZED,
+    *STATELESS_LAWFUL,
+)
+"""Legal servers, the ordinary one first: its client is what others are compared with."""

@@ -1,0 +1,211 @@
+"""How a client finds the server of a scenario: as a command, or as a URL; and where it is recorded."""
+
+import asyncio
+import os
+import re
+import shlex
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.base.own_process import own_command
+from mcpproxy.base.telling_line import LastLines
+from mcpproxy.errors import TraceError, UsageError, nearest
+from mcpproxy.peers.client.child_process import ChildProcess
+from mcpproxy.peers.client_tests.scenario import Scenario
+from mcpproxy.read.opening import open_trace, read_untouched
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.reader import Trace
+
+VARIABLE: Final = "MCPPROXY_SERVER"
+"""The environment variable in which a client finds its server: a command line, or a URL."""
+
+PLACEHOLDER: Final = "{server}"
+"""What stands for the server in the command of a client."""
+
+CONFIG_VARIABLE: Final = "MCPPROXY_CONFIG"
+"""The environment variable with the path of the client's configuration, if there is a template of it."""
+
+CONFIG_PLACEHOLDER: Final = "{config}"
+"""What stands for that path in the command of a client."""
+
+MODEL_PLACEHOLDER: Final = "{model}"
+"""What stands for the URL of the model, in the command of a client and in its configuration."""
+
+_COMPLETE_S: Final = 10.0
+"""How long to wait for the end of the recordings after the client has gone."""
+_POLL_S: Final = 0.02
+_SEED: Final = "1"
+"""By which faults are decided: a client meets the same ones in each run."""
+_BEHIND: Final = "-behind.jsonl"
+"""The end of the name of a recording between a server and the fault before it."""
+_START_S: Final = 20.0
+_SHOWN: Final = 200
+"""How much is said of the reason why a server of ours does not start, in characters."""
+_NEAR: Final = "127.0.0.1:0"
+
+
+def misspelt(word: str, known: Sequence[str]) -> str | None:
+    """Return which of the ``known`` places a word such as ``{sever}`` means; ``None`` for any other word."""
+    is_place = word[:1] == "{" and word[-1:] == "}" and word not in known
+    return nearest(word, known) if is_place else None
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A server that waits for the client: its ``command``, or its ``url``.
+
+    ``model`` is the URL of the model beside it, empty if there is none.
+    """
+
+    command: tuple[str, ...] = ()
+    url: str = ""
+    model: str = ""
+
+    @property
+    def text(self) -> str:
+        """The value of the environment variable."""
+        return self.url or shlex.join(self.command)
+
+    def placed_in(self, command: Sequence[str], config: str = "") -> list[str]:
+        """Return the command of the client with its server, its model and the path ``config`` in it.
+
+        An argument that is ``{server}`` alone becomes the arguments of the server's command; within an
+        argument it becomes one text, quoted for a shell.
+        """
+        placed: list[str] = []
+        for argument in command:
+            if argument == PLACEHOLDER and self.command:
+                placed += self.command
+            else:
+                argument = argument.replace(PLACEHOLDER, self.text).replace(CONFIG_PLACEHOLDER, config)
+                placed.append(argument.replace(MODEL_PLACEHOLDER, self.model) if self.model else argument)
+        return placed
+
+
+@asynccontextmanager
+async def served(scenario: Scenario, trace: str, mark: str, listen: str) -> AsyncGenerator[Served]:
+    """Yield the server of a scenario, recorded in ``trace``; over HTTP if ``listen`` is an address.
+
+    Raises:
+        McpProxyError: the server cannot listen there.
+    """
+    server = own_command("mcpproxy.peers.client_tests.server", scenario.name, mark)
+    fault = ("--fault", scenario.fault, "--fault-seed", _SEED) if scenario.fault else ()
+    options = ("--live", "off", "--reserve", "0", "--trace")
+    if not listen:
+        run = ("run", "--quiet", "--grace", "1s", *options, trace, *fault)
+        yield Served(tuple(own_command("mcpproxy", *run, "--", *server)))
+        return
+    if scenario.http:
+        server = own_command("mcpproxy.peers.client_tests.http_server", scenario.name, mark)
+        async with _proxied(server, ("--rewrite-origin", *options, trace, *fault), listen) as url:
+            yield Served(url=url)
+        return
+    behind = trace.removesuffix(".jsonl") + _BEHIND if fault else trace
+    bridge = ("bridge", "--stdio", "--grace", "1s", *options, behind, "--listen")
+    if not fault:
+        async with _listening(own_command("mcpproxy", *bridge, listen, "--", *server), listen) as url:
+            yield Served(url=url)
+        return
+    command = own_command("mcpproxy", *bridge, _NEAR, "--", *server)
+    async with _proxied(command, (*options, trace, *fault), listen) as url:
+        yield Served(url=url)
+
+
+@asynccontextmanager
+async def _proxied(server: Sequence[str], options: Sequence[str], listen: str) -> AsyncGenerator[str]:
+    """Run a server that listens on a port of its own, and mcpproxy before it; yield the client's URL."""
+    async with _listening(server, _NEAR) as url:
+        proxy = own_command("mcpproxy", "http", url, *options, "--listen", listen)
+        async with _listening(proxy, listen) as before:
+            yield before
+
+
+@asynccontextmanager
+async def _listening(command: Sequence[str], listen: str) -> AsyncGenerator[str]:
+    """Run a command that listens at ``listen``, and yield its URL."""
+    process = await ChildProcess.start(command, has_stderr=True)
+    assert process.stderr is not None
+    drain: asyncio.Task[bytes] | None = None
+    try:
+        yield await _address(process.stderr, listen)
+        drain = asyncio.create_task(process.stderr.read())
+        process.signal(15)
+        await process.wait_for_exit(_START_S)
+    finally:
+        if drain is not None:
+            drain.cancel()
+        await process.end(())
+
+
+async def _address(stderr: asyncio.StreamReader, listen: str) -> str:
+    """Return the URL that a server of ours says it listens on.
+
+    Raises:
+        UsageError: it says something else, and why.
+    """
+    said = LastLines()
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_START_S):
+            while line := await stderr.readline():
+                for word in line.decode(errors="replace").split():
+                    if word.startswith("http://"):
+                        return word
+                said.add(line)
+    reason = said.telling(_SHOWN).removeprefix("mcpproxy: ")
+    raise UsageError("--listen", f"cannot listen on {listen}", reason or "name another port")
+
+
+async def completed(trace: str) -> None:
+    """Wait, for a limited time, until the recordings of a scenario are complete: their journals are gone."""
+    deadline = time.monotonic() + _COMPLETE_S
+    while any(os.path.isdir(journal.folder(path)) for path in _files(trace)):
+        if time.monotonic() > deadline:
+            break
+        await asyncio.sleep(_POLL_S)
+
+
+def recorded(trace: str) -> list[Trace]:
+    """Return the recordings of a scenario, as far as they are complete; none if there was no session."""
+    traces: list[Trace] = []
+    for path in _files(trace):
+        with suppress(TraceError):  # it was killed before its first line
+            traces.append(open_trace(path))
+    return traces
+
+
+def growing(trace: str) -> list[Trace]:
+    """Return the recordings of a scenario as they are on disk while it is played."""
+    traces: list[Trace] = []
+    for path in _files(trace):
+        with suppress(TraceError):  # there is only its journal yet
+            traces.append(read_untouched(path))
+    return traces
+
+
+def recorded_bytes(trace: str) -> int:
+    """Return how many bytes are in the recordings of a scenario and their journals."""
+    total = 0
+    for path in _files(trace):
+        for folder, _, names in os.walk(journal.folder(path)):
+            total += sum(_size(os.path.join(folder, name)) for name in names)
+        total += _size(path)
+    return total
+
+
+def _size(path: str) -> int:
+    with suppress(OSError):
+        return os.path.getsize(path)
+    return 0
+
+
+def _files(trace: str) -> list[str]:
+    """Return the recordings with the name ``trace``, those of further sessions after it."""
+    stem, suffix = os.path.splitext(trace)
+    name = re.compile(rf"{re.escape(os.path.basename(stem))}(-http)?(-\d+)?{re.escape(suffix)}(\.journal)?")
+    folder = os.path.dirname(trace)
+    found = {one.removesuffix(".journal") for one in os.listdir(folder) if name.fullmatch(one)}
+    return [os.path.join(folder, one) for one in sorted(found, key=lambda one: (len(one), one))]

@@ -1,0 +1,206 @@
+"""The verdict on a client in one scenario.
+
+It fails where it breaks a MUST of the specification, crashes or hangs; it is warned about where it breaks a
+SHOULD. All that a client may do or leave is told as an info of the whole run (see ``behaviour``).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from mcpproxy.base.style import count
+from mcpproxy.base.system_words import end_text
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.peers.client_tests.client_process import Stay
+from mcpproxy.peers.client_tests.peer import ANSWER_S
+from mcpproxy.peers.client_tests.rows.authorized import REFUSALS
+from mcpproxy.peers.client_tests.scenario import CANCELLED, Scenario
+from mcpproxy.peers.client_tests.seen import SeenClient
+from mcpproxy.peers.validate.outcome import Conclusion, conclusion_of
+from mcpproxy.protocol.rules import Catalogue
+
+_PING: Final = "LIFE-004/R-040"
+"""The requirement that a ping is answered: its rule and its id."""
+
+_SESSION_ID: Final = "PROTO-010/R-091"
+"""The requirement that a client sends the id of its session."""
+
+LATE_S: Final = 2.0
+"""A server of ours that takes so long to answer, without being told to, has too little of the machine."""
+
+_FIRST: Final = {"error": 0, "warning": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Played:
+    """One scenario that was played: what the client did, how it ended, and what is wrong by the rules.
+
+    ``findings`` are errors and warnings about the client, each with the path of its recording. ``trouble`` is
+    what went wrong between a host and the scripted model beside its server, empty if nothing did.
+    """
+
+    scenario: Scenario
+    seen: SeenClient
+    stay: Stay
+    findings: Sequence[tuple[str, Finding]]
+    trouble: str = ""
+
+
+def lacking(played: Played) -> str:
+    """Return what the client did not do that the scenario needs; empty if it did all."""
+    scenario, seen = played.scenario, played.seen
+    if not seen.sessions:
+        return "the client did not start its server"
+    if not seen.has_sent(scenario.needs):
+        return f"the client sent no {scenario.needs}"
+    if scenario.declared and not any(name in seen.capabilities for name in scenario.declared):
+        return f"the client declares none of {', '.join(scenario.declared)}"
+    return ""
+
+
+def verdict(
+    played: Played, ordinary: Played | None, told: set[str], catalogue: Catalogue, revision: str
+) -> tuple[Conclusion, str]:
+    """Return the conclusion about one scenario, and the path of the recording with its frames.
+
+    ``ordinary`` is what the client did with the ordinary server, ``None`` if this is that server: an exit
+    with an error says something only of a client that exits with none there. ``told`` are the requirements
+    that an earlier scenario has reported; those of this one are added.
+
+    What a client does that gave up because our server was late, or after that, is a warning and not a fault.
+    """
+    conclusion, path = _conclusion(played, ordinary, told, catalogue, revision)
+    words = late(played)
+    last = played.seen.last
+    if conclusion.status != "failed" or not words or last is None or _has_crashed(played.stay):
+        return conclusion, path
+    if conclusion.frames and (path != last.path or conclusion.frames[0] <= last.frame):
+        return conclusion, path  # the server was late with nothing before
+    told.discard(conclusion.requirement)
+    advice = "try again with --jobs 1, or when the machine is less busy"
+    text = f"{conclusion.message}; but {words}, so that the client may only have given up: {advice}"
+    return replace(conclusion, status="warning", message=text), path
+
+
+def late(played: Played) -> str:
+    """Return a clause that says that our server was late with the answer to the last request of the client;
+    empty if it was not.
+    """
+    last, scenario = played.seen.last, played.scenario
+    is_due = last and (last.is_answered or scenario.reaction == "goes on" or last.method != scenario.awaited)
+    if last is None or not is_due or last.waited_ns / 1e9 - scenario.delay_s < LATE_S:
+        return ""
+    return f"our server took {last.waited_ns / 1e9:.1f} s to answer {last.method}"
+
+
+def _conclusion(
+    played: Played, ordinary: Played | None, told: set[str], catalogue: Catalogue, revision: str
+) -> tuple[Conclusion, str]:
+    new = [pair for pair in played.findings if pair[1].requirement not in told]
+    told.update(finding.requirement for _, finding in new)
+    new.sort(key=lambda pair: _FIRST.get(pair[1].severity, 2))
+    if new and new[0][1].severity == "error":
+        return _broken(new)
+    if unanswered := _deaf(played.seen, catalogue, revision):
+        return unanswered
+    if bare := _forgetful(played.seen, told, catalogue, revision):
+        return bare
+    if reason := failure(played, ordinary):
+        return Conclusion("failed", reason), ""
+    if new:
+        return _broken(new)
+    if reason := lacking(played):
+        told_by_model = f" (its model: {played.trouble})" if played.trouble else ""
+        return Conclusion("skipped", reason + told_by_model), ""
+    known = " (what it breaks is told above)" if played.findings else ""
+    return Conclusion("passed", f"{count(played.seen.messages, 'message')} judged{known}"), ""
+
+
+def _deaf(seen: SeenClient, catalogue: Catalogue, revision: str) -> tuple[Conclusion, str] | None:
+    """Return the verdict on a client that answers no ping, though the server waited for each.
+
+    The judge says nothing of them, because it does not know that the server waited before it went on.
+    """
+    if not _answers_no_ping(seen):
+        return None
+    text = f"client answered none of {seen.pings} pings, each of which waited {ANSWER_S:.0f} s"
+    return _failed(_PING, text, list(seen.open_pings.values()), catalogue, revision)
+
+
+def _answers_no_ping(seen: SeenClient) -> bool:
+    return seen.pings >= 2 and len(seen.open_pings) >= seen.pings
+
+
+def _forgetful(
+    seen: SeenClient, told: set[str], catalogue: Catalogue, revision: str
+) -> tuple[Conclusion, str] | None:
+    """Return the verdict on a client that leaves out the id of its session.
+
+    The judge says nothing of a request on another connection than that of ``initialize``: elsewhere it may
+    come from another client.
+    """
+    requirement = _SESSION_ID.partition("/")[2]
+    if not seen.without_session or requirement in told:
+        return None
+    told.add(requirement)
+    text = "client sent messages without the session id that it was given"
+    return _failed(_SESSION_ID, text, seen.without_session, catalogue, revision)
+
+
+def _failed(
+    name: str, text: str, evidence: Sequence[tuple[str, int]], catalogue: Catalogue, revision: str
+) -> tuple[Conclusion, str] | None:
+    """Return that a requirement is broken; ``None`` if it is none of this revision.
+
+    ``evidence`` has the recordings and frames; those of the first recording are told.
+    """
+    requirement = catalogue.requirements.get(name)
+    if requirement is None or requirement.severity([revision]) != "error":
+        return None
+    path = evidence[0][0]
+    frames = tuple(frame for where, frame in evidence if where == path)
+    source = requirement.source([revision])
+    return Conclusion("failed", text, frames, requirement.rule, source, requirement.id), path
+
+
+def _broken(found: Sequence[tuple[str, Finding]]) -> tuple[Conclusion, str]:
+    path, first = found[0]
+    others = len({finding.requirement for _, finding in found}) - 1
+    more = f" (and {others} more: mcpproxy check)" if others else ""
+    return conclusion_of(first, more), path
+
+
+def _hangs(played: Played, ordinary: Played | None) -> bool:
+    """Whether the client had to be ended, though it exits after the ordinary server, and this one, too."""
+    if ordinary is None or ordinary.stay.code != 0 or played.stay.code is not None:
+        return False
+    return played.scenario.reaction != "may wait" and not (
+        played.scenario.needs == CANCELLED and lacking(played)
+    )
+
+
+def may_be_late(played: Played, ordinary: Played | None) -> bool:
+    """Whether what is wrong may come of a machine that was too slow for so many clients at once."""
+    breaks = any(finding.severity == "error" for _, finding in played.findings)
+    return bool(failure(played, ordinary)) or _answers_no_ping(played.seen) or (breaks and bool(late(played)))
+
+
+def _has_crashed(stay: Stay) -> bool:
+    return stay.code is not None and stay.code < 0
+
+
+def failure(played: Played, ordinary: Played | None) -> str:
+    """Return how the client crashed or hung; empty if it did not."""
+    stay, reaction = played.stay, played.scenario.reaction
+    said = f": {stay.last_words}" if stay.last_words else ""
+    if _has_crashed(stay):
+        return f"the client {end_text(stay.code)}{said}"
+    if (refusals := played.seen.refusals) > REFUSALS:
+        return f"the client asks again and again: it was refused with 401 {refusals} times"
+    if ordinary is None or ordinary.stay.code != 0:
+        return ""
+    if _hangs(played, ordinary):
+        return f"the client hangs: it was ended after {stay.seconds:.0f} s; --timeout gives it longer"
+    if stay.code and reaction == "goes on":
+        return f"the client {end_text(stay.code)}, and with the ordinary server with 0{said}"
+    return ""

@@ -1,0 +1,96 @@
+"""A client that a person runs: it comes to a URL, and mcpproxy waits until it has done with the server."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Final
+
+from mcpproxy.peers.client_tests.client_process import Stay
+from mcpproxy.peers.client_tests.scenario import Scenario
+from mcpproxy.peers.client_tests.seen import SeenClient
+from mcpproxy.peers.client_tests.watch import Watch
+
+_POLL_S: Final = 0.1
+_CHUNK_BYTES: Final = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """What a person is asked for: to lead the client to ``url``. ``number`` counts from 1 to ``total``."""
+
+    url: str
+    scenario: Scenario
+    number: int
+    total: int
+    limit_s: float
+
+    @property
+    def wanted(self) -> str:
+        """The request of the client that is waited for."""
+        return "tools/call" if self.number == 1 else self.scenario.needs
+
+
+Invite = Callable[[Invitation], None]
+
+
+@contextmanager
+def lines_of_stdin() -> Generator[asyncio.Event]:
+    """Yield an event that is set whenever stdin has a line: a person has pressed Enter.
+
+    Without a stdin that can be waited for, and in the background of a terminal, it is never set.
+    """
+    pressed = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def read() -> None:
+        data = b""
+        with suppress(OSError):
+            data = os.read(fd, _CHUNK_BYTES)
+        if not data:
+            loop.remove_reader(fd)
+        elif b"\n" in data:
+            pressed.set()
+
+    fd = -1
+    with suppress(OSError, ValueError, AttributeError, NotImplementedError):
+        fd = sys.stdin.fileno()
+        if os.isatty(fd) and os.tcgetpgrp(fd) != os.getpgrp():
+            fd = -1
+        else:
+            loop.add_reader(fd, read)
+    try:
+        yield pressed
+    finally:
+        if fd >= 0:
+            with suppress(OSError, ValueError, NotImplementedError):
+                loop.remove_reader(fd)
+
+
+async def visit(invitation: Invitation, watch: Watch, quiet_s: float, pressed: asyncio.Event) -> Stay:
+    """Wait until the client has done with a server, at most ``invitation.limit_s`` seconds.
+
+    It has done if it has sent what is waited for, and then ends its sessions or sends nothing for ``quiet_s``
+    seconds (0 switches that off); or if ``pressed`` is set, which is cleared here.
+    """
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+    pressed.clear()
+    while loop.time() - started < invitation.limit_s:
+        if _has_done(watch.look(), invitation, watch.rested_s, quiet_s):
+            break
+        with suppress(TimeoutError):
+            await asyncio.wait_for(pressed.wait(), _POLL_S)
+            break
+    return Stay(None, loop.time() - started, "", is_visit=True)
+
+
+def _has_done(seen: SeenClient, invitation: Invitation, rested_s: float, quiet_s: float) -> bool:
+    if not seen.has_sent(invitation.wanted):
+        return False
+    if seen.sessions_ended >= seen.requests["initialize"]:
+        return True
+    waits = invitation.scenario.is_silent and not seen.gave_up_ns
+    return 0 < quiet_s < rested_s and not waits

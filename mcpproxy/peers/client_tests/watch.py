@@ -1,0 +1,34 @@
+"""The recordings of a scenario while its client is there: what the client has done, and how long it rests."""
+
+import time
+from typing import Final
+
+from mcpproxy.peers.client_tests.seen import SeenClient, seen_in
+from mcpproxy.peers.client_tests.served import growing, recorded_bytes
+
+
+class Watch:
+    """Looks at the recordings with the name ``trace``, again only if they have grown."""
+
+    def __init__(self, trace: str) -> None:
+        self._trace: Final = trace
+        self._size = recorded_bytes(trace)
+        self._changed_s = time.monotonic()
+        self._seen = SeenClient()
+
+    def look(self) -> SeenClient:
+        """Return what the client has done so far."""
+        if (size := recorded_bytes(self._trace)) != self._size:
+            self._size, self._changed_s = size, time.monotonic()
+            self._seen = seen_in(growing(self._trace))
+        return self._seen
+
+    def has_sent(self, method: str) -> bool:
+        """Whether the client has sent a message of this method so far, any if it is empty."""
+        seen = self.look()
+        return seen.has_sent(method) if method else seen.messages > 0
+
+    @property
+    def rested_s(self) -> float:
+        """For how long nothing has been recorded, at the last look; 0 before the client's first message."""
+        return time.monotonic() - self._changed_s if self._seen.messages else 0

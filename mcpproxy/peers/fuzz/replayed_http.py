@@ -1,0 +1,29 @@
+"""The endpoint in which ``mcpproxy replay client`` repeats a fault over HTTP, recorded and judged."""
+
+from typing import Final
+
+from mcpproxy.peers.fuzz.symptoms import Symptom
+from mcpproxy.peers.replay.client.http_link import HttpLink
+from mcpproxy.peers.replay.recording import RecordedSession
+from mcpproxy.peers.validate.recordings import Target
+from mcpproxy.peers.validate.session_recording import SessionRecording
+from mcpproxy.peers.validate.transports.http_endpoint import HttpEndpoint
+
+
+class RecordedHttpLink(HttpLink):
+    """The link of that command, whose bytes go to ``recording``."""
+
+    has_ended: Final = False
+
+    def __init__(self, target: Target, recording: SessionRecording, session: RecordedSession) -> None:
+        self._tape: Final = HttpEndpoint(recording, target.url, target.headers, target.upstream)
+        super().__init__(target.url, session, target.headers, self._tape, target.upstream)
+
+    async def close(self) -> None:
+        """Close all connections, and the recording."""
+        await super().close()
+        await self._tape.close()
+
+    def shows_end(self, symptom: Symptom) -> bool:
+        """Whether an exchange failed as in ``symptom``."""
+        return 500 in self.statuses if symptom.key.startswith("crash 500") else bool(self.failures)

@@ -1,0 +1,142 @@
+"""The kinds of faults of a server, and what is not a fault because the client broke the protocol first.
+
+A fault of the server is one of these:
+
+- ``crash``: the process ended, or over HTTP nothing listens any more or the server says 500 (RFC 9110,
+  section 15.6.1: it met an unexpected condition).
+- ``hang``: the process runs, and does not answer a ping.
+- ``protocol``: the judge finds a violation by the server that it does not find without the change.
+- ``leak``: an answer contains a value of another request that changes nothing.
+
+A server may end the session if its client breaks the protocol. So after such a step an orderly end is no
+fault; an end by a signal or an uncaught exception is.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+from mcpproxy.base.system_words import end_text
+from mcpproxy.base.telling_line import telling_line
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Finding
+from mcpproxy.peers.fuzz.steps import FuzzStep
+from mcpproxy.peers.validate.outcome import ANSWER_RULES
+
+Kind: TypeAlias = Literal["crash", "hang", "protocol", "leak"]
+KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
+
+_UNCAUGHT: Final = re.compile(
+    rb"Traceback \(most recent call last\)|\bpanic(ked)?\b|[Uu]ncaught|[Uu]nhandled|Segmentation fault|"
+    rb"core dumped|^[^\S\n]+at .*[:(]\d+|Exception in thread|AddressSanitizer",
+    re.MULTILINE,
+)
+"""Matches lines on stderr that say that an exception or a signal ended the program."""
+
+_VARIABLE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|0x[0-9a-f]+|mk[0-9a-f]{16}q|[0-9]+")
+"""The parts that may differ between two messages about one fault."""
+
+_UNCONDITIONAL: Final = frozenset(
+    {
+        "PROTO-002", "RPC-001", "RPC-002", "RPC-009", "RPC-010", "RPC-011", "RPC-021", "STDIO-001",
+        "STDIO-002",
+    }
+)  # fmt: skip
+"""The rules about the form of a single message, which hold whatever the client has done before."""
+
+_OF_SESSIONS: Final = frozenset(
+    {
+        "CANC", "ERA", "HDR", "HTTP", "LIFE", "META", "PROG", "PROTO", "RPC", "SEQ", "SSE", "STDIO",
+    }
+)  # fmt: skip
+"""Families of rules. Once the client breaks one of them, the server may have no lawful answer."""
+
+GONE: Final = "crash nothing listens any more"
+"""The key of a fault after which nothing listens on the port begins so."""
+
+_HARMLESS: Final = "PROTO-006"
+"""An unknown notification, which a server ignores (JSON-RPC 2.0, section 4.1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Symptom:
+    """A fault as one trial shows it. ``key`` is the same each time that the fault shows.
+
+    ``text`` is a clause for the user, ``step`` the index of the step after which it was seen. ``marker`` is
+    the value that leaked. ``is_provoked`` says that the client broke the protocol before, so that the
+    fault may be a consequence. ``severity`` is that of the finding of a violation.
+    """
+
+    kind: Kind
+    key: str
+    text: str
+    step: int
+    marker: bytes = b""
+    is_provoked: bool = False
+    severity: Literal["error", "warning"] = "error"
+
+    @property
+    def cause(self) -> str:
+        """The same for a fault and its like in a control: the requirement of a violation, else the key."""
+        return " ".join(self.key.split(" ")[:2]) if self.kind == "protocol" else self.key
+
+    @property
+    def ends_server(self) -> bool:
+        """Whether the server answers nothing after it, so that it has to be started again."""
+        return self.kind == "hang" or self.key.startswith(GONE)
+
+
+def normalised(text: str) -> str:
+    """Return ``text`` without the parts that differ each time: numbers and quoted words."""
+    return _VARIABLE.sub("*", text)[:200]
+
+
+def end_symptom(
+    exit_code: int | None, why: str, stderr: Sequence[bytes], step: FuzzStep, index: int
+) -> Symptom | None:
+    """Return the symptom of a process that ended after ``step``; ``None`` if it may end there.
+
+    ``exit_code`` is negative for a signal, and ``None`` if the process closed its stdout and runs on.
+    ``stderr`` are its last lines.
+    """
+    is_uncaught = _UNCAUGHT.search(b"\n".join(stderr)) is not None
+    is_killed = exit_code is not None and exit_code < 0
+    if not (step.is_lawful or is_killed or (is_uncaught and exit_code)):
+        return None
+    complaint = telling_line([line.decode("utf-8", "replace") for line in stderr]).strip()
+    how = "closed its stdout" if exit_code is None else end_text(exit_code).removeprefix("was ")
+    key = f"crash {how} {normalised(complaint) if complaint else subject_of(step)}"
+    return Symptom("crash", key, why.removeprefix("it ") if why else how, index)
+
+
+def violation_symptom(finding: Finding, step: FuzzStep, index: int, *, is_provoked: bool) -> Symptom | None:
+    """Return the symptom for a finding about the server; ``None`` if ``step`` may be the reason.
+
+    ``is_provoked`` says that the client has broken the protocol in this session.
+    """
+    if finding.blame != SERVER or finding.severity == "info" or finding.rule in ANSWER_RULES:
+        return None
+    is_unconditional = finding.rule in _UNCONDITIONAL
+    if not (is_unconditional or (step.is_lawful and step.is_portable)):
+        return None
+    key = f"protocol {finding.requirement or finding.rule} {step.method.partition(' ')[0]}"
+    text = f"{finding.rule}: {finding.message}"
+    provoked = is_provoked and not is_unconditional
+    return Symptom("protocol", key, text, index, is_provoked=provoked, severity=finding.severity)
+
+
+def excuses_server(finding: Finding) -> bool:
+    """Whether the client broke a rule, so that later violations by the server may be a consequence."""
+    if finding.blame != CLIENT or finding.severity == "info" or finding.rule == _HARMLESS:
+        return False
+    return finding.rule.partition("-")[0] in _OF_SESSIONS
+
+
+def hang_symptom(text: str, step: FuzzStep, index: int) -> Symptom:
+    """Return the symptom of a server that does not answer a ping after ``step``."""
+    return Symptom("hang", f"hang {subject_of(step)}", text, index)
+
+
+def subject_of(step: FuzzStep) -> str:
+    """Return the method and tool if a value of a request was changed, else the name of the change."""
+    return step.method if step.key.startswith(f"{step.method} /") else step.key.rpartition(" ")[2]

@@ -1,0 +1,221 @@
+"""A link to a live server over HTTP: sends an HTTP request for each message, and receives from all streams.
+
+The link supports Streamable HTTP, with or without sessions, and HTTP+SSE, where an ``endpoint`` event on the
+stream names the URL for POSTs. A stream that ends before the response to its request is resumed.
+"""
+
+import asyncio
+from collections.abc import Coroutine, Sequence
+from contextlib import suppress
+from typing import Final
+
+from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
+from mcpproxy.judge.session.frame import SERVER, SseEvent
+from mcpproxy.peers.client.http_connection import Tape
+from mcpproxy.peers.client.http_session import ClientSession, SessionExchange
+from mcpproxy.peers.client.refusals import HttpRefusal, refusal, without_message
+from mcpproxy.peers.client.remote_server import (
+    ForeignTargetError,
+    HttpResponse,
+    RemoteError,
+    RemoteServer,
+    TooLongError,
+    UnreachableError,
+)
+from mcpproxy.peers.replay.client.driver import (
+    AnswerHead,
+    ExchangeOver,
+    LinkEvent,
+    RequestsRefused,
+    ServerFrame,
+    ServerGone,
+)
+from mcpproxy.peers.replay.client.player import Send
+from mcpproxy.peers.replay.client.recorded_headers import HeaderWriter, resumption_headers
+from mcpproxy.peers.replay.recording import RecordedSession
+from mcpproxy.protocol.jsonrpc import Malformed, Message
+from mcpproxy.record.framing.sse import SseBlock
+
+_SETTLE_S: Final = 2.0
+"""How long a message without a response may take before the next message is sent."""
+_CLOSE_S: Final = 2.0
+"""How long the DELETE at the end of a session may take."""
+_MAX_UNREAD: Final = 1000
+"""How many events may wait in the queue. If the queue is full, no more is read from the server."""
+
+
+class ReplayedExchange(SessionExchange):
+    """An exchange with the number ``number`` in the recording, 0 if it is not recorded.
+
+    ``settled`` is set when the next message may be sent. ``location`` is where the response redirects to, and
+    ``page`` is a body that is no answer. It is compared only where the recorded server sent one as well
+    (``compares_pages``).
+    """
+
+    def __init__(
+        self, link: "HttpLink", number: int = 0, method: str = "POST", *, compares_pages: bool = False
+    ) -> None:
+        super().__init__()
+        self.settled: Final = asyncio.Event()
+        self.location = ""
+        self.page = b""
+        self._link: Final = link
+        self._number: Final = number
+        self._method: Final = method
+        self._compares_pages: Final = compares_pages
+
+    async def on_head(self, response: HttpResponse) -> None:
+        """Pass on the head, and let the next message be sent when a stream is open."""
+        self._link.statuses.add(response.status)
+        self.location = response.header("location")
+        if self._number:
+            await self._link.events.put(AnswerHead(self._number, response.status, tuple(response.headers)))
+        if response.is_stream or self._method == "GET":
+            self.settled.set()
+
+    async def on_message(self, raw: bytes, message: Message, block: SseBlock | None) -> None:
+        """Pass on a body or an event."""
+        if block is None and (self.status >= 300 or isinstance(message, Malformed)):
+            self.page = raw
+            if isinstance(message, Malformed) and not self._compares_pages:
+                return
+        event = block and SseEvent(b"", b"", block.id, block.event, block.retry)
+        await self._link.events.put(ServerFrame(raw, self._number, event))
+
+
+class HttpLink:
+    """Sends requests to ``url`` as the client of ``session`` did; ``headers`` are added to each request.
+
+    ``tape`` takes a copy of all bytes, and ``upstream`` says how the server is reached. Unless ``is_direct``,
+    a proxy of ours is at ``url``, so where it redirects to is nothing that a user can give. ``statuses`` are
+    those of all responses, ``refused`` are what POSTs were refused with, and ``failures`` say why exchanges
+    did not come to their end.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        session: RecordedSession,
+        headers: Sequence[tuple[str, str]] = (),
+        tape: Tape | None = None,
+        upstream: UpstreamSettings = USUAL,
+        *,
+        is_direct: bool = True,
+    ) -> None:
+        self.events: asyncio.Queue[LinkEvent] = asyncio.Queue(_MAX_UNREAD)
+        self.statuses: Final[set[int]] = set()
+        self.refused: Final[list[HttpRefusal]] = []
+        self.failures: Final[list[RemoteError]] = []
+        self._is_direct: Final = is_direct
+        self._pages: Final = {
+            entry.exchange
+            for entry in session.messages
+            if entry.sender == SERVER and isinstance(entry.message, Malformed)
+        }
+        """The recorded exchanges in which the server sent what is no message."""
+        self._was_recorded_on_stdio: Final = not session.exchanges
+        self._server: Final = RemoteServer(url, headers, tape or _Unrecorded(), "replay", upstream=upstream)
+        self._session: Final[ClientSession[ReplayedExchange]] = ClientSession(self._server)
+        self._session.is_http_sse = any(
+            entry.event is not None and entry.event.name == "endpoint" for entry in session.messages
+        )
+        self._headers: Final = HeaderWriter(session, self._session)
+
+    async def open(self) -> None:
+        """Do nothing: connections are made when they are needed."""
+
+    async def send(self, send: Send) -> None:
+        """Send a message, and return as soon as the next message may be sent."""
+        recorded = send.step.exchange if send.step else None
+        method = recorded.request.method if recorded and not send.raw else "POST"
+        compares_pages = recorded is not None and recorded.number in self._pages
+        exchange = ReplayedExchange(self, send.exchange, method, compares_pages=compares_pages)
+        task = self._session.tasks.start(self._run(exchange, method, send))
+        if not send.has_request:
+            await _wait_first(exchange.settled.wait(), task)
+        if self._was_recorded_on_stdio and b'"notifications/initialized"' in send.raw:
+            # The recording has no GET, but the server needs a GET stream for its requests and notifications.
+            stream = ReplayedExchange(self, method="GET")
+            self._session.stream_task = self._session.tasks.start(self._listen(stream))
+            await _wait_first(stream.settled.wait(), self._session.stream_task)
+
+    async def end_input(self) -> None:
+        """Close all streams."""
+        await self._session.tasks.cancel()
+        self._session.tasks.start(self.events.put(ServerGone("the streams were closed")))
+
+    async def close(self) -> None:
+        """Close all connections. A session that was recorded on stdio, and so without DELETE, is deleted."""
+        await self._session.tasks.cancel()
+        if self._was_recorded_on_stdio:
+            await self._session.end(ReplayedExchange(self, method="DELETE"), _CLOSE_S)
+        await self._server.close()
+
+    async def _run(self, exchange: ReplayedExchange, method: str, send: Send) -> None:
+        """Run one exchange to its end, including resumptions of its stream."""
+        is_http_sse = self._session.is_http_sse
+        if method == "POST" and is_http_sse:
+            await self._session.has_endpoint.wait()
+        headers = self._headers.headers(send)
+        if method == "POST":
+            exchange.kept_headers = resumption_headers(headers)
+            await self._session.run_post(exchange, send.raw, headers)
+        else:
+            await self._session.run(exchange, method, headers, send.raw)
+        await self._note_failure(exchange, is_stream_of_session=is_http_sse and method == "GET")
+        if method == "POST" and not is_http_sse:
+            await self._note_refusal(exchange)
+        # With HTTP+SSE a response comes on the GET stream. So the end of a POST does not mean that its
+        # request stays unanswered.
+        if send.exchange and (method == "GET" or not is_http_sse):
+            await self.events.put(ExchangeOver(send.exchange))
+
+    async def _listen(self, stream: ReplayedExchange) -> None:
+        await self._session.listen(stream)
+        await self._note_failure(stream)
+
+    async def _note_refusal(self, exchange: ReplayedExchange) -> None:
+        """Tell the player which requests stay unanswered, because their exchange is over."""
+        server, status = self._server, exchange.status
+        words = f"HTTP status {without_message(status, exchange.page, server.headers)}"
+        if status >= 300:
+            said = refusal(server.url, status, exchange.location, exchange.page, server.headers)
+            self.refused.append(said)
+            words = f"HTTP status {said if self._is_direct else status}"
+        elif exchange.is_stream:
+            words = "the stream ended without it"
+        if exchange.failure:
+            words = f"the server {exchange.failure}"
+        if exchange.unanswered:
+            await self.events.put(RequestsRefused(frozenset(exchange.unanswered), words))
+
+    async def _note_failure(self, exchange: ReplayedExchange, *, is_stream_of_session: bool = False) -> None:
+        """Tell the player if the server is gone, or if more cannot come from it."""
+        exchange.settled.set()
+        fault = exchange.failure
+        if fault is None:
+            return
+        self.failures.append(fault)
+        if isinstance(fault, UnreachableError | TooLongError | ForeignTargetError):
+            await self.events.put(ServerGone(f"the server {fault}"))
+        elif is_stream_of_session:
+            await self.events.put(ServerGone("the server closed the stream"))
+
+
+class _Unrecorded:
+    """Takes no copy of the bytes: a replay compares the messages."""
+
+    def record_bytes(self, kind: int, payload: bytes, connection: int) -> None:
+        """Do nothing."""
+
+    def note(self, what: str, why: str) -> None:
+        """Do nothing."""
+
+
+async def _wait_first(waiting: Coroutine[None, None, object], task: "asyncio.Task[None]") -> None:
+    """Wait until ``waiting`` or ``task`` is done, for ``_SETTLE_S`` at most."""
+    waiter = asyncio.ensure_future(waiting)
+    await asyncio.wait((waiter, task), timeout=_SETTLE_S, return_when=asyncio.FIRST_COMPLETED)
+    waiter.cancel()
+    with suppress(asyncio.CancelledError):
+        await waiter

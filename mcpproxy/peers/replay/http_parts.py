@@ -1,0 +1,86 @@
+"""Helpers for replay over HTTP: what of a recorded exchange is replayed, and what its client knew."""
+
+from collections.abc import Iterable
+from typing import Final
+from urllib.parse import urlsplit
+
+from mcpproxy.peers.replay.recording import Exchange
+from mcpproxy.peers.replay.server.replay_source import ReplaySource
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
+from mcpproxy.protocol.jsonrpc import Response
+from mcpproxy.protocol.message_parts import member
+
+_NOT_REPLAYED: Final = frozenset(
+    {
+        "connection", "keep-alive", "transfer-encoding", "content-length", "content-encoding", "date",
+        "server", "set-cookie", "www-authenticate", SESSION_ID,
+    }
+)  # fmt: skip
+"""Response headers that are not replayed: they describe the connection or the time, or are secret."""
+
+
+def headers_of(exchange: Exchange | None) -> dict[str, str]:
+    """Return the recorded response headers that can be replayed, with their names in lower case.
+
+    A challenge is replayed only if it is a fault's.
+    """
+    recorded = exchange.headers if exchange else ()
+    left_out = _NOT_REPLAYED - {"www-authenticate"} if exchange and exchange.is_altered else _NOT_REPLAYED
+    return {
+        name.lower(): value
+        for name, value in recorded
+        if name.lower() not in left_out and "masked(" not in value
+    }
+
+
+def path_of(exchange: Exchange) -> str:
+    """Return the requested path."""
+    try:
+        return urlsplit(exchange.request.target).path or "/"
+    except ValueError:
+        return "/"
+
+
+def is_resumption(exchange: Exchange) -> bool:
+    """Whether the exchange is a GET that resumes another stream."""
+    return any(name.lower() == "last-event-id" for name, _ in exchange.request.headers)
+
+
+def uses_http_sse(replay_source: ReplaySource) -> bool:
+    """Whether the recording is of HTTP+SSE, the transport before Streamable HTTP."""
+    return any(
+        entry.event is not None and entry.event.name == "endpoint"
+        for session in (replay_source.unnamed, *replay_source.sessions)
+        for entry in session.messages
+    )
+
+
+def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
+    """Return the first unused exchange, or the last one if all are used; mark it as used."""
+    chosen = None
+    for exchange in exchanges:
+        chosen = exchange
+        if exchange.number not in used:
+            break
+    if chosen is not None:
+        used.add(chosen.number)
+    return chosen
+
+
+def known_versions(replay_source: ReplaySource) -> frozenset[str]:
+    """Return the revisions that the recorded client asked in, or that were negotiated."""
+    sessions = (replay_source.unnamed, *replay_source.sessions)
+    asked_in = (
+        value
+        for session in sessions
+        for exchange in session.exchanges.values()
+        for name, value in exchange.request.headers
+        if name.lower() == PROTOCOL_VERSION
+    )
+    negotiated = (
+        member(entry.message.result, "protocolVersion")
+        for session in sessions
+        for entry in session.messages
+        if isinstance(entry.message, Response)
+    )
+    return frozenset((*asked_in, *(version for version in negotiated if isinstance(version, str))))

@@ -1,0 +1,306 @@
+"""A recording as sessions of messages, in order, with each response linked to its request.
+
+A trace contains frames. A replay works on messages (a frame with a batch has several) and, over HTTP, on the
+exchanges in which the messages were sent.
+"""
+
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+from urllib.parse import parse_qsl
+
+from mcpproxy.errors import TraceError
+from mcpproxy.judge.session.exchanges import Fields
+from mcpproxy.judge.session.frame import (
+    Eof,
+    Event,
+    ExchangeEnd,
+    Finding,
+    Frame,
+    Gap,
+    Headers,
+    RequestHead,
+    ResponseHead,
+    Sender,
+    Signal,
+    SseEvent,
+)
+from mcpproxy.peers.replay.delivered import seen_by
+from mcpproxy.peers.replay.named_requests import NamedRequests
+from mcpproxy.protocol.header_names import SESSION_ID
+from mcpproxy.protocol.jsonrpc import (
+    Batch,
+    ErrorResponse,
+    Notification,
+    Request,
+    Response,
+    Single,
+)
+from mcpproxy.protocol.raw_json import messages_with_bytes
+from mcpproxy.read.opening import open_trace
+from mcpproxy.record.trace.conversation import Conversation
+from mcpproxy.record.trace.reader import Trace
+from mcpproxy.record.trace.records import Header
+from mcpproxy.record.trace.session_labels import exchanges_of
+
+
+@dataclass(frozen=True, slots=True)
+class SessionMessage:
+    """One message of a session, or one line that is not a JSON-RPC message.
+
+    ``index`` is its position in the messages of the session, from 0. ``answers`` is the index of the request
+    that the message answers, and ``names`` of the one that a notification names (see ``NamedRequests``).
+    ``seq`` is the number of its frame, and ``raw`` are its bytes on the wire.
+    ``batch`` is 0 if the frame is no batch. Otherwise it is the number of the frame; in recordings that are
+    joined, another number that no other batch has. ``exchange`` and ``event`` are those of the frame.
+    """
+
+    index: int
+    seq: int
+    sender: Sender
+    message: Single
+    raw: bytes
+    at_ns: int
+    answers: int | None = None
+    names: int | None = None
+    batch: int = 0
+    exchange: int = 0
+    event: SseEvent | None = None
+
+    @property
+    def method(self) -> str | None:
+        """The method of a request or notification."""
+        return self.message.method if isinstance(self.message, Request | Notification) else None
+
+
+@dataclass(slots=True)
+class Exchange:
+    """One HTTP exchange of a session.
+
+    ``opened`` says how many messages the session had before the request, and ``ended`` how many it had when
+    the exchange ended. ``status`` is 0 until there is a response. ``is_altered``: the response met a fault,
+    or is mcpproxy's own.
+    """
+
+    number: int
+    request: RequestHead
+    opened: int
+    status: int = 0
+    headers: Headers = ()
+    ended: int | None = None
+    end: ExchangeEnd | None = None
+    is_altered: bool = False
+
+    @property
+    def is_cut_by_proxy(self) -> bool:
+        """Whether mcpproxy closed the connection before the response was complete."""
+        return self.end is not None and self.end.cut and self.end.by == "proxy"
+
+    @property
+    def is_stream(self) -> bool:
+        """Whether the response is a stream of Server-Sent Events."""
+        return Fields(self.headers).is_event_stream
+
+
+@dataclass(slots=True)
+class RecordedSession:
+    """One MCP session: its messages in the order in which they were sent, and over HTTP its exchanges.
+
+    ``name`` is empty on stdio and for HTTP messages without a session id. ``server_left`` says that the
+    server ended the session (it exited or closed its stdout) before the client did.
+    """
+
+    name: str = ""
+    messages: list[SessionMessage] = field(default_factory=list[SessionMessage])
+    exchanges: dict[int, Exchange] = field(default_factory=dict[int, Exchange])
+    server_left: bool = False
+
+    @property
+    def issued_session_id(self) -> str:
+        """The session id that the server issued, masked or not; empty if it issued none.
+
+        An id in an error response does not count, because no session began with it.
+        """
+        for exchange in self.exchanges.values():
+            for name, value in exchange.headers:
+                if name.lower() == SESSION_ID and exchange.status < 300:
+                    return value
+            for name, value in parse_qsl(exchange.request.target.partition("?")[2]):
+                if name.lower() in ("sessionid", "session_id"):  # the transport before Streamable HTTP
+                    return value
+        return ""
+
+    def answer_to(self, request: SessionMessage) -> SessionMessage | None:
+        """Return the recorded response to ``request``, or the first one if there were several."""
+        return next(
+            (entry for entry in self.messages[request.index :] if entry.answers == request.index), None
+        )
+
+    def latency_ns(self, answer: SessionMessage) -> int | None:
+        """Return the time from the request to ``answer``."""
+        return None if answer.answers is None else answer.at_ns - self.messages[answer.answers].at_ns
+
+
+@dataclass(slots=True)
+class LoadedTrace:
+    """All sessions of one trace, in the order in which they began.
+
+    Each of ``notes`` says in a clause what cannot be replayed: a gap, a message too long to be recorded
+    whole, a masked credential. ``complete`` is false if anything is missing in the trace.
+    """
+
+    path: str
+    header: Header
+    sessions: list[RecordedSession]
+    complete: bool
+    notes: list[str]
+
+    @property
+    def transport(self) -> str:
+        """``stdio`` or ``http``."""
+        return self.header.transport
+
+
+def of_a_model(path: str) -> TraceError:
+    """Return the error that a recording is of a model's interface, and so has no message of MCP."""
+    fact = "is of a model's interface, and has no message of MCP"
+    return TraceError(path, None, fact, f"see what the model saw: mcpproxy prompt {shlex.quote(path)}")
+
+
+def load(path: str | os.PathLike[str], peer: Sender | None = None) -> LoadedTrace:
+    """Read a trace for replay; with ``peer`` as ``from_trace``.
+
+    Raises:
+        TraceError: there is no trace at ``path``, or it cannot be read.
+    """
+    return from_trace(open_trace(path), peer=peer)
+
+
+def from_trace(
+    trace: Trace,
+    masked: Callable[[Event | Finding], Event | Finding] | None = None,
+    peer: Sender | None = None,
+) -> LoadedTrace:
+    """Return the sessions of an open trace, as ``load`` does for a path.
+
+    ``masked`` returns an event with the values masked that the caller must not see. If messages met faults,
+    the sessions have what each peer sent, or with ``peer`` what this peer sent and was given.
+    """
+    session_names = {
+        exchange: name for name, exchanges in exchanges_of(trace.events()).items() for exchange in exchanges
+    }
+    reader = _SessionReader(session_names)
+    for event in trace.events() if peer is None else seen_by(peer, trace):
+        reader.add(masked(event) if masked else event)
+    notes = [*trace.notes, *reader.notes()]
+    sessions = [session for session in reader.sessions.values() if session.messages or session.exchanges]
+    return LoadedTrace(trace.path, trace.header, sessions, trace.complete, notes)
+
+
+class _SessionReader:
+    """Sorts the events of a trace into sessions.
+
+    ``session_names`` maps the number of an exchange to a session.
+    """
+
+    def __init__(self, session_names: Mapping[int, str]) -> None:
+        self.sessions: Final[dict[str, RecordedSession]] = {}
+        self._session_names = session_names
+        self._conversation = Conversation()
+        self._named_requests = NamedRequests()
+        self._indices_of: Final[dict[int, list[int]]] = {}  # number of a frame -> indices of its messages
+        self._in_pieces: set[tuple[int, Sender]] = set()  # streams in the middle of an overlong message
+        self._overlong_count = 0
+        self._has_masked_headers = False
+        self._client_left = False
+
+    def notes(self) -> list[str]:
+        """Return clauses that say what cannot be replayed."""
+        notes: list[str] = []
+        if self._overlong_count:
+            notes.append(f"{self._overlong_count} messages were too long to be kept whole; they are left out")
+        if self._has_masked_headers:
+            notes.append("credentials are masked; they are not sent again")
+        return notes
+
+    def add(self, event: object) -> None:
+        """Add an event of the trace to its session."""
+        if isinstance(event, Finding | Gap):
+            return
+        self._conversation.track_session(event)
+        match event:
+            case Frame():
+                self._frame(event)
+            case RequestHead() if not event.by_proxy:
+                session = self._session(event.exchange)
+                session.exchanges[event.exchange] = Exchange(event.exchange, event, len(session.messages))
+                if any("masked(" in value for _, value in event.headers):
+                    self._has_masked_headers = True
+            case ResponseHead() if event.status >= 200 and not event.by_proxy:
+                if exchange := self._session(event.exchange).exchanges.get(event.exchange):
+                    exchange.status, exchange.headers = event.status, event.headers
+                    exchange.is_altered = event.fault is not None
+            case ExchangeEnd():
+                session = self._session(event.exchange)
+                if exchange := session.exchanges.get(event.exchange):
+                    exchange.ended, exchange.end = len(session.messages), event
+            case Signal() | Eof(sender="client"):
+                self._client_left = True
+            case Eof(sender="server") if not self._client_left:
+                self._session(0).server_left = True
+            case _:
+                pass
+
+    def _session(self, exchange: int) -> RecordedSession:
+        name = self._session_names.get(exchange, "")
+        return self.sessions.setdefault(name, RecordedSession(name))
+
+    def _frame(self, frame: Frame) -> None:
+        if frame.by_proxy or frame.refused:
+            return
+        stream = (frame.exchange, frame.sender)
+        if frame.continues or stream in self._in_pieces:
+            if stream not in self._in_pieces:
+                self._overlong_count += 1
+            if frame.continues:
+                self._in_pieces.add(stream)
+            else:
+                self._in_pieces.discard(stream)
+            return
+        session, message = self._session(frame.exchange), frame.message
+        batch = frame.seq if isinstance(message, Batch) else 0
+        indices: list[int] = []
+        turns = self._conversation.turns(frame)
+        for (single, raw), turn in zip(messages_with_bytes(message, frame.raw), turns, strict=True):
+            answers = self._index_of_request(session, turn.answers, single)
+            index = len(session.messages)
+            session.messages.append(
+                SessionMessage(
+                    index,
+                    frame.seq,
+                    frame.sender,
+                    single,
+                    raw,
+                    at_ns=frame.observed_at_ns,
+                    answers=answers,
+                    names=self._named_requests.track_message(frame, single, index, session.name),
+                    batch=batch,
+                    exchange=frame.exchange,
+                    event=frame.event,
+                )
+            )
+            indices.append(index)
+        self._indices_of[frame.seq] = indices
+
+    def _index_of_request(self, session: RecordedSession, frame: int | None, answer: Single) -> int | None:
+        """Return the index of the request that ``answer`` answers: the request with its id in ``frame``."""
+        if frame is None or not isinstance(answer, Response | ErrorResponse):
+            return None
+        for index in self._indices_of.get(frame, ()):
+            if index < len(session.messages):  # the frame may belong to another, longer session
+                request = session.messages[index].message
+                if isinstance(request, Request) and request.id == answer.id:
+                    return index
+        return None

@@ -1,0 +1,102 @@
+"""Who writes an answer in which dialect, and what a service has besides."""
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.model.dialects import anthropic as anthropic_messages
+from mcpproxy.model.dialects import chat as chat_completions
+from mcpproxy.model.dialects import gemini as generate_content
+from mcpproxy.model.dialects import responses as openai_responses
+from mcpproxy.peers.scripted_model.answers import anthropic, chat, gemini, responses
+from mcpproxy.peers.scripted_model.answers.pieces import ASKED_TOKENS, CREATED
+from mcpproxy.peers.scripted_model.scripted_answer import ScriptedAnswer
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+
+OVERLOADED: Final = 529
+"""The status of a service that has too much to do, which only Anthropic has; others say 503."""
+
+
+@slotted(frozen=True)
+class AnswerWriter:
+    """How a dialect writes. The third argument of ``stream`` has the members of the request and its query.
+
+    ``counts`` is the answer to a request that only counts tokens.
+    """
+
+    body: Callable[[ScriptedAnswer, str], JSONObject]
+    stream: Callable[[ScriptedAnswer, str, JSONObject], Iterator[bytes]]
+    error: Callable[[int, str], JSONObject]
+    counts: JSONObject
+    overloaded: int = 503
+
+    def status(self, told: int) -> int:
+        """Return the status that the service would give for ``told``."""
+        return self.overloaded if told == OVERLOADED else told
+
+
+WRITERS: Final = {
+    anthropic_messages.NAME: AnswerWriter(
+        anthropic.body, anthropic.stream, anthropic.error, {"input_tokens": ASKED_TOKENS}, OVERLOADED
+    ),
+    chat_completions.NAME: AnswerWriter(chat.body, chat.stream, chat.error, {}),
+    openai_responses.NAME: AnswerWriter(
+        responses.body,
+        responses.stream,
+        responses.error,
+        {"object": "response.input_tokens", "input_tokens": ASKED_TOKENS},
+    ),
+    generate_content.NAME: AnswerWriter(
+        gemini.body, gemini.stream, gemini.error, {"totalTokens": ASKED_TOKENS}
+    ),
+}
+
+_COUNTING: Final = (
+    ("/messages/count_tokens", anthropic_messages.NAME),
+    ("/responses/input_tokens", openai_responses.NAME),
+    (":countTokens", generate_content.NAME),
+)
+"""The end of the path of a request that only counts tokens -> its dialect."""
+
+_MODELS: Final = ("claude-opus-4-8", "gpt-5", "gpt-4.1")
+_GEMINI_MODELS: Final = ("gemini-2.5-pro", "gemini-2.5-flash")
+
+
+def counting(path: str) -> AnswerWriter | None:
+    """Return the writer for a request that only counts tokens; ``None`` if it is none."""
+    return next((WRITERS[name] for ending, name in _COUNTING if path.endswith(ending)), None)
+
+
+def models(path: str, *, is_gemini: bool) -> JSONObject | None:
+    """Return the answer at a path that lists models, or describes one; ``None`` if it is neither.
+
+    Any model can be asked for. One answer serves OpenAI, Anthropic and Codex, which read other members of it;
+    a client of Gemini (``is_gemini``) reads one that Codex would not understand.
+    """
+    _, found, name = path.partition("/models")
+    if not found or name.strip("/").count("/") or (name and not name.startswith("/")):
+        return None
+    name = name.strip("/")
+    describe = _gemini_model if is_gemini else _model
+    if name:
+        return describe(name)
+    listed: list[JSON] = [describe(name) for name in (_GEMINI_MODELS if is_gemini else _MODELS)]
+    if is_gemini:
+        return {"models": listed}
+    ends: JSONObject = {"has_more": False, "first_id": _MODELS[0], "last_id": _MODELS[-1]}
+    return {"object": "list", "data": listed, "models": [], **ends}
+
+
+def _model(name: str) -> JSONObject:
+    openai: JSONObject = {"id": name, "object": "model", "created": CREATED, "owned_by": "script"}
+    return {**openai, "type": "model", "display_name": name, "created_at": "2023-11-14T22:13:20Z"}
+
+
+def _gemini_model(name: str) -> JSONObject:
+    return {
+        "name": f"models/{name}",
+        "displayName": name,
+        "inputTokenLimit": 1_048_576,
+        "outputTokenLimit": 65_536,
+        "supportedGenerationMethods": ["generateContent", "countTokens"],
+    }

@@ -1,0 +1,94 @@
+"""Finds out which eras a server supports: the revisions with a handshake, or the revisions without one."""
+
+import asyncio
+from typing import Literal
+
+from mcpproxy.peers.validate.client import Client
+from mcpproxy.peers.validate.defaults import UNKNOWN_METHOD
+from mcpproxy.peers.validate.errors import (
+    CouldNotStartError,
+    HttpStatusError,
+    MovedError,
+    TimedOutError,
+    ValidateError,
+)
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.revisions import STATELESS
+
+Opening = Literal["yes", "no", "silent", "unclear"]
+"""Whether a server supports an era; ``silent``: it does not, and gave no answer in time.
+
+It is unclear if ``server/discover`` is answered with a result that names no revision of the era, and so is a
+method that no server has: then the result may mean nothing.
+"""
+
+
+async def opens(client: Client) -> Opening:
+    """Return whether the server supports the era of the client's revision.
+
+    It does if it answers ``server/discover`` (stateless) or ``initialize`` (handshake) with a valid result.
+
+    Raises:
+        CouldNotStartError: the server cannot be started or reached, or is at another URL.
+    """
+    try:
+        await (_discover(client) if client.is_stateless else client.initialize())
+    except CouldNotStartError:
+        raise
+    except ValidateError as fault:
+        raise_if_moved(fault)
+        return "silent" if isinstance(fault, TimedOutError) else "no"
+    if client.is_stateless and not _names_era(client.server) and await _serves_unknown_methods(client):
+        return "unclear"
+    return "yes"
+
+
+def raise_if_moved(fault: ValidateError) -> None:
+    """Raise an error that the server is elsewhere, if ``fault``, that of the first request, says so.
+
+    Raises:
+        MovedError: it does.
+    """
+    if isinstance(fault, HttpStatusError) and fault.moved_to:
+        raise MovedError(f"{fault}; {fault.advice}", fault.frames, fault.moved_to) from None
+
+
+def _names_era(discovery: JSONObject) -> bool:
+    """Whether a result of ``server/discover`` names a revision without a handshake."""
+    versions = discovery.get("supportedVersions")
+    return isinstance(versions, list) and any(version in STATELESS for version in versions)
+
+
+async def _serves_unknown_methods(client: Client) -> bool:
+    """Whether the server answers a method that no server has with a result."""
+    try:
+        return not (await client.request(UNKNOWN_METHOD)).is_error
+    except ValidateError:
+        return False
+
+
+async def _discover(client: Client) -> None:
+    """Send ``server/discover``, and ``initialize`` too if there is no answer in time.
+
+    Without an answer, the server may be one with a handshake that ignores unknown methods, or it may still be
+    starting. So the wait for the first of the two answers is not limited to ``timeout_s``: ``client`` gives a
+    process that has not answered yet more time (``start_s``). A response to ``initialize`` shows that the
+    server has started; ``server/discover`` must then be answered within ``timeout_s``.
+    """
+    discovery = asyncio.create_task(client.discover())
+    handshake: asyncio.Task[object] | None = None
+    try:
+        await asyncio.wait({discovery}, timeout=client.timeout_s)
+        if not discovery.done() and not client.has_answered:
+            pending = await client.begin_older_initialize()
+            handshake = asyncio.create_task(client.wait_for_answer(pending))
+            await asyncio.wait({discovery, handshake}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({discovery}, timeout=client.timeout_s)
+        if not discovery.done():
+            raise TimedOutError("no answer to server/discover")
+        await discovery
+    finally:
+        tasks = [task for task in (discovery, handshake) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

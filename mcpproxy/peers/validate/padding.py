@@ -1,0 +1,36 @@
+"""The padding of messages that are large on purpose. A recording has only a mask of it.
+
+No rule depends on the padding, and recorded as it is, one run of ``validate`` would take megabytes.
+"""
+
+import re
+from dataclasses import replace
+from typing import Final
+
+from mcpproxy.base.patterns import pattern
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.judge.session.masked_values import mask
+
+PADDING_MEMBER: Final = "mcpproxy.dev/padding"
+"""A member of ``_meta`` that means nothing to any server."""
+
+_SHORTEST: Final = 32 << 10
+_LETTER: Final = "x"
+_RUN: Final = pattern(rb"%b{%d,}" % (_LETTER.encode(), _SHORTEST))
+
+
+def padding(size: int) -> str:
+    """Return so many bytes of padding."""
+    return _LETTER * size
+
+
+def without_padding(frame: Frame) -> Frame:
+    """Return a frame as it is recorded: with a mask for long padding, also where a server repeats it."""
+    if len(frame.raw) < _SHORTEST:
+        return frame
+    raw = _RUN.sub(_masked, frame.raw)
+    return frame if len(raw) == len(frame.raw) else replace(frame, raw=raw)
+
+
+def _masked(run: re.Match[bytes]) -> bytes:
+    return str(mask(run[0].decode("ascii"))).encode()

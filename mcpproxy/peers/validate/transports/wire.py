@@ -1,0 +1,92 @@
+"""The interface of a transport to a server under test, which stdio and HTTP share."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.peers.client.refusals import HttpRefusal
+from mcpproxy.peers.validate.session_recording import SessionRecording
+from mcpproxy.protocol.mirrors import Mirrors
+
+
+@dataclass(frozen=True, slots=True)
+class FrameReceived:
+    """The server sent a frame."""
+
+    frame: Frame
+
+
+@dataclass(frozen=True, slots=True)
+class RequestEnded:
+    """The HTTP exchange of our frame ``seq`` has ended with ``status``; no more responses will come.
+
+    ``why`` says how the exchange failed; it is empty if it did not fail. ``refusal`` is what the server says
+    with a status from 300 on, and ``said`` what a body says below 300 that is no message.
+    """
+
+    seq: int
+    status: int
+    why: str
+    refusal: HttpRefusal | None = None
+    said: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLost:
+    """The server is gone. ``why`` is the reason as a clause, such as "it ended with exit code 3"."""
+
+    why: str
+
+
+WireEvent = FrameReceived | RequestEnded | ServerLost
+EventHandler = Callable[[WireEvent], None]
+
+
+class Wire(Protocol):
+    """The transport of one session. ``transport`` is its name in findings and reports.
+
+    ``on_event`` is called from the event loop with every event. ``version`` is the negotiated revision, which
+    HTTP repeats in a header.
+    """
+
+    recording: SessionRecording
+    transport: str
+    on_event: EventHandler
+    version: str
+
+    @property
+    def mirrors(self) -> dict[str, Mirrors]:
+        """The arguments that calls of the tools that the server listed repeat in headers, over HTTP."""
+        ...
+
+    async def open(self) -> None:
+        """Start the server, or prepare to connect to it.
+
+        Raises:
+            CouldNotStartError: the server cannot be started or reached.
+        """
+        ...
+
+    async def fall_back(self, status: int, timeout_s: float) -> bool:
+        """Switch to HTTP+SSE if the server, which answered ``initialize`` with ``status``, has only that.
+
+        Return whether it has; false on stdio.
+        """
+        ...
+
+    async def send(self, raw: bytes) -> int:
+        """Send one message, valid or not, and return the number of its frame.
+
+        Raises:
+            GoneError: the server is gone.
+        """
+        ...
+
+    async def open_stream(self) -> None:
+        """Open a stream for unsolicited server messages, if the transport needs one."""
+        ...
+
+    async def close(self) -> None:
+        """End the session in the order that the transport requires, and close everything."""
+        ...

@@ -1,0 +1,1 @@
+"""Any recording opened: calls, judgement, reports, copies, files for other programs."""

@@ -1,0 +1,89 @@
+"""Read a file of JSON texts, each on a line of its own or laid out over several.
+
+People paste messages as they were printed: indented, several one after another, or with the commas of the
+array from which they were copied.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from mcpproxy.protocol.jsonrpc import JSON, Flaw, read
+from mcpproxy.protocol.raw_json import value_end, without_spaces
+from mcpproxy.read.importers.import_source import BOM, LINE_LIMIT_BYTES, opened
+
+CUT_LINE: Final = "the last line is cut"
+UNFINISHED: Final = "the JSON that begins here does not end"
+
+_BRACKET: Final = re.compile(rb'([{\[])|([}\]])|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+(?:"|(\\?\n))?+')
+"""A bracket, or a string; the third group is the end of a line within it, where no string may end."""
+_BETWEEN: Final = re.compile(rb"[ \t\r\n,]*+")
+"""What may stand between two texts."""
+
+
+class JsonText(NamedTuple):
+    """A JSON text of a file. ``line`` is the line in which it begins, from 1.
+
+    ``raw`` has the bytes of the file; only a text over several lines is without the spaces between its
+    tokens. ``fault`` says why it cannot be read, and is empty if it can.
+    """
+
+    line: int
+    raw: bytes
+    value: JSON
+    fault: str = ""
+
+
+def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonText]:
+    """Yield the JSON texts of a file. One with a fault is the last; longer than ``limit_bytes`` none is read.
+
+    Raises:
+        TraceError: the file cannot be read.
+    """
+    number, first, depth = 0, 0, 0
+    held = bytearray()
+    with opened(path) as file:
+        while line := file.readline(limit_bytes):
+            number += 1
+            line = line.removeprefix(BOM) if number == 1 else line
+            if not held and _skip(line, 0) == len(line):
+                continue
+            first = first if held else number
+            held += line
+            if len(held) >= limit_bytes:
+                fault = f"JSON of {limit_bytes >> 20} MiB or more, too long to read"
+                yield JsonText(first, b"", None, fault)
+                return
+            is_broken = False
+            for found in _BRACKET.finditer(line):
+                depth += 1 if found[1] else -1 if found[2] else 0
+                is_broken = is_broken or found[3] is not None
+            if depth > 0 and not (is_broken and file.peek(1)):  # at the end of the file it is cut
+                continue
+            for text in _texts_in(bytes(held), first):
+                yield text
+                if text.fault:
+                    return
+            held, depth = bytearray(), 0
+    if held:
+        yield JsonText(first, b"", None, CUT_LINE if first == number else UNFINISHED)
+
+
+def _texts_in(lines: bytes, number: int) -> Iterator[JsonText]:
+    """Yield the texts in ``lines``, the first of which has this number."""
+    end = 0
+    while (start := _skip(lines, end)) < len(lines):
+        number += lines.count(b"\n", end, start)
+        found = value_end(lines, start)
+        raw = lines[start:found]
+        if found is None or isinstance(value := read(raw), Flaw):
+            yield JsonText(number, b"", None, "not JSON")
+            return
+        yield JsonText(number, without_spaces(raw) if b"\n" in raw else raw, value)
+        number += raw.count(b"\n")
+        end = found
+
+
+def _skip(lines: bytes, position: int) -> int:
+    between = _BETWEEN.match(lines, position)
+    return between.end() if between else position

@@ -1,0 +1,174 @@
+"""Read cassettes of the two programs that are called mcp-cassette.
+
+That for Python writes one JSON document: ``{"format_version", "recorded_at", "messages": [...]}``. That for
+Node.js writes lines: a header with ``cassetteVersion``, then a ``frame``, a ``raw`` line that was no message,
+or the ``chunks`` of a stream. Both write messages anew, with secrets replaced. Neither has the heads of HTTP,
+stderr or the end of the session.
+
+Source: mcp-cassette 0.4.0 (PyPI), ``mcp_cassette/cassette.py``; ivermin1123/mcp-cassette,
+``docs/cassette-format-v2.md``
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+import orjson
+
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame, Gap, Sender
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.message_parts import member
+from mcpproxy.read.importers.import_source import (
+    MAX_BYTES,
+    Clock,
+    ImportedSource,
+    lines,
+    objects,
+    refuse,
+    unix_ns,
+    whole_json,
+)
+from mcpproxy.record.trace.records import Header, Recorded
+
+NAME: Final = "mcp-cassette"
+
+DOCUMENT: Final = re.compile(rb'\s*\{\s*"format_version"\s*:\s*\d+\s*,\s*"recorded_at"\s*:')
+"""How a cassette of the program for Python begins."""
+
+_SENDERS: Final[dict[str, Sender]] = {"client": CLIENT, "c2s": CLIENT, "server": SERVER, "s2c": SERVER}
+_IMPORT_NOTE: Final = "from mcp-cassette: messages written anew; stderr and the session's end are not in it"
+_PARTIAL_NOTE: Final = "mcp-cassette keeps no HTTP heads"
+
+
+class _Said(NamedTuple):
+    """A message, or a line that is none. ``is_late`` means that it was added after the session."""
+
+    at_ms: float
+    sender: Sender
+    message: JSON
+    is_late: bool = False
+
+
+def read_document(path: str, session: int) -> ImportedSource:
+    """Open a cassette of the program for Python. It holds one session, so ``session`` is 0 or 1.
+
+    Raises:
+        TraceError: the file is not a cassette, or there is no such session.
+    """
+    cassette = whole_json(path, "cassette")
+    messages = objects(member(cassette, "messages"))
+    said = [
+        _Said(_number(one, "t_offset_ms"), _SENDERS[sender], one.get("payload"))
+        for one in messages
+        if isinstance(sender := one.get("sender"), str) and sender in _SENDERS
+    ]
+    header = _header(
+        path,
+        session,
+        recorded_at=member(cassette, "recorded_at"),
+        url=member(cassette, "server_url"),
+        is_http=member(cassette, "transport") == "http",
+        is_redacted=any(one.get("redacted") is True for one in messages),
+    )
+    return _source(path, header, said)
+
+
+def read_lines(path: str, session: int) -> ImportedSource:
+    """Open a cassette of the program for Node.js. It holds one session, so ``session`` is 0 or 1.
+
+    Raises:
+        TraceError: the file is not a cassette, is over ``MAX_BYTES``, or there is no such session.
+    """
+    first: JSONObject = {}
+    said: list[_Said] = []
+    size = 0
+    for number, line, members in lines(path, NAME):
+        size += len(line)
+        if size > MAX_BYTES:
+            refuse(path, number, f"is over {MAX_BYTES >> 20} MiB, too long to be read as a cassette")
+        if number == 1:
+            first = members
+        said += _said_in(members)
+    if "cassetteVersion" not in first:
+        refuse(path, 1, "not the header of a cassette")
+    command = first.get("command")
+    header = _header(
+        path,
+        session,
+        recorded_at=first.get("startedAt"),
+        url=first.get("url"),
+        is_http=first.get("transport") == "http",
+        is_redacted=member(first, "redaction", "applied") is True,
+        command=tuple(map(str, command)) if isinstance(command, list) else (),
+    )
+    # A stream is written when it ends; each of its messages has the time at which it came.
+    return _source(path, header, sorted(said, key=lambda one: (one.is_late, one.at_ms)))
+
+
+def _said_in(members: JSONObject) -> Iterator[_Said]:
+    """Yield what a line of a cassette holds. Unknown types of lines are for other readers."""
+    sender = _SENDERS.get(str(members.get("dir")))
+    if sender is None:
+        return
+    is_late = members.get("origin") == "live"
+    match members:
+        case {"type": "frame", "frame": message} | {"type": "raw", "data": str(message)}:
+            yield _Said(_number(members, "t"), sender, message, is_late=is_late)
+        case {"type": "chunks", "chunks": chunks}:
+            for one in objects(chunks):
+                if "frame" in one:
+                    yield _Said(_number(one, "t"), sender, one["frame"], is_late=is_late)
+        case _:
+            pass
+
+
+def _number(members: JSONObject, name: str) -> float:
+    """Return a time in ms; 0 if there is none, or none of this world."""
+    value = members.get(name)
+    return value if isinstance(value, int | float) and 0 < value < 1e13 else 0
+
+
+def _header(
+    path: str,
+    session: int,
+    *,
+    recorded_at: JSON,
+    url: JSON,
+    is_http: bool,
+    is_redacted: bool,
+    command: tuple[str, ...] = (),
+) -> Header:
+    if session > 1:
+        refuse(path, None, "holds one session")
+    clock = Clock()
+    clock.since(unix_ns(recorded_at))  # this sets ``started_at``
+    return Header(
+        mcpproxy="",
+        transport="http" if is_http else "stdio",
+        command=command,
+        label=os.path.basename(path),
+        started_at=clock.started_at,
+        upstream=url if isinstance(url, str) else "",
+        redaction=NAME if is_redacted else "none",
+        partial=_PARTIAL_NOTE if is_http else "",
+        imported=_IMPORT_NOTE,
+    )
+
+
+def _source(path: str, header: Header, said: list[_Said]) -> ImportedSource:
+    if not said:
+        refuse(path, None, "holds no message")
+    return ImportedSource(header, lambda: _events(said))
+
+
+def _events(said: list[_Said]) -> Iterator[Recorded]:
+    at_ns = 0
+    for seq, one in enumerate(said, start=1):
+        if one.is_late:
+            yield Gap("mcp-cassette added messages of another session", observed_at_ns=at_ns)
+            return
+        at_ns = max(at_ns, round(one.at_ms * 1e6))
+        message = one.message
+        raw = message.encode("utf-8", "replace") if isinstance(message, str) else orjson.dumps(message)
+        yield Frame(seq, one.sender, raw, at_ns)

@@ -1,0 +1,217 @@
+"""Read what people paste: the log that a host keeps of a server, or JSON-RPC messages.
+
+Claude Desktop writes ``TIME [SERVER] [info] Message from client: MESSAGE { metadata: undefined }``, in older
+versions without what follows the message, or with the level before the server. It logs every message, so a
+session that begins with ``initialize`` is taken for whole. VS Code writes
+``TIME [debug] [editor -> server] MESSAGE`` if its log level is Debug or Trace. Lines of other kinds are the
+host's own words. What the server wrote to stderr is not taken: in the log of Claude Desktop nothing tells its
+lines from those of the host.
+
+Messages stand on a line each, or are laid out over several. The elements of an array with which a file
+begins are messages one after another; any other array is a batch. mcporter adds ``_meta`` with ``direction``,
+``server`` and ``ts`` to each message; it is taken off again. Without it, the direction of a message is a
+guess, by who may send its method and whose request it answers.
+"""
+
+import json
+import os
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame, Gap, Sender
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.methods import kind_of, sends_in_any
+from mcpproxy.protocol.raw_json import elements, without_value
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.read.importers.import_source import (
+    LINE_LIMIT_BYTES,
+    Clock,
+    ImportedSource,
+    Said,
+    SessionNumbers,
+    objects,
+    opened,
+    refuse,
+    select,
+    unix_ns,
+)
+from mcpproxy.read.importers.json_texts import CUT_LINE, json_texts
+from mcpproxy.record.trace.records import Header, Recorded
+
+MARK: Final = re.compile(
+    rb"^[ \t>]*(?:(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?Z?) )?"
+    rb"(?:\[(?:info|debug|warn|warning|error|trace)\] )?(?:\[(?P<name>[^\]\n]*)\] )?(?:\[[a-z]+\] )?"
+    rb"(?:(?P<desktop>Message from (?P<from>client|server): )"
+    rb"|\[(?P<by>editor|server) -> (?:server|editor)\] )",
+    re.MULTILINE,
+)
+"""What stands before a message in the log of a host: a level before or after the name of the server."""
+
+_CLIENTS: Final = (b"client", b"editor")
+_DIRECTIONS: Final[dict[JSON, Sender]] = {"send": CLIENT, "recv": SERVER}
+
+_LOG_NOTE: Final = "from a host's log: stderr, lines that are no messages and the session's end are not in it"
+_TOLD_NOTE: Final = "from JSON lines: each says who sent it; stderr and the session's end are not in it"
+_GUESSED_NOTE: Final = "from JSON lines: the direction of a message is guessed where no line says it"
+_PARTIAL_NOTE: Final = "a part of a session may have been copied, and a host does not log every message"
+
+
+def read_log(path: str, session: int) -> ImportedSource:
+    """Open one session of a host's log.
+
+    Raises:
+        TraceError: the file holds no message, or several sessions and none is selected.
+    """
+    return _source(path, session, lambda: _logged(path), is_log=True)
+
+
+def read_lines(path: str, session: int) -> ImportedSource:
+    """Open one session of a file of JSON-RPC messages.
+
+    Raises:
+        TraceError: something in it is no message, or the file holds several sessions and none is selected.
+    """
+    return _source(path, session, lambda: _plain(path), is_log=False)
+
+
+def is_said(value: JSON) -> bool:
+    """Whether a JSON value is a JSON-RPC message, or an array of messages."""
+    if isinstance(value, list):
+        return bool(value) and all(isinstance(one, dict) and is_said(one) for one in value)
+    members = as_object(value) or {}
+    return "jsonrpc" in members and not members.keys().isdisjoint(("method", "result", "error"))
+
+
+def _source(
+    path: str, session: int, messages: Callable[[], Iterator[Said]], *, is_log: bool
+) -> ImportedSource:
+    guessed = set[int]()  # sessions
+
+    def noted() -> Iterator[Said]:
+        for said in messages():
+            if said.is_guessed:
+                guessed.add(said.session)
+            yield said
+
+    first, started_at = select(path, session, noted())
+    note = _LOG_NOTE if is_log else _GUESSED_NOTE if first.session in guessed else _TOLD_NOTE
+    is_whole = is_log and first.server and first.begins
+    header = Header(
+        mcpproxy="",
+        transport="stdio",
+        label=first.server or os.path.basename(path),
+        started_at=started_at,
+        partial="" if is_whole else _PARTIAL_NOTE,
+        imported=note,
+    )
+
+    def events() -> Iterator[Recorded]:
+        clock, seq = Clock(), 0
+        for said in messages():
+            if said.session != first.session:
+                continue
+            at_ns = clock.since(said.unix_ns)
+            if said.raw is None:
+                yield Gap("the log has only a part of a message", observed_at_ns=at_ns)
+            else:
+                seq += 1
+                yield Frame(seq, said.sender, said.raw, at_ns)
+
+    return ImportedSource(header, events)
+
+
+def _logged(path: str) -> Iterator[Said]:
+    """Yield the messages in the log of a host."""
+    sessions = SessionNumbers()
+    with opened(path) as file:
+        number = 0
+        while line := file.readline(LINE_LIMIT_BYTES):
+            number += 1
+            if len(line) == LINE_LIMIT_BYTES:
+                refuse(path, number, f"a line of {LINE_LIMIT_BYTES >> 20} MiB or more, too long to read")
+            if mark := MARK.match(line):
+                sender = CLIENT if (mark["from"] or mark["by"]) in _CLIENTS else SERVER
+                server = mark["name"] if mark["desktop"] else None
+                text = line[mark.end() :].decode("utf-8", "surrogateescape")
+                message, end = _first_value(text)
+                yield sessions.said(
+                    (server or b"").decode("utf-8", "replace"),
+                    sender,
+                    message,
+                    text[:end].encode("utf-8", "surrogateescape") if end else None,
+                    unix_ns((mark["time"] or b"").decode()),
+                )
+
+
+def _first_value(text: str) -> tuple[JSON, int]:
+    """Return the JSON value at the start of a text, and where it ends; 0 if there is no whole one."""
+    try:
+        value: JSON
+        value, end = json.JSONDecoder().raw_decode(text)
+    except (ValueError, RecursionError):
+        return None, 0
+    return value, end
+
+
+def _plain(path: str) -> Iterator[Said]:
+    """Yield the messages of a file of JSON texts."""
+    sessions, asked = SessionNumbers(), dict[JSON, Sender]()
+    last: Said | None = None
+    for text in json_texts(path):
+        if last and text.fault == CUT_LINE:
+            yield sessions.said(last.server, SERVER, None, None, None)
+            return
+        if text.fault or not is_said(text.value):
+            refuse(path, text.line, text.fault or "not a JSON-RPC message")
+        messages = ((text.raw, text.value),)
+        if last is None and isinstance(text.value, list):
+            messages = zip(elements(text.raw), text.value, strict=True)
+        for raw, value in messages:
+            last = _said(raw, value, sessions, asked)
+            yield last
+
+
+def _said(raw: bytes, value: JSON, sessions: SessionNumbers, asked: dict[JSON, Sender]) -> Said:
+    """Return a message or a batch. ``asked`` are the senders of the open requests, by id."""
+    messages = objects(value) or [as_object(value) or {}]
+    note = as_object(messages[0].get("_meta")) or {}
+    told = _DIRECTIONS.get(direction) if isinstance(direction := note.get("direction"), str) else None
+    if told:
+        raw = without_value(raw, ("_meta",)) or raw
+    sender = told or _guess(messages[0], asked)
+    for message in messages:
+        method, id = message.get("method"), message.get("id")
+        if isinstance(id, int | str):
+            if method is None:
+                asked.pop(id, None)
+            else:
+                asked[id] = sender
+    server = note.get("server") if told else None
+    return sessions.said(
+        server if isinstance(server, str) else "",
+        sender,
+        value,
+        raw,
+        unix_ns(note.get("ts")) if told else None,
+        is_guessed=not told,
+    )
+
+
+def _guess(message: JSONObject, asked: dict[JSON, Sender]) -> Sender:
+    """Return who has probably sent a message. ``asked`` are the senders of the open requests, by id."""
+    method, id = message.get("method"), message.get("id")
+    if not isinstance(method, str):
+        known = isinstance(id, int | str)
+        return CLIENT if known and asked.get(id) == SERVER else SERVER
+    kind = "notification" if id is None and "id" not in message else "request"
+    of_client, of_server = (
+        sends_in_any(sender, method, kind_of(method), REVISIONS) for sender in (CLIENT, SERVER)
+    )
+    if of_client != of_server:
+        return CLIENT if of_client else SERVER
+    if method == "notifications/cancelled":
+        cancelled = member(message.get("params"), "requestId")
+        return asked.get(cancelled, CLIENT) if isinstance(cancelled, int | str) else CLIENT
+    return SERVER if kind == "notification" else CLIENT

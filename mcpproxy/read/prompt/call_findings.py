@@ -1,0 +1,122 @@
+"""Calls whose arguments or results a host changed or cut (PROMPT-003, PROMPT-004)."""
+
+from collections.abc import Iterable, Iterator
+
+from mcpproxy.judge.checks.engine.context import Violation
+from mcpproxy.judge.session.frame import CLIENT, Severity
+from mcpproxy.model.turns import ModelCall
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.wording import shown, unquoted
+from mcpproxy.read.prompt.arrivals import AskedModel
+from mcpproxy.read.prompt.call_ways import CallWay
+from mcpproxy.read.prompt.changes import ValueChange, is_laid_out_anew, undecorated
+from mcpproxy.read.prompt.report import ServerWay, ToolWay
+from mcpproxy.read.view.runs import Certainty
+
+
+def _at_most(call: CallWay, way: ServerWay) -> Severity | None:
+    """Return the highest level of a finding about a call by how sure it is which one the model meant.
+
+    A part of the result that came back for it says so, beside an id.
+
+    Raises:
+        LookupError: it is not known.
+    """
+    came_back = any(one.change.is_there for one in call.pieces)
+    if call.certainty is Certainty.CERTAIN or (call.certainty is Certainty.LIKELY and came_back):
+        return None
+    alike = [one for one in way.calls if one.certainty is call.certainty and one.wire.name == call.wire.name]
+    if call.certainty is Certainty.GUESS and not (came_back and len(alike) == 1):
+        raise LookupError
+    wires = [one.wire for one in way.calls if one.wire.name == call.wire.name]
+    if sum(one.arguments == call.wire.arguments for one in wires) > 1:
+        raise LookupError  # its result may be that of another call with the same arguments
+    return "info"
+
+
+def call_violations(way: ServerWay) -> Iterator[tuple[Violation, AskedModel]]:
+    """Yield results of which the model got less than half, or none of the pictures (PROMPT-003), and calls
+    with other arguments than the model gave (PROMPT-004)."""
+    tools = {tool.match.tool.name: tool for tool in way.offered}
+    for call in way.calls:
+        if call.model is None:
+            continue
+        try:
+            at_most = _at_most(call, way)
+        except LookupError:
+            continue
+        # An answer that came too late was not there to be given.
+        is_given = call.result is not None and 0 < call.wire.answered_ns <= call.given.at_ns
+        if call.wire.answer and is_given and (violation := _result(call, at_most)) is not None:
+            yield violation, call.given
+        tool = tools.get(call.wire.name)
+        if tool is not None and (violation := _arguments(call, call.model, tool, at_most)) is not None:
+            yield violation, call.asked
+
+
+def _result(call: CallWay, at_most: Severity | None) -> Violation | None:
+    given = [one for one in call.pieces if one.piece.is_for_model]
+    texts = [one for one in given if not one.piece.digest and one.piece.kind not in ("structured", "other")]
+    structured = [one for one in given if one.piece.kind == "structured"]
+    pictures = [one for one in given if one.piece.kind == "image"]
+    own = texts if any(one.change.size for one in texts) else structured
+    if any(one.change.way == "unknown" for one in (*own, *pictures)):
+        return None
+    # A text in another form is not found again. What came is surely less than half if it is shorter.
+    is_short = 2 * sum(map(_length, call.said)) < sum(_length(one.piece.text) for one in own)
+    is_lost = is_short and not all(is_laid_out_anew(one.piece.text, call.said) for one in own)
+    lost = sum(one.change.way == "missing" for one in pictures)
+    gone = f"{lost} of its {len(pictures)} pictures" if len(pictures) > 1 else "its picture"
+    if is_lost:
+        got, size = sum(map(len, call.said)), sum(one.change.size for one in own)
+        problem = f"client gave its model at most {got:,} characters of a result of {size:,}"
+        problem += f", without {gone}" if lost else ""
+        if any(one.change.is_there for one in structured):
+            at_most = "info"  # servers give the same in both, and a text may be the longer one
+    elif lost:
+        problem, at_most = f"client gave its model a result without {gone}", "info"
+    else:
+        return None
+    pointer = "/result" if call.wire.result is not None else "/error/message"
+    return Violation(
+        "PROMPT-003", "X-024", problem, pointer, blame=CLIENT, at_most=at_most, frame=call.wire.answer
+    )
+
+
+def _length(text: str) -> int:
+    """Return how many characters a text has beside spaces, line ends and colours."""
+    return sum(map(len, undecorated(text).split()))
+
+
+def _arguments(call: CallWay, given: ModelCall, tool: ToolWay, at_most: Severity | None) -> Violation | None:
+    found = [change for change in call.changed if _is_by_the_host(change, given.arguments, tool)]
+    if not found or not given.is_json:
+        return None
+    more = ", …" if len(found) > 3 else ""
+    places = ", ".join(unquoted(change.pointer) for change in found[:3]) + more
+    name = shown(call.wire.name)
+    problem = f"client called {name} with other arguments than its model gave, at {places}"
+    first = found[0].pointer if found[0].what == "changed" else ""
+    pointer = f"/params/arguments{first}"
+    return Violation(
+        "PROMPT-004", "X-025", problem, pointer, blame=CLIENT, at_most=at_most, frame=call.wire.frame
+    )
+
+
+def _is_by_the_host(change: ValueChange, given: JSON, tool: ToolWay) -> bool:
+    """Whether a host changed or left out what its model gave, and did not only undo what it added itself: a
+    property in its own form of the schema, or the null that stands for none there."""
+    if not change.pointer:
+        return False
+    steps = [step.replace("~1", "/").replace("~0", "~") for step in change.pointer.split("/")[1:]]
+    own = {one.name for one in tool.schema if one.what == "added"}
+    if "properties" in own or any(f"property {step}" in own for step in steps):
+        return False
+    return change.what == "changed" or _at(given, steps) is not None
+
+
+def _at(value: JSON, steps: Iterable[str]) -> JSON:
+    for step in steps:
+        value = value[int(step)] if isinstance(value, list) else member(value, step)
+    return value

@@ -1,0 +1,259 @@
+"""What became of a value or a text between the wire and the prompt."""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from re import escape, search
+from typing import Final, Literal, TypeAlias
+from unicodedata import normalize
+
+from mcpproxy.base.json_values import dumps
+from mcpproxy.base.patterns import pattern
+from mcpproxy.base.slotted import slotted
+from mcpproxy.judge.session.masked_values import MARK
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, read
+from mcpproxy.protocol.wording import token
+
+Way: TypeAlias = Literal["same", "cut", "extended", "changed", "added", "missing", "as text", "unknown"]
+
+_MOST_CHANGES: Final = 200
+_SHARED: Final = 32
+"""How many characters of its beginning a text must share with another one to be a part of it that was cut."""
+_CODES: Final = pattern(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+_WORD: Final = pattern(r"\w+")
+_OF_NAMES: Final = ("properties", "$defs", "definitions", "patternProperties")
+"""The keywords of JSON Schema whose members are names that the author chose."""
+
+
+@slotted(frozen=True)
+class TextChange:
+    """What became of a text. ``kept`` of its ``size`` characters are there from its beginning on.
+
+    ``has_end`` is true for a text of which the end is there, too, so that it was cut in its middle.
+    """
+
+    way: Way
+    size: int
+    kept: int
+    has_end: bool = False
+
+    @property
+    def is_there(self) -> bool:
+        """Whether the text is there, or a part of it."""
+        return self.size > 0 and self.way in ("same", "extended", "cut", "as text")
+
+
+@slotted(frozen=True)
+class ValueChange:
+    """A difference of two values at ``pointer``. ``name`` is that of the member, for people.
+
+    A keyword of a schema is there ``as text`` if the description beside it has its name and its value.
+    """
+
+    what: Literal["lost", "as text", "added", "changed"]
+    pointer: str
+    name: str
+
+
+def text_change(told: str | None, said: str | None) -> TextChange:
+    """Compare a description on the wire with that in the prompt. A host may put words before or after it."""
+    wire, prompt = (told or "").strip(), (said or "").strip()
+    size = len(told or "")
+    in_lines = " ".join(wire.split()), " ".join(prompt.split())
+    if in_lines[0] == in_lines[1]:
+        return TextChange("same", size, size)
+    if not wire or not prompt:
+        return TextChange("missing" if wire else "added", size, 0)
+    if in_lines[0] in in_lines[1]:
+        return TextChange("extended", size, size)
+    cut = _cut(wire, prompt)
+    return TextChange("cut", size, *cut) if cut else TextChange("changed", size, 0)
+
+
+def text_reached(text: str, said: Iterable[str]) -> TextChange:
+    """Say how much of ``text`` is in one of the texts: as it is, as a string of JSON, or ``plain``."""
+    said = list(said)
+    found, bare, bare_said = _text_reached(text, said), undecorated(text), [*map(undecorated, said)]
+    if found.way not in ("missing", "cut") or (bare, bare_said) == (text, said):
+        return found
+    other = _text_reached(bare, bare_said)
+    way: Way = "as text" if other.way == "same" else other.way
+    kept = other.kept * len(text) // max(len(bare), 1)
+    return TextChange(way, len(text), kept, other.has_end) if kept > found.kept else found
+
+
+def undecorated(text: str) -> str:
+    """Return a text without codes of colours for a terminal, and with composed accents."""
+    bare = _CODES.sub("", text) if "\x1b" in text else text
+    return bare if bare.isascii() else normalize("NFC", bare)
+
+
+def _text_reached(text: str, said: Iterable[str]) -> TextChange:
+    wire, size = text.strip(), len(text)
+    best = TextChange("missing", size, 0)
+    for one in said:
+        if wire == one.strip():
+            return TextChange("same", size, size)
+        for form in dict.fromkeys((wire, *_in_json(wire))):
+            if _has(one, form):
+                best = TextChange("as text", size, size)
+            elif (cut := _cut(form, one)) and cut[0] > best.kept:
+                best = TextChange("cut", size, min(cut[0] * size // len(form), size - 1), cut[1])
+        if MARK in one and best.way == "missing":
+            best = TextChange("unknown", size, 0)
+    return best
+
+
+def value_reached(value: JSON, said: Iterable[str]) -> bool:
+    """Whether one of the texts has ``value`` as JSON, in whatever spacing."""
+    return any(next(changes(value, found), None) is None for one in said for found in _values(one))
+
+
+def is_laid_out_anew(text: str, said: Iterable[str]) -> bool:
+    """Whether ``text`` is JSON, and its values are in one of the texts, in another spelling or as a table."""
+    value = read(text.encode("utf-8", "replace"))
+    if not isinstance(value, dict | list):
+        return False
+    said = list(said)
+    if value_reached(value, said):
+        return True
+    own = Counter(word for leaf in _leaves(value) for word in _words(leaf))
+    return bool(own) and any(own <= Counter(_words(one)) for one in said)
+
+
+def changes(before: JSON, after: JSON) -> Iterator[ValueChange]:
+    """Yield the differences of two values, at most ``_MOST_CHANGES``, in the order of ``before``.
+
+    Where one of them is masked in its recording, nothing is known, and nothing is yielded.
+    """
+    return islice(_differences(before, after), _MOST_CHANGES)
+
+
+def names(found: Iterable[ValueChange], what: str) -> list[str]:
+    """Return the names that were lost, added or changed, each with how often if that is more than once."""
+    counted = Counter(change.name for change in found if change.what == what)
+    return [name if count == 1 else f"{name} ({count})" for name, count in counted.most_common()]
+
+
+def common_length(one: str, other: str) -> int:
+    """Return how many characters two texts have in common at their beginning."""
+    same, most = 0, min(len(one), len(other))
+    while same < most:
+        middle = (same + most + 1) // 2
+        if one[same:middle] == other[same:middle]:
+            same = middle
+        else:
+            most = middle - 1
+    return same
+
+
+def _cut(wire: str, prompt: str) -> tuple[int, bool] | None:
+    """Return how much of the beginning of ``wire`` is in ``prompt``, and whether its end follows; ``None`` if
+    its beginning is not there."""
+    start = prompt.find(wire[:_SHARED]) if len(wire) > _SHARED else -1
+    if start < 0:
+        kept = common_length(wire, prompt)
+        return (kept, False) if kept >= 8 and kept >= len(prompt) // 2 else None
+    kept = common_length(wire, prompt[start:])
+    return kept, prompt.find(wire[-_SHARED:], start + kept) >= 0
+
+
+def _has(text: str, part: str) -> bool:
+    """Whether a text holds another one; one of a few characters only as a line or a string of JSON."""
+    if len(part) >= 8:
+        return part in text
+    return bool(part) and (f'"{part}"' in text or part in (line.strip() for line in text.splitlines()))
+
+
+def _in_json(text: str) -> tuple[str, str]:
+    from_json = json.dumps(text, ensure_ascii=False)[1:-1]
+    return from_json, json.dumps(text)[1:-1]
+
+
+def _words(text: str) -> Iterator[str]:
+    return (found[0] for found in _WORD.finditer(text))
+
+
+def _leaves(value: JSON) -> Iterator[str]:
+    """Yield the texts and numbers in a value."""
+    left = [value]
+    while left:
+        match left.pop():
+            case dict() as members:
+                left += members.values()
+            case list() as items:
+                left += items
+            case str() as text:
+                yield text
+            case bool() | None:
+                pass
+            case number:
+                yield str(number)
+
+
+_MOST_STARTS: Final = 8
+
+
+def _values(text: str) -> Iterator[JSON]:
+    """Yield the objects and arrays of JSON in a text, as far as they begin among the first few brackets."""
+    decoder = json.JSONDecoder()
+    at = 0
+    for _ in range(_MOST_STARTS):
+        starts = [start for start in (text.find("{", at), text.find("[", at)) if start >= 0]
+        if not starts:
+            return
+        at = min(starts)
+        try:
+            value, at = decoder.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            at += 1
+            continue
+        yield value
+
+
+def _differences(before: JSON, after: JSON) -> Iterator[ValueChange]:
+    stack: list[tuple[JSON, JSON, str, str, bool]] = [(before, after, "", "", False)]
+    while stack:
+        one, other, pointer, name, holds_names = stack.pop()
+        if isinstance(one, dict) and isinstance(other, dict):
+            inner: list[tuple[JSON, JSON, str, str, bool]] = []
+            for key in (*one, *(key for key in other if key not in one)):
+                place, word = pointer + token(key), f"property {key}" if holds_names else key
+                if key not in other:
+                    is_told = not holds_names and _is_told(key, one, other)
+                    yield ValueChange("as text" if is_told else "lost", place, word)
+                elif key not in one:
+                    yield ValueChange("added", place, word)
+                else:
+                    is_of_names = key in _OF_NAMES and not holds_names
+                    inner.append((one[key], other[key], place, word, is_of_names))
+            stack += reversed(inner)
+        elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):
+            pairs = enumerate(zip(one, other, strict=True))
+            stack += reversed(
+                [(left, right, pointer + token(at), name, False) for at, (left, right) in pairs]
+            )
+        elif not _is_masked(one) and not _is_masked(other) and not _is_equal(one, other):
+            yield ValueChange("changed", pointer, name)
+
+
+def _is_told(keyword: str, before: JSONObject, after: JSONObject) -> bool:
+    """Whether a host wrote a keyword into a description, with its value as JSON or, if a string, as it is."""
+    description, own = after.get("description"), before.get("description")
+    if not isinstance(description, str):
+        return False
+    written = description.replace(own, "") if isinstance(own, str) and own else description
+    _, _, behind = written.lower().partition(keyword.lower())
+    value = before[keyword]
+    forms = {dumps(value, compact=True), value if isinstance(value, str) else ""} - {""}
+    return any(search(rf"(?<!\w){escape(form.lower())}(?!\w)", behind) for form in forms)
+
+
+def _is_masked(value: JSON) -> bool:
+    return isinstance(value, str) and MARK in value
+
+
+def _is_equal(one: JSON, other: JSON) -> bool:
+    """Whether two values are equal, of which at most one is an object or an array. ``1`` is not ``true``."""
+    return one == other and isinstance(one, bool) == isinstance(other, bool)

@@ -1,0 +1,133 @@
+"""Which recordings tell of one run: the conversation with the model, and the sessions of its servers."""
+
+import os
+from collections.abc import Iterable
+from itertools import islice
+from typing import Final
+
+from mcpproxy.errors import TraceError
+from mcpproxy.judge.session.frame import RequestHead
+from mcpproxy.model.dialect import dialect_of
+from mcpproxy.read.opening import read_untouched
+from mcpproxy.read.prompt.report import PromptReport, read_prompt
+from mcpproxy.read.prompt.wire import WireServer, read_server
+from mcpproxy.read.view.folder import recording, recordings
+from mcpproxy.read.view.recording_entry import RecordingEntry, unix_ns
+from mcpproxy.read.view.view import open_view
+from mcpproxy.record.recorder.model.turns import TurnReader, model_turns
+from mcpproxy.record.trace.reader import Trace
+from mcpproxy.record.trace.records import TOOLS
+
+_LOOKED_AT: Final = 64
+"""How many of the first requests of a recording say whether it is one of a model's interface."""
+
+
+def is_of_a_model(trace: Trace) -> bool:
+    """Whether a recording is one of a model's interface: by the paths of its first requests.
+
+    Raises:
+        TraceError: the recording cannot be read.
+    """
+    if trace.header.transport != "http":
+        return False
+    if trace.header.model:
+        return True
+    heads = (record for record in trace.records() if isinstance(record, RequestHead))
+    first = islice((head for head in heads if head.method == "POST"), _LOOKED_AT)
+    return any(dialect_of(head.target, {}) is not None for head in first)
+
+
+def has_turns(trace: Trace) -> bool:
+    """Whether a recording has a request to a model, by its path or its shape.
+
+    Raises:
+        TraceError: the recording cannot be read.
+    """
+    if trace.header.transport != "http":
+        return False
+    reader = TurnReader(trace.header.model)
+    return next(model_turns(trace, reader), None) is not None or reader.unread > 0
+
+
+def open_beside(model: str) -> list[str]:
+    """Return the recordings in the same folder that were open at the same time, in the order of their start.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    own, entries = with_its_folder(model)
+    return [entry.path for entry in entries if entry.name and is_beside(entry, own)]
+
+
+def model_beside(server: str) -> str:
+    """Return the recording of a model's interface that was open at the same time as that of a server; empty
+    if there is none.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    found = model_of(*with_its_folder(server))
+    return found.path if found is not None else ""
+
+
+def with_its_folder(path: str) -> tuple[RecordingEntry, list[RecordingEntry]]:
+    """Return a recording and all in its folder, in the order in which they began.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    path = os.path.abspath(path)
+    return recording(path), recordings(os.path.dirname(path))
+
+
+def model_of(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> RecordingEntry | None:
+    """Return the recording of a model's interface that tells of the run of ``own``: itself, or the latest of
+    those that were open at the same time; ``None`` if there is none, or none that can be read."""
+    beside = [each for each in entries if each.transport == "http" and is_beside(own, each)]
+    return next((each for each in (own, *reversed(beside)) if _is_readable_model(each)), None)
+
+
+def _is_readable_model(entry: RecordingEntry) -> bool:
+    try:
+        return is_of_a_model(read_untouched(entry.path))
+    except TraceError:
+        return False
+
+
+def read_run(model: Trace, servers: Iterable[str], *, only_reads: bool = False) -> PromptReport:
+    """Read the conversation in ``model`` beside the sessions in the recordings ``servers``.
+
+    With ``only_reads``, a recording that was cut off is read as it is, and not completed.
+
+    Raises:
+        TraceError: a recording cannot be read.
+    """
+    # In a copy that ``redact`` has masked, a text beside a result may be masked as well.
+    only_tools = model.header.kept == TOOLS and not model.redacted
+    read = read_servers(servers, only_reads=only_reads)
+    reader = TurnReader(model.header.model)
+    turns, began_ns = model_turns(model, reader), unix_ns(model.header.started_at)
+    report = read_prompt(turns, read, only_tools=only_tools, started_ns=began_ns)
+    report.unread = reader.unread
+    return report
+
+
+def read_servers(paths: Iterable[str], *, only_reads: bool = False) -> list[WireServer]:
+    """Read the recordings of the servers of a run.
+
+    Raises:
+        TraceError: a recording cannot be read.
+    """
+    return [_server(path, number, only_reads=only_reads) for number, path in enumerate(paths)]
+
+
+def _server(path: str, number: int, *, only_reads: bool) -> WireServer:
+    with open_view(path, only_reads=only_reads) as view:
+        header = view.header
+        label = header.label or os.path.basename(path).removesuffix(".jsonl")
+        return read_server(view, number, label, path, unix_ns(header.started_at))
+
+
+def is_beside(entry: RecordingEntry, own: RecordingEntry) -> bool:
+    """Whether a recording is the session of a server, in the folder of ``own`` and open at the same time."""
+    return bool(entry.client) and not entry.is_empty and entry.was_open_with(own)

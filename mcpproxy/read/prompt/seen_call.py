@@ -1,0 +1,86 @@
+"""One call as the model saw it, for whoever shows a call."""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.model.tool_names import written
+from mcpproxy.read.opening import read_untouched
+from mcpproxy.read.prompt.call_ways import CallWay
+from mcpproxy.read.prompt.report import PromptReport, ServerWay
+from mcpproxy.read.prompt.run import is_beside, model_of, read_run
+from mcpproxy.read.prompt.words import seen_words
+from mcpproxy.read.view.recording_entry import RecordingEntry
+
+
+@slotted(frozen=True)
+class SeenCall:
+    """What the model saw of a call, in clauses. ``model`` is the path of the recording that tells it."""
+
+    model: str
+    words: tuple[str, ...]
+
+
+class SeenCalls:
+    """Tells what the model saw of calls. The run that was read last is kept, and read again if it has grown.
+
+    ``allows`` is asked for each recording before it is read, and raises for one that is not to be.
+    """
+
+    def __init__(self, allows: Callable[[RecordingEntry], object] = bool) -> None:
+        self._allows: Final = allows
+        self._read: tuple[tuple[RecordingEntry, ...], PromptReport] | None = None
+
+    def all(self, own: RecordingEntry, entries: Iterable[RecordingEntry]) -> dict[int, tuple[str, ...]]:
+        """Return the clauses of all calls in the recording ``own`` of which anything is known.
+
+        Raises:
+            TraceError: a recording of the run cannot be read.
+        """
+        found = self._server(own, entries)
+        return {way.wire.number: _words(way, found[1]) for way in found[1].calls} if found else {}
+
+    def of(self, own: RecordingEntry, entries: Iterable[RecordingEntry], number: int) -> SeenCall | None:
+        """Return what the model saw of call ``number`` in the recording ``own``, one of ``entries``.
+
+        Returns:
+            ``None`` if the call is none of a tool, or if no recording of a model's interface was open at the
+            same time that offers a tool of the server.
+
+        Raises:
+            TraceError: a recording of the run cannot be read.
+        """
+        found = self._server(own, entries)
+        if found is None:
+            return None
+        model, server = found
+        way = next((way for way in server.calls if way.wire.number == number), None)
+        return SeenCall(model, _words(way, server)) if way is not None else None
+
+    def _server(self, own: RecordingEntry, entries: Iterable[RecordingEntry]) -> tuple[str, ServerWay] | None:
+        """Return the model's recording and the server of ``own``, if a tool of it was offered there."""
+        entries = list(entries)
+        model = model_of(own, entries)
+        if model is None:
+            return None
+        beside = tuple(each for each in entries if is_beside(each, model))
+        report = self._report(model, beside)
+        server = next((one for one in report.servers if one.server.path == own.path), None)
+        if server is None or not server.offered:
+            return None
+        return model.path, server
+
+    def _report(self, model: RecordingEntry, beside: tuple[RecordingEntry, ...]) -> PromptReport:
+        run = (model, *beside)
+        if self._read is None or self._read[0] != run:
+            for each in run:
+                self._allows(each)
+            trace = read_untouched(model.path)
+            self._read = run, read_run(trace, [each.path for each in beside], only_reads=True)
+        return self._read[1]
+
+
+def _words(way: CallWay, server: ServerWay) -> tuple[str, ...]:
+    names = {tool.match.tool.name: tool.match.offered for tool in server.tools}
+    offered = names.get(way.wire.name)
+    return tuple(seen_words(way, written(offered) if offered is not None else ""))

@@ -1,0 +1,123 @@
+"""Tools that a host kept from its model, or gave one name (PROMPT-001, PROMPT-002)."""
+
+from collections.abc import Container, Iterable, Iterator
+
+from mcpproxy.base.style import count
+from mcpproxy.judge.checks.engine.context import Violation
+from mcpproxy.judge.session.frame import CLIENT
+from mcpproxy.model.tool_names import plain, written
+from mcpproxy.model.turns import OfferedTool
+from mcpproxy.protocol.wording import shown
+from mcpproxy.read.prompt.arrivals import AskedModel
+from mcpproxy.read.prompt.report import PromptReport, ServerWay, ToolWay
+from mcpproxy.read.view.runs import Certainty
+
+
+def tool_violations(way: ServerWay, report: PromptReport) -> Iterator[tuple[Violation, AskedModel]]:
+    """Yield the tools that were kept from the model (PROMPT-001), or lost their names there (PROMPT-002).
+
+    Of a host that loads tools when its model searches for them nothing is said, nor of a tool that is in the
+    prompt by its name alone.
+    """
+    offered = way.offered
+    asked = max((tool.asked for tool in offered), key=lambda one: one.at_ns, default=None)
+    if asked is None or asked.at_ns > way.server.open_ns[1] or way.server.lists > 1:
+        return  # after its end another session of the server may have had other tools
+    if _loads_later(offered, report):
+        return
+    for tool in way.tools:
+        wire = tool.match.tool
+        is_kept_back = tool.match.offered is None and not tool.in_text and wire.is_for_model
+        if is_kept_back and wire.at_ns < asked.at_ns:
+            yield _same_name(tool, way, report) or (_missing(tool, way, len(offered)), asked)
+    unread = way.server.unread
+    if unread is not None and unread.at_ns < asked.at_ns:
+        problem = "client read no further page of the list, so its model was offered none of the tools there"
+        yield (
+            Violation("PROMPT-001", "X-022", problem, "/result/nextCursor", blame=CLIENT, frame=unread.frame),
+            asked,
+        )
+
+
+def _loads_later(offered: Iterable[ToolWay], report: PromptReport) -> bool:
+    """Whether the host may load tools when its model searches for them: some came after the first request, or
+    wait at the service, or the prompt has a tool that is about tools."""
+    names = (plain(tool.name) for tool in report.others)
+    return (
+        report.first > 1
+        or any(tool.since > 1 for tool in offered)
+        or any(
+            tool.match.offered is not None and tool.match.offered.deferred
+            for server in report.servers
+            for tool in server.tools
+        )
+        or any(tool.deferred for tool in report.others)
+        or any("tool" in name and "resource" not in name for name in names)
+        or any(map(_opens_a_group, report.others))
+    )
+
+
+def _opens_a_group(tool: OfferedTool) -> bool:
+    """Whether a host's own tool brings a group of tools into the prompt, as VS Code has it."""
+    return tool.name.startswith("activate_") and "category of tools" in (tool.description or "")
+
+
+def _missing(tool: ToolWay, way: ServerWay, others: int) -> Violation:
+    wire = tool.match.tool
+    is_page_gone = wire.page > 1 and not way.has_page(wire.page)
+    page = f", nor any other of page {wire.page} of the list" if is_page_gone else ""
+    beside = count(others, "other tool")
+    problem = f"client did not offer its model {shown(wire.name)}{page}, beside {beside} of the server"
+    return Violation("PROMPT-001", "X-022", problem, f"{wire.pointer}/name", blame=CLIENT, frame=wire.frame)
+
+
+def _same_name(tool: ToolWay, way: ServerWay, report: PromptReport) -> tuple[Violation, AskedModel] | None:
+    """Return the violation of a tool whose name in the prompt is that of another one (PROMPT-002).
+
+    That another tool would fit the only name is not enough: the host must be seen to make such names.
+    """
+    wire, taker = tool.match.tool, tool.match.taken_by
+    if taker is None:
+        return None
+    owner = next(one for one in report.servers[taker.server].offered if one.match.tool.name == taker.name)
+    is_cut = owner.match.certainty is Certainty.GUESS
+    if wire.server != taker.server:
+        is_made = wire.name == taker.name and owner.match.prefix == ""
+    else:
+        is_made = owner.is_twice or is_cut or _becomes(wire.name, _end(owner), _replaced(way))
+    if not is_made:
+        return None
+    whose = "" if wire.server == taker.server else f" of {shown(report.servers[taker.server].server.label)}"
+    name = owner.match.offered.name if owner.match.offered is not None else ""
+    twice = ", which it offered twice" if owner.is_twice else ""
+    problem = f"client gave its model one name, {shown(name)}, for {shown(wire.name)} and {shown(taker.name)}"
+    violation = Violation(
+        "PROMPT-002",
+        "X-023",
+        problem + whose + twice,
+        f"{wire.pointer}/name",
+        blame=CLIENT,
+        at_most=None if owner.match.certainty is Certainty.CERTAIN else "info",
+        frame=wire.frame,
+    )
+    return violation, owner.asked
+
+
+def _becomes(name: str, end: str, replaced: Container[tuple[str, str]]) -> bool:
+    """Whether a host that replaces characters so makes of a name what stands at the end of another one."""
+    pairs = zip(name, end, strict=False)
+    return len(name) == len(end) and all(one == other or (one, other) in replaced for one, other in pairs)
+
+
+def _replaced(way: ServerWay) -> frozenset[tuple[str, str]]:
+    """Return which characters the host replaced in the names of a server, and by which."""
+    sure = (tool for tool in way.tools if tool.match.certainty is Certainty.CERTAIN)
+    pairs = (zip(tool.match.tool.name, _end(tool), strict=False) for tool in sure)
+    return frozenset((one, other) for each in pairs for one, other in each if one != other)
+
+
+def _end(tool: ToolWay) -> str:
+    """Return what became of the tool's own name, if it was not cut; else an empty text."""
+    name, offered = tool.match.tool.name, tool.match.offered
+    end = written(offered)[-len(name) :] if offered is not None else ""
+    return end if plain(end) == plain(name) else ""

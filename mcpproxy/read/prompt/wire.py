@@ -1,0 +1,269 @@
+"""What the servers of a run offered and answered on the wire, read from the recordings of their sessions."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final
+
+from mcpproxy.base.json_values import dumps
+from mcpproxy.base.slotted import slotted
+from mcpproxy.judge.checks.server.apps import is_for_model
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.judge.session.outcomes import Kind
+from mcpproxy.model.values import blob
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Malformed, Request, Single
+from mcpproxy.protocol.message_parts import as_object, member, singles, text_member
+from mcpproxy.read.view.calls import Call, ToolDefinition
+from mcpproxy.read.view.view import View
+
+_OPENING: Final = ("initialize", "server/discover")
+"""The methods whose result has the instructions of a server."""
+
+_LIST: Final = "tools/list"
+
+
+@slotted(frozen=True)
+class WireTool:
+    """A tool as a server listed it. ``page`` counts the pages of the list from 1; ``frame`` is its answer.
+
+    ``pointer`` leads to it in that answer, and ``at_ns`` is the time of the answer in nanoseconds since 1970.
+    ``is_for_model`` is false for a tool that only the page of the server calls (MCP Apps).
+    """
+
+    server: int
+    name: str
+    description: str | None
+    schema: JSON
+    page: int
+    frame: int
+    pointer: str = ""
+    at_ns: int = 0
+    is_for_model: bool = True
+
+
+@slotted(frozen=True)
+class WireCall:
+    """A call of a tool. ``host_id`` is the id of the model's call, which some hosts send along.
+
+    ``result`` is ``None`` if there was no result, and ``error`` is then the message of the error, if any.
+    ``at_ns`` is its time in nanoseconds since 1970, and ``answered_ns`` that of its answer. ``frame`` is the
+    request and ``answer`` the frame of the answer, 0 if there is none.
+    """
+
+    server: int
+    number: int
+    name: str
+    arguments: JSON
+    host_id: str
+    result: JSONObject | None
+    error: str
+    at_ns: int
+    frame: int = 0
+    answer: int = 0
+    answered_ns: int = 0
+
+
+@slotted(frozen=True)
+class ListRest:
+    """A list of tools that goes on behind the answer ``frame``, and of which no further page was asked for.
+
+    ``at_ns`` is the time of the answer in nanoseconds since 1970.
+    """
+
+    frame: int
+    at_ns: int
+
+
+@slotted(frozen=True)
+class WireServer:
+    """A server of a run. ``number`` counts the servers from 0, ``label`` is that of its recording.
+
+    ``client`` are name and version of the host as it introduced itself, empty if it did not.
+
+    ``open_ns`` is when its recording began and ended, in nanoseconds since 1970. ``lists`` says in how many
+    sessions of the recording tools were listed.
+    """
+
+    number: int
+    label: str
+    name: str
+    path: str
+    instructions: str
+    tools: tuple[WireTool, ...]
+    calls: tuple[WireCall, ...]
+    open_ns: tuple[int, int] = (0, 0)
+    lists: int = 1
+    unread: ListRest | None = None
+    client: tuple[str, str] = ("", "")
+
+
+@slotted(frozen=True)
+class Piece:
+    """A part of a result: ``text``, or bytes with their ``size``, SHA-256 (``digest``) and base64 (``data``).
+
+    ``value`` is that of structured content. ``is_for_model`` is false for what is for the user alone, by its
+    ``audience``.
+    """
+
+    kind: str
+    text: str = ""
+    value: JSON = None
+    data: str = ""
+    mime: str = ""
+    size: int = 0
+    digest: str = ""
+    is_for_model: bool = True
+
+
+def read_server(view: View, number: int, label: str, path: str, started_ns: int) -> WireServer:
+    """Read a recording; ``started_ns`` is when it began, since 1970.
+
+    Of several sessions all calls are read, and each tool as it was listed last.
+    """
+    sessions = view.sessions
+    name = sessions[0].server if sessions else ""
+    clients = ((session.client, session.client_version) for session in sessions if session.client)
+    calls = [call for call in view.calls() if call.kind is Kind.REQUEST]
+    listed = [tool for tool in view.tools.all() if tool.listed]
+    return WireServer(
+        number,
+        label,
+        name,
+        path,
+        _instructions(view, calls),
+        tuple(_tools(view, number, listed, started_ns)),
+        tuple(_calls(view, number, calls, started_ns)),
+        (started_ns, started_ns + view.duration_ns),
+        len({tool.session for tool in listed}),
+        _unread(view, calls, started_ns),
+        next(clients, ("", "")),
+    )
+
+
+def pieces(call: WireCall) -> Iterator[Piece]:
+    """Yield the parts of what a call was answered with: its content, then its structured content; or the
+    message of its error."""
+    result = call.result
+    if result is None:
+        yield from (Piece("error message", text) for text in (call.error,) if text)
+        return
+    content = result.get("content")
+    for item in content if isinstance(content, list) else ():
+        yield _piece(as_object(item) or {})
+    if (structured := result.get("structuredContent")) is not None:
+        yield Piece("structured", dumps(structured, compact=True), structured)
+
+
+def _piece(item: JSONObject) -> Piece:
+    piece = _part(item)
+    return replace(piece, is_for_model=False) if _is_for_user_alone(item) else piece
+
+
+def _is_for_user_alone(item: JSONObject) -> bool:
+    audience = member(item.get("annotations"), "audience")
+    return isinstance(audience, list) and "user" in audience and "assistant" not in audience
+
+
+def _part(item: JSONObject) -> Piece:
+    match item.get("type"):
+        case "text":
+            return Piece("text", text_member(item, "text") or "")
+        case "image" | "audio" as kind:
+            return _bytes(str(kind), text_member(item, "data") or "", text_member(item, "mimeType") or "")
+        case "resource":
+            held = as_object(item.get("resource")) or {}
+            if (text := text_member(held, "text")) is not None:
+                return Piece("resource", text, text_member(held, "mimeType") or "")
+            return _bytes("resource", text_member(held, "blob") or "", text_member(held, "mimeType") or "")
+        case "resource_link":
+            return Piece("link", text_member(item, "uri") or "")
+        case _:
+            return Piece("other")
+
+
+def _bytes(kind: str, data: str, mime: str) -> Piece:
+    held = blob(data, mime)
+    return Piece(kind, data=data, mime=mime, size=held.size, digest=held.digest)
+
+
+def _tools(view: View, number: int, listed: Sequence[ToolDefinition], started_ns: int) -> Iterator[WireTool]:
+    frames: dict[int, set[int]] = {}
+    for tool in listed:
+        frames.setdefault(tool.session, set()).add(tool.frame)
+    places = {frame: _places(view, frame) for frame in set[int]().union(*frames.values())}
+    for tool in {tool.name: tool for tool in listed}.values():
+        definition = as_object(tool.definition) or {}
+        name = text_member(definition, "name") or tool.name
+        description = text_member(definition, "description")
+        page = sorted(frames[tool.session]).index(tool.frame) + 1
+        yield WireTool(
+            number,
+            name,
+            description,
+            definition.get("inputSchema"),
+            page,
+            tool.frame,
+            places[tool.frame].get(name, ""),
+            started_ns + _observed_ns(view, tool.frame),
+            is_for_model(definition),
+        )
+
+
+def _places(view: View, frame: int) -> dict[str, str]:
+    """Return the pointer to each tool in an answer that lists tools."""
+    listed = member(_value(view, frame), "result", "tools")
+    return {
+        text_member(tool, "name") or "": f"/result/tools/{index}"
+        for index, tool in enumerate(listed if isinstance(listed, list) else ())
+    }
+
+
+def _unread(view: View, calls: Iterable[Call], started_ns: int) -> ListRest | None:
+    """Return where the list of tools goes on behind the page that was read last."""
+    pages = [call for call in calls if call.method == _LIST]
+    frame = pages[-1].answer if pages else None
+    if not frame or not text_member(_value(view, frame), "result", "nextCursor"):
+        return None
+    return ListRest(frame, started_ns + _observed_ns(view, frame))
+
+
+def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Iterator[WireCall]:
+    for call in calls:
+        asked = _single(view, call.frame) if call.method == "tools/call" else None
+        if not isinstance(asked, Request):
+            continue
+        answered = _value(view, call.answer)
+        yield WireCall(
+            number,
+            call.number,
+            text_member(asked.params, "name") or "",
+            member(asked.params, "arguments") or {},
+            text_member(asked.params, "_meta", "callId") or "",
+            as_object(member(answered, "result")),
+            text_member(answered, "error", "message") or "",
+            started_ns + call.started_ns,
+            call.frame,
+            call.answer or 0,
+            started_ns + call.started_ns + (call.latency_ns or 0),
+        )
+
+
+def _instructions(view: View, calls: list[Call]) -> str:
+    opened = (_value(view, call.answer) for call in calls if call.method in _OPENING)
+    return next((text for value in opened if (text := text_member(value, "result", "instructions"))), "")
+
+
+def _value(view: View, seq: int | None) -> JSON:
+    single = _single(view, seq) if seq else None
+    return None if single is None or isinstance(single, Malformed) else single.value
+
+
+def _observed_ns(view: View, seq: int) -> int:
+    record = view.record(seq)
+    return record.observed_at_ns if isinstance(record, Frame) else 0
+
+
+def _single(view: View, seq: int) -> Single | None:
+    """Return the message of a frame; ``None`` for a batch, and for what is no frame."""
+    record = view.record(seq)
+    messages = singles(record.message) if isinstance(record, Frame) else ()
+    return messages[0] if len(messages) == 1 else None

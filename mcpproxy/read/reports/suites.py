@@ -1,0 +1,98 @@
+"""The result of ``mcpproxy check`` as tests: a suite for each recording, a case for each rule with findings.
+
+A case has the name of its rule, so that a build server can follow it across runs. It fails if the rule has
+findings that count. Findings that do not count (warnings unless strict, findings of severity ``info``,
+accepted findings) are listed in the notes of the suite. A recording without findings has one case, which
+passes, unless its server failed before any message.
+"""
+
+from collections.abc import Iterator
+
+from mcpproxy.base.visible import visible
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.read.reports import text
+from mcpproxy.read.reports.judged_traces import JudgedTrace, JudgedTraces, more_text
+from mcpproxy.read.reports.junit import Case, Suite
+
+
+def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
+    """Yield a suite for each recording, one with an error for each that was not judged, and one of hosts."""
+    for trace in verdict.traces:
+        yield Suite(trace.path, tuple(_cases(trace, verdict, catalogue)), tuple(_notes(trace, verdict)))
+    for unjudged in verdict.unjudged:
+        case = Case(
+            _classname(unjudged.path),
+            "can be judged",
+            status="error",
+            message=unjudged.reason,
+            kind="unreadable",
+        )
+        yield Suite(unjudged.path, (case,))
+    if verdict.hosts:
+        from mcpproxy.read.reports import host_matrix
+
+        yield host_matrix.suite(host_matrix.rows_of_run(verdict), host_matrix.failing_in(verdict))
+
+
+def _cases(trace: JudgedTrace, verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Case]:
+    """Yield a case for each rule with findings in ``trace``, and one for a server that did not begin."""
+    rules = sorted(
+        {finding.rule for finding in (*trace.findings, *(located.finding for located in trace.known))}
+    )
+    if trace.not_begun:
+        yield Case(
+            _classname(trace.path),
+            "the server begins",
+            status="error",
+            message=trace.not_begun,
+            kind="failed before any message",
+        )
+    elif trace.not_judged:
+        yield Case(_classname(trace.path), "not judged", status="skipped", message=trace.not_judged)
+    elif not rules:
+        yield Case(_classname(trace.path), "no findings")
+    for code in rules:
+        rule = catalogue.rules.get(code)
+        name = f"{code} {rule.name}" if rule else code
+        counting = [f for f in trace.findings if f.rule == code and verdict.does_count(f)]
+        yield _case(trace, name, counting) if counting else Case(_classname(trace.path), name)
+
+
+def _case(trace: JudgedTrace, name: str, findings: list[Finding]) -> Case:
+    first_finding = findings[0]
+    others = (
+        len(findings)
+        - 1
+        + sum(repeated.count for repeated in trace.more if repeated.rule == first_finding.rule)
+    )
+    suffix = f" ({others} more)" if others else ""
+    texts = [line for finding in findings for line in text.finding_lines(trace, finding)]
+    return Case(
+        _classname(trace.path),
+        name,
+        status="failed",
+        message=f"{first_finding.message}{suffix}",
+        text="\n".join(texts),
+        kind=first_finding.severity,
+    )
+
+
+def _notes(trace: JudgedTrace, verdict: JudgedTraces) -> Iterator[str]:
+    """Yield notes about missing records, and the findings that do not count."""
+    for note in trace.notes:
+        yield f"{visible(trace.path)}: incomplete: {visible(note)}"
+    for repeated in trace.more:
+        yield f"{visible(trace.path)}: {visible(more_text(repeated))}"
+    for finding in trace.findings:
+        if not verdict.does_count(finding):
+            yield from text.finding_lines(trace, finding)
+    for located in trace.known:
+        line = next(iter(text.finding_lines(trace, located.finding)))
+        why = f": {visible(located.why)}" if located.why else ""
+        yield f"{line} (known{why})"
+
+
+def _classname(path: str) -> str:
+    """Return the path without its suffix, which build servers would show as the name of a class."""
+    return path.removesuffix(".jsonl")

@@ -1,0 +1,216 @@
+"""What only several recordings of one run show: names and keys that one server has from another.
+
+A recording has one server. ``SeenInRecording`` collects, while a recording is judged, what has to be compared
+with the recordings of the other servers that the same client used (see ``mcpproxy.read.view.runs``).
+"""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.judge.checks.engine.context import Violation
+from mcpproxy.judge.checks.engine.rows import RuleFamily
+from mcpproxy.judge.checks.security import lookalikes, secrets
+from mcpproxy.judge.checks.security.lookalikes import SeenName, skeleton
+from mcpproxy.judge.checks.security.secrets import SeenSecret
+from mcpproxy.judge.checks.server.definitions import visible
+from mcpproxy.judge.observer.findings import FindingBuilder
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Finding, Severity
+from mcpproxy.protocol.revisions import REVISIONS
+from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.protocol.wording import shown
+from mcpproxy.read.view.folder import recording
+from mcpproxy.read.view.recording_entry import RecordingEntry
+from mcpproxy.read.view.runs import Certainty, ClientRun, runs
+
+if TYPE_CHECKING:  # most runs are not about hosts
+    from mcpproxy.judge.checks.hosts.facts import HostChoice
+    from mcpproxy.judge.checks.hosts.runs import ListedTools
+
+LOOKALIKE: Final = "SEC-009"
+CROSSING: Final = "SEC-008"
+
+_MOST_NAMES: Final = 10_000
+_MOST_SECRETS: Final = 10_000
+"""How many names and keys of one recording are compared."""
+
+
+@dataclass(slots=True)
+class SeenInRecording:
+    """The names of the tools in one recording, and the keys in its messages."""
+
+    names: dict[str, SeenName] = field(default_factory=dict[str, SeenName])
+    secrets: list[SeenSecret] = field(default_factory=list[SeenSecret])
+    tools: "ListedTools | None" = None
+    """The latest list of tools that was read to its end, if hosts were named."""
+
+    def add_tools(self, seen: "ListedTools") -> None:
+        self.tools = seen
+
+    def add_name(self, seen: SeenName) -> None:
+        if len(self.names) < _MOST_NAMES:
+            self.names.setdefault(seen.name, seen)
+
+    def add_secret(self, seen: SeenSecret) -> None:
+        if len(self.secrets) < _MOST_SECRETS:
+            self.secrets.append(seen)
+
+    @property
+    def has_some(self) -> bool:
+        """Whether something of it has to be compared."""
+        return bool(self.names or self.secrets or self.tools)
+
+    def taken(self) -> "SeenInRecording":
+        """Return what was seen, and forget it."""
+        taken = SeenInRecording(self.names, self.secrets, self.tools)
+        self.names, self.secrets, self.tools = {}, [], None
+        return taken
+
+
+def collectors(
+    seen: SeenInRecording, takes: Callable[[str], bool], key: bytes, hosts: "HostChoice | None" = None
+) -> Iterator[RuleFamily]:
+    """Yield families that add to ``seen`` for the rules that ``takes`` accepts; see ``secrets.collector``."""
+    if takes(LOOKALIKE):
+        yield lookalikes.collector(seen.add_name)
+    if takes(CROSSING):
+        yield secrets.collector(seen.add_secret, key)
+    if hosts is not None:
+        from mcpproxy.judge.checks.hosts import runs as tools_of_runs
+
+        if takes(tools_of_runs.TOO_MANY):
+            yield tools_of_runs.collector(seen.add_tools)
+
+
+def across_servers(
+    seen: Mapping[str, SeenInRecording], catalogue: Catalogue, hosts: "HostChoice | None" = None
+) -> Iterator[tuple[str, tuple[Finding, ...]]]:
+    """Yield the path of each recording with findings that only other recordings of its run show."""
+    build = FindingBuilder(catalogue)
+    found: dict[str, list[Finding]] = defaultdict(list)
+    entries = [recording(path) for path, content in seen.items() if content.has_some]
+    for run in runs(entry for entry in entries if entry.state != "unreadable"):
+        of_run = (*_lookalikes(run, seen), *_crossings(run, seen), *_too_many(run, seen, hosts))
+        for entry, seq, violation, revisions in of_run:
+            sender = CLIENT if violation.rule == CROSSING else SERVER
+            found[entry.path] += build([violation], seq, sender, revisions)
+    for path, findings in found.items():
+        yield path, tuple(sorted(findings, key=lambda finding: finding.frame))
+
+
+_Found = tuple[RecordingEntry, int, Violation, tuple[str, ...]]
+"""The recording, the frame, the violation, and the revisions to judge by."""
+
+
+def _lookalikes(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[_Found]:
+    """Yield the tools whose names look like that of a tool of another server in the run."""
+    alike: dict[str, list[tuple[RecordingEntry, SeenName]]] = defaultdict(list)
+    for entry in run.entries:
+        for name in _content(seen, entry).names.values():
+            alike[skeleton(name.name)].append((entry, name))
+    for tools in alike.values():
+        if len({name.name for _, name in tools}) == 1:
+            continue
+        for index, (entry, name) in enumerate(tools):
+            for other_index, (other_entry, other) in enumerate(tools):
+                if _is_lookalike((entry, name), (other_entry, other), is_earlier=other_index < index):
+                    problem = (
+                        f"server listed tool {_spelled(name.name)}, which looks like {_spelled(other.name)} "
+                        f"of {_named(other_entry)} in the same run{_doubt(run)}"
+                    )
+                    violation = Violation(
+                        LOOKALIKE, "X-021", problem, pointer=name.pointer, at_most=_at_most(run)
+                    )
+                    yield entry, name.seq, violation, name.revisions
+                    break
+
+
+def _is_lookalike(
+    tool: tuple[RecordingEntry, SeenName], other: tuple[RecordingEntry, SeenName], *, is_earlier: bool
+) -> bool:
+    """Whether ``tool`` has to be reported for its likeness to ``other``, a tool of another server.
+
+    One of the two names is reported: that with unusual characters, or the later one if both have some.
+    """
+    (entry, name), (other_entry, other_name) = tool, other
+    if name.name == other_name.name or name.name.isascii() or _is_same_server(entry, other_entry):
+        return False
+    return other_name.name.isascii() or is_earlier
+
+
+def _crossings(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[_Found]:
+    """Yield the keys that a client got from one server and later sent to another."""
+    by_digest: dict[bytes, list[tuple[int, RecordingEntry, SeenSecret]]] = defaultdict(list)
+    for entry in run.entries:
+        for secret in _content(seen, entry).secrets:
+            by_digest[secret.digest].append((entry.started_ns + secret.observed_ns, entry, secret))
+    for places in by_digest.values():
+        _, origin, first = min(places, key=lambda place: place[0])
+        if first.sender != SERVER:
+            continue  # The client had it before.
+        told: list[RecordingEntry] = [origin]
+        for _, entry, secret in sorted(places, key=lambda place: place[0]):
+            if any(_is_same_server(entry, known) for known in told):
+                continue
+            told.append(entry)
+            if secret.sender == CLIENT:
+                problem = (
+                    f"client put {secret.kind} into {secret.place} that it had from {_named(origin)}, in "
+                    f"{first.place} (frame {first.seq}){_doubt(run)}"
+                )
+                violation = Violation(
+                    CROSSING, "X-020", problem, pointer=secret.pointer, at_most=_at_most(run)
+                )
+                yield entry, secret.seq, violation, REVISIONS
+
+
+def _too_many(
+    run: ClientRun, seen: Mapping[str, SeenInRecording], hosts: "HostChoice | None"
+) -> Iterator[_Found]:
+    """Yield the limits of hosts that the tools of all servers in the run are over together."""
+    if hosts is None or run.certainty is Certainty.LIKELY:  # those were not open at the same time
+        return
+    listed: list[tuple[RecordingEntry, ListedTools]] = []
+    for entry in run.entries:
+        tools = _content(seen, entry).tools
+        if tools is not None:
+            listed = [each for each in listed if not _is_same_server(each[0], entry)]
+            listed.append((entry, tools))
+    if len(listed) < 2:
+        return
+    from mcpproxy.judge.checks.hosts.runs import too_many_together
+
+    for tools, violation in too_many_together(hosts, [each for _, each in listed], _doubt(run)):
+        entry = next(entry for entry, each in listed if each is tools)
+        yield entry, tools.seq, violation, tools.revisions
+
+
+def _content(seen: Mapping[str, SeenInRecording], entry: RecordingEntry) -> SeenInRecording:
+    return seen.get(entry.path) or SeenInRecording()
+
+
+def _is_same_server(one: RecordingEntry, other: RecordingEntry) -> bool:
+    """Whether two recordings are, or may be, of the same server."""
+    if one.path == other.path or (one.server and one.server == other.server):
+        return True
+    return (one.command, one.upstream) == (other.command, other.upstream) != ((), "")
+
+
+def _named(entry: RecordingEntry) -> str:
+    return f"server {shown(entry.server or entry.label)}"
+
+
+def _spelled(name: str) -> str:
+    """Return a name with its unusual characters named."""
+    unusual = " ".join(f"U+{ord(character):04X}" for character in name if not character.isascii())
+    return f"{visible(shown(name))} ({unusual[:60]})" if unusual else shown(name)
+
+
+def _doubt(run: ClientRun) -> str:
+    return "" if run.certainty is Certainty.CERTAIN else f" ({run.certainty}: {run.why})"
+
+
+def _at_most(run: ClientRun) -> Severity | None:
+    """Return the highest severity of a finding in the run: an info if the run is not certain to be one."""
+    return None if run.certainty is Certainty.CERTAIN else "info"

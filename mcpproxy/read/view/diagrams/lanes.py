@@ -1,0 +1,139 @@
+"""The rows of a recording as bars on lanes of a line of time.
+
+There is a second lane only if calls overlap in time. Bars that are too narrow to be drawn one by one, and
+follow each other in a lane, are one bar with their number. ``ui/static/lanes.js`` does the same for an
+exported page.
+"""
+
+from array import array
+from typing import Final, TypeAlias
+
+from mcpproxy.base.slotted import slotted
+from mcpproxy.judge.session.outcomes import ERRORS, Kind, Outcome
+from mcpproxy.read.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, Columns
+from mcpproxy.read.view.view import AnyFilter, View
+
+Numbers: TypeAlias = "array[int]"
+
+MOST_LANES: Final = 30
+"""Calls that overlap with more others than this are only counted."""
+
+MESSAGES: Final = -1
+"""The lane of the rows that are no requests, and have no length."""
+
+_STRETCH: Final = 20
+"""Narrow bars are put together only within a stretch of time, this many narrow bars long, so that a plot of
+many calls shows where they are many."""
+
+_FINEST: Final = 20_000
+"""Into how many parts the time is divided at most when bars are narrow in none of them."""
+
+_UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
+_REQUESTS: Final = frozenset({KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER})
+FAILED: Final = frozenset(map(OUTCOMES.index, ERRORS))
+"""The numbers of the outcomes of failed calls, in the column ``outcome``."""
+NOT_ANSWERED: Final = frozenset({_UNANSWERED, OUTCOMES.index(Outcome.CANCELLED)})
+"""The same of calls without an answer."""
+
+
+@slotted()
+class TimeBar:
+    """A row, or ``count`` narrow rows of one lane, of which ``row`` is the first. Times are nanoseconds."""
+
+    lane: int
+    began_ns: int
+    ended_ns: int
+    row: int
+    count: int
+    errors: int
+
+
+@slotted(frozen=True)
+class TimeLanes:
+    """Bars in the order of their lanes and times.
+
+    ``total`` counts the rows that were open in the time, ``lanes`` how many calls overlap at most, up to
+    ``MOST_LANES``, and ``left_out`` the calls that overlap with more others.
+    """
+
+    bars: list[TimeBar]
+    lanes: int
+    total: int
+    left_out: int
+
+
+def lanes_of(
+    view: View, begin_ns: int, end_ns: int, narrow_ns: int, filter: AnyFilter = None, *, limit: int
+) -> TimeLanes:
+    """Return the rows that pass a filter and were open between two times.
+
+    Bars shorter than ``narrow_ns`` are put together; of more than ``limit`` bars, longer ones, too.
+    """
+    columns, last_ns = view.columns, view.index.now_ns()
+    started_ns, latency_ns, outcome = columns.started_ns, columns.latency_ns, columns.outcome
+    rows: array[int] = array("I")
+    ended_ns: array[int] = array("q")
+    for row in sorted(view.numbers(filter), key=started_ns.__getitem__):
+        began_ns = started_ns[row]
+        if began_ns > end_ns:
+            break
+        if (length_ns := latency_ns[row]) < 0:
+            length_ns = max(0, last_ns - began_ns) if outcome[row] == _UNANSWERED else 0
+        if began_ns + length_ns >= begin_ns:
+            rows.append(row)
+            ended_ns.append(began_ns + length_ns)
+    lane_of, lanes, left_out = _place_rows(columns, rows, ended_ns)
+    finest_ns = (min(end_ns, last_ns) - max(begin_ns, 0)) // _FINEST
+    narrow_ns = max(narrow_ns, finest_ns, 1)
+    while len(bars := _merge_rows(columns, rows, ended_ns, lane_of, narrow_ns)) > limit:
+        narrow_ns *= 2
+    bars.sort(key=lambda bar: (bar.lane, bar.began_ns))
+    return TimeLanes(bars, lanes, len(rows), left_out)
+
+
+def _place_rows(columns: Columns, rows: Numbers, ended_ns: Numbers) -> tuple[Numbers, int, int]:
+    """Return for each row the first lane in which no call is open; how many lanes there are; and for how many
+    calls there is none."""
+    free_ns: list[int] = []  # from when on each lane is free
+    lane_of: Numbers = array("b")
+    for row, end_ns in zip(rows, ended_ns, strict=True):
+        lane = MESSAGES
+        if columns.kind[row] in _REQUESTS:
+            began_ns = columns.started_ns[row]
+            lane = next((lane for lane, at_ns in enumerate(free_ns) if at_ns <= began_ns), len(free_ns))
+            if lane == len(free_ns) < MOST_LANES:
+                free_ns.append(end_ns)
+            elif lane < MOST_LANES:
+                free_ns[lane] = end_ns
+        lane_of.append(lane)
+    return lane_of, len(free_ns), lane_of.count(MOST_LANES)
+
+
+def _merge_rows(
+    columns: Columns, rows: Numbers, ended_ns: Numbers, lane_of: Numbers, narrow_ns: int
+) -> list[TimeBar]:
+    bars: list[TimeBar] = []
+    last: dict[int, TimeBar] = {}  # the bar of each lane to which a narrow row may be added
+    stretch_ns = narrow_ns * _STRETCH
+    for row, end_ns, lane in zip(rows, ended_ns, lane_of, strict=True):
+        if lane == MOST_LANES:
+            continue
+        began_ns = columns.started_ns[row]
+        errors = 1 if columns.outcome[row] in FAILED else 0
+        bar = last.pop(lane, None)
+        is_narrow = end_ns - began_ns < narrow_ns
+        if (
+            bar
+            and is_narrow
+            and began_ns - bar.ended_ns < narrow_ns
+            and began_ns // stretch_ns == bar.began_ns // stretch_ns
+        ):
+            bar.ended_ns = max(bar.ended_ns, end_ns)
+            bar.count += 1
+            bar.errors += errors
+        else:
+            bar = TimeBar(lane, began_ns, end_ns, row, 1, errors)
+            bars.append(bar)
+        if is_narrow:
+            last[lane] = bar
+    return bars

@@ -1,0 +1,188 @@
+"""A trace with its index, which is read from the file, or loaded if it was saved.
+
+A running recording is read on from where the index ends.
+"""
+
+import math
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.errors import TraceError
+from mcpproxy.judge.session.frame import Gap, Note
+from mcpproxy.read.view.call_reader import CallReader, Masking
+from mcpproxy.read.view.calls import Progress
+from mcpproxy.read.view.index.columns import Columns
+from mcpproxy.read.view.index.scan import Scan
+from mcpproxy.read.view.index.source import Source
+from mcpproxy.record.trace.members import NotARecordError
+from mcpproxy.record.trace.opened_trace import gap_note
+from mcpproxy.record.trace.reader import Trace
+from mcpproxy.record.trace.records import Continued, Record, undecoded_notes
+from mcpproxy.record.trace.trace_file import ENDLESS, whole_before
+
+if TYPE_CHECKING:
+    from mcpproxy.read.view.rows.search import TextSearch
+
+_KEPT_SEARCHES: Final = 8
+SMALLEST_SAVED_BYTES: Final = 16 << 20
+"""The index of a smaller recording is not saved: it is read in less than half a second."""
+
+_STEP_LINES: Final = 250
+"""How many lines are read between two looks at the clock: about a millisecond's."""
+
+
+class IndexedTrace:
+    """``trace`` as it was opened last, with the index of its lines.
+
+    ``running`` is whether the recording was still being written then. ``unread`` is how far ``read`` is;
+    ``None`` if it has come to the end. With a ``scan`` of the caller's, the index is neither loaded nor
+    saved.
+    """
+
+    def __init__(self, trace: Trace, masking: Masking | None = None, *, scan: Scan | None = None) -> None:
+        self.trace = trace
+        self.running = trace.is_recording
+        self.source: Final = Source(trace)
+        self.unread: Progress | None = None
+        saved = None if self.running or scan else self._load()
+        self._is_never_saved: Final = saved is not None or scan is not None
+        self.scan: Final = scan or saved or Scan(Columns())
+        self.columns: Final = self.scan.columns
+        self.reader: Final = CallReader(self.columns, self.source, masking)
+        self._is_masked: Final = masking is not None
+        self._last_line = (0, b"")
+        self._searches: dict[tuple[str, ...], TextSearch] = {}
+        self._fault: tuple[int, str, str] | None = None
+        self._torn = ""
+
+    def _load(self) -> Scan | None:
+        """Return the saved index; ``None`` if there is none."""
+        if self.source.size < SMALLEST_SAVED_BYTES:
+            return None
+        from mcpproxy.read.view.index import saved_index
+
+        return saved_index.load(self.source)
+
+    def prepare_save(self) -> Callable[[], None] | None:
+        """Return a function that saves the index, perhaps in another thread.
+
+        It is ``None`` unless this is the new index of a large recording that has ended. ``read`` saves it
+        itself, unless its time is limited.
+        """
+        is_whole = not (self.running or self.unread or self._fault)
+        if self._is_never_saved or not is_whole or self.source.size < SMALLEST_SAVED_BYTES:
+            return None
+        from mcpproxy.read.view.index import saved_index
+
+        return saved_index.prepare_save(self.source, self.scan)
+
+    def read(self, for_s: float = math.inf) -> None:
+        """Add the lines to the index that are not in it, and save the index if it is then whole.
+
+        With ``for_s``, stop after about so many seconds, and leave the saving to the caller.
+        """
+        columns, scan, source = self.columns, self.scan, self.source
+        lines, until = source.lines(scan.end_offset), time.monotonic() + for_s
+        self.unread = None
+        try:
+            while scan.feed(islice(lines, _STEP_LINES)):
+                if time.monotonic() >= until and scan.end_offset < (size := source.size):
+                    self.unread = Progress(scan.end_offset, size, columns.rows)
+                    break
+        except NotARecordError as fault:
+            number = columns.lines + 1
+            self._fault = (number, str(fault), whole_before(number))
+        is_at_end = not (self.running or self.unread or self._fault)
+        if is_at_end and (last_line := source.line_at(scan.end_offset)):
+            try:  # perhaps the last record is whole, and lacks only its line feed
+                scan.feed([last_line + b"\n"])
+            except NotARecordError:
+                number = columns.lines + 1
+                self._torn = f"line {number}: cut off mid-record; {columns.lines} records read"
+        offset = columns.line_offset[-1]
+        self._last_line = offset, source.line_at(offset)
+        if for_s == math.inf and (save := self.prepare_save()):
+            save()
+
+    def is_continued_by(self, trace: Trace) -> bool:
+        """Whether ``trace`` is the same file, and its lines up to the end of the index are the same."""
+        offset, line = self._last_line
+        return self.source.has_files_of(trace) and self.source.line_at(offset) == line
+
+    def follow(self, trace: Trace) -> None:
+        """Take ``trace``, which continues this one, in its place; ``read`` reads what it has more."""
+        self.source.add_files(trace.readable_files)
+        self.trace, self.running = trace, trace.is_recording
+
+    def now_ns(self) -> int:
+        """Return until when an open request has waited: now, or the end of the recording."""
+        if not self.running:
+            return self.scan.last_ns
+        return max(time.monotonic_ns() - self.trace.header.started_ns, self.scan.last_ns)
+
+    def session_name(self, number: int) -> str:
+        """Return the name of a session."""
+        sessions = self.scan.sessions
+        return sessions[number].name if number < len(sessions) else ""
+
+    def records(self, first: int) -> Iterator[tuple[int, Record]]:
+        """Yield the records that were read so far, from line ``first`` on, with the numbers of their lines.
+
+        The header is on line 0. A row has the lines of its records in ``columns``.
+        """
+        for line in range(first, self.columns.lines):
+            if self.reader.line(line).strip():
+                yield line, self.reader.record(line)
+
+    def rows_with_text(self, texts: tuple[str, ...]) -> Generator[Progress, None, set[int]]:
+        """Return the rows that have one of ``texts``.
+
+        Bytes that were searched before are not searched again.
+        """
+        from mcpproxy.read.view.rows.search import TextSearch
+
+        search = self._searches.pop(texts, None) or TextSearch(texts)
+        while len(self._searches) >= _KEPT_SEARCHES:
+            del self._searches[next(iter(self._searches))]
+        self._searches[texts] = search
+        yield from search.go_on(self.columns, self.scan.odd_lines, self.source, self.scan.end_offset)
+        return search.rows(self.columns, self.reader.record if self._is_masked else None)
+
+    def lines_with_text(self, texts: tuple[str, ...]) -> dict[int, int]:
+        """Return the first line of each row that ``rows_with_text`` found for some of its latest texts."""
+        search = self._searches.get(texts)
+        lines = sorted(search.lines, reverse=True) if search else []
+        return {self.columns.line_row[line]: line for line in lines}
+
+    def refuse_damage(self) -> None:
+        """Check that every line of the recording is a record, and that its files, each of which names the
+        next, form no cycle.
+
+        Raises:
+            TraceError: one of them is not so. The rows before the damage stay available.
+        """
+        last, path = self.scan.last, self.trace.path
+        files = [os.path.basename(file) for file in self.trace.readable_files]
+        if isinstance(last, Continued) and last.file in files:
+            raise TraceError(path, None, ENDLESS, "record again")
+        if self._fault:
+            number, fact, next_step = self._fault
+            raise TraceError(path, number, fact, next_step)
+
+    def notes(self) -> list[str]:
+        """Return what is missing from the recording, each in a part of a sentence."""
+        notes = self.trace.notes_at_start()
+        missing = [self.reader.record(line) for line in self.scan.missing_lines]
+        notes += [gap_note(record) for record in missing if isinstance(record, Gap)]
+        notes += undecoded_notes(Counter(record.why for record in missing if isinstance(record, Note)))
+        if self._fault:
+            number, fact, next_step = self._fault
+            notes.append(f"line {number}: {fact}; {next_step}")
+        elif not self.unread:
+            notes += [self._torn] if self._torn else []
+            notes += self.trace.notes_at_end(self.scan.last, self.scan.frames)
+        return notes

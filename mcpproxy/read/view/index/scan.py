@@ -1,0 +1,474 @@
+"""The one pass over a recording that makes the index: lines in, rows out. It judges nothing.
+
+Each line is parsed once, and only numbers are kept of it. A usual record (a frame with one message) is read
+from the parsed line directly; the decoder of the trace reads all other records.
+
+Messages that are neither requests nor answers belong to a call if the wire shows to which:
+
+- over HTTP, all messages in an exchange belong to the call that opened it;
+- progress belongs to the call with its token, and a cancellation to the call that it names;
+- what a subscription delivers belongs to the request that opened the subscription;
+- in ACP, updates and requests of an agent belong to the prompt that is open in their session;
+- what a server on stdio wrote to stderr just after the answer of a call that failed, and before the next
+  message, belongs to that call. A server writes to stdout and stderr, two pipes, so what it wrote before its
+  answer may be read after it;
+- on stdio, everything else from the server belongs to the only open request of the client.
+
+If two requests of the client are open, a log message may belong to either, so it is a row of its own.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final, cast
+
+import orjson
+
+from mcpproxy.judge.session.frame import (
+    CLIENT,
+    NOT_DECODED,
+    SERVER,
+    Eof,
+    FaultMark,
+    Frame,
+    ResponseHead,
+    Sender,
+    Signal,
+)
+from mcpproxy.judge.session.outcomes import Kind, Outcome, unread_outcome
+from mcpproxy.judge.session.redirects import location_of
+from mcpproxy.protocol.jsonrpc import Batch
+from mcpproxy.protocol.message_parts import leading_result_id
+from mcpproxy.read.view.index.columns import KINDS, LARGEST, OUTCOMES, Columns
+from mcpproxy.read.view.index.scan_messages import MessageScan
+from mcpproxy.read.view.index.seen import ExchangeState, FirstEnd, Seen
+from mcpproxy.record.trace.decode import decode
+from mcpproxy.record.trace.members import NotARecordError
+from mcpproxy.record.trace.records import CloseRecord, Continued
+from mcpproxy.record.trace.repeated_bodies import Shortened
+from mcpproxy.record.trace.short_lines import Lines
+
+LATE_STDERR_NS: Final = 50_000_000
+"""How long after the error of a call the lines on stderr still belong to it."""
+
+_MESSAGE: Final = b'"message":'
+_AROUND_MESSAGE: Final = len(_MESSAGE) + len(b"}\n")
+
+_NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
+_EXCHANGE: Final = KINDS.index(Kind.EXCHANGE)
+_STDERR: Final = KINDS.index(Kind.STDERR)
+_GAP: Final = KINDS.index(Kind.GAP)
+_UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
+
+
+def _session_name(record: Any) -> str:
+    """Return the name of the session that a record of HTTP names."""
+    from mcpproxy.record.trace.session_labels import SessionNames  # Imported here: on stdio there are none.
+
+    return SessionNames().track(record)
+
+
+class Scan(MessageScan):
+    """Reads lines into ``columns``.
+
+    ``feed`` has to get every line of the recording once, the header first.
+    """
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__(columns)
+        self.end_offset = 0
+        """The offset at which the next line begins."""
+        self.finding_lines: Final[list[int]] = []
+        self.odd_lines: Final[list[int]] = []
+        """Lines whose frames are not recorded as JSON: as text, in base64, or many in one record."""
+        self.missing_lines: Final[list[int]] = []
+        """Lines that say what is missing: gaps, and notes about bodies that could not be read."""
+        self.frames: Final[dict[Sender, int]] = {CLIENT: 0, SERVER: 0}
+        self.first_end: FirstEnd | None = None
+        self.last: CloseRecord | Continued | None = None
+        self._exchanges: Final[dict[int, ExchangeState]] = {}
+        self._pieces: Final[dict[tuple[int, bool], int]] = {}
+        """(Exchange, whether the client sent it) -> row of a message whose last piece has not been read."""
+        self._rows_of_faults: Final[dict[int, tuple[int, Sender]]] = {}
+        """Number of a fault -> the row of the message that met it, and who sent that."""
+        self._is_http_sse = False
+        self._stderr_row = 0
+        """The row of the last lines on stderr that belong to no call."""
+
+    def feed(self, lines: Iterable[bytes]) -> int:
+        """Add the next lines, and return how many they were.
+
+        Raises:
+            NotARecordError: a line is not a record. The lines before it are in the columns.
+        """
+        columns = self.columns
+        before = columns.lines
+        put_offset, put_row = columns.line_offset.append, columns.line_row.append
+        for line in lines:
+            try:
+                row = self._line(line, len(columns.line_row))
+            except (KeyError, TypeError, AttributeError, OverflowError, orjson.JSONDecodeError):
+                decode(line)  # raises an error that says what is wrong
+                raise NotARecordError("a record with a number that is too large") from None
+            put_offset(self.end_offset)
+            put_row(row)
+            self.end_offset += len(line)
+        return columns.lines - before
+
+    def _line(self, line: bytes, at: int) -> int:
+        """Add one line, whose number is ``at``.
+
+        Return the row that it belongs to; 0 if it belongs to none.
+        """
+        try:
+            members: dict[str, Any] = orjson.loads(line)
+            kind = members["type"]
+        except (orjson.JSONDecodeError, TypeError, KeyError):
+            if line.isspace():
+                return 0
+            return self._frame_object(decode(line), at)
+        if type(members.get("t", 0)) is not int:
+            raise TypeError("a time that is no number")  # ``feed`` says what is wrong
+        if kind == "frame":
+            message = members.get("message")
+            is_whole = "continues" not in members and "eol" not in members
+            if type(message) is not dict or not is_whole or "fault" in members or self._pieces:
+                if message is None:
+                    self.odd_lines.append(at)
+                return self._frame_object(decode(line), at)
+            client, at_ns, seq = members["from"] == CLIENT, members["t"], members["seq"]
+            columns = self.columns
+            if seq == len(columns.line_of_seq):
+                columns.line_of_seq.append(at)
+            else:
+                columns.put_seq(seq, at)
+            self.frames[CLIENT if client else SERVER] += 1
+            self.last_ns = at_ns
+            size = len(line) - line.find(_MESSAGE) - _AROUND_MESSAGE
+            exchange = self._exchange_of(members) if "exchange" in members else None
+            by_us = "by" in members or "refused" in members
+            seen = Seen(client, at, at_ns, size, exchange, by_us)
+            row = self._message(cast("dict[str, Any]", message), seen, line)
+            if exchange is None:
+                return row
+            if (event := members.get("event")) and event["id"] is not None:
+                exchange.resumable = True
+            return self._in_exchange(exchange, row, at, client=client)
+        return self._other(kind, members, line, at)
+
+    # Frames of unusual form
+
+    def _frame_object(self, frame: object, at: int) -> int:
+        """Add a frame that the decoder of the trace has read: a batch, a text, or a piece of a message."""
+        frame = frame.frame if isinstance(frame, Shortened) else frame
+        if not isinstance(frame, Frame):
+            return 0
+        self.columns.put_seq(frame.seq, at)
+        self.frames[frame.sender] += 1
+        self.last_ns = frame.observed_at_ns
+        client, message, exchange = frame.sender == CLIENT, frame.message, None
+        if frame.exchange:
+            exchange = self._exchanges.get(frame.exchange) or self._open_exchange(frame.exchange)
+            exchange.resumable |= frame.event is not None and frame.event.id is not None
+            if frame.event is not None and frame.event.name == "endpoint":
+                self._is_http_sse = True
+                self._name_session(exchange, self._session(_session_name(frame)))
+        by_us = frame.by_proxy or frame.refused
+        seen = Seen(client, at, frame.observed_at_ns, len(frame.raw), exchange, by_us)
+        place = (frame.exchange, client)
+        if by_us and (fault := frame.fault) is not None and not self._is_our_answer(frame, fault):
+            row, _ = self._rows_of_faults.get(fault.number, (0, frame.sender))
+        elif frame.continues or place in self._pieces:
+            row = self._piece(frame, seen, place)
+        elif frame.is_undelivered:
+            row = self._orphan(_NOT_A_MESSAGE, seen)
+        elif isinstance(message, Batch):
+            row = self._batch(message, frame.raw, seen)
+        else:
+            row = self._value(getattr(message, "value", None), seen, frame.raw)
+        if frame.fault is not None and not by_us:
+            self._rows_of_faults[frame.fault.number] = row, frame.sender
+        if frame.fault is not None and row:
+            self.columns.faults.setdefault(row, []).append(at)
+            self.touch(row)
+        return row if exchange is None else self._in_exchange(exchange, row, at, client=client)
+
+    def _is_our_answer(self, frame: Frame, fault: FaultMark) -> bool:
+        """Whether what mcpproxy gave is its answer to a request that still waits for one."""
+        row, sender = self._rows_of_faults.get(fault.number, (0, frame.sender))
+        is_of_request = self.columns.kind_of(row) is Kind.REQUEST and self.columns.sender_of(row) == sender
+        return is_of_request and self.columns.outcome[row] == _UNANSWERED and frame.answers_instead(sender)
+
+    def _value(self, value: object, seen: Seen, raw: bytes) -> int:
+        """Add the JSON value of a frame. If it is not an object, the frame is not a message."""
+        if isinstance(value, dict):
+            return self._message(cast("dict[str, Any]", value), seen, raw)
+        return self._orphan(_NOT_A_MESSAGE, seen)
+
+    def _piece(self, frame: Frame, seen: Seen, place: tuple[int, bool]) -> int:
+        """Add a piece of a message that is too long for one record; all pieces belong to one row."""
+        if row := self._pieces.get(place, 0):
+            columns = self.columns
+            is_answer = columns.kind_of(row) is Kind.REQUEST
+            sizes = columns.answer_bytes if is_answer else columns.request_bytes
+            sizes[row] = min(sizes[row] + seen.size, LARGEST)
+            self.touch(row)
+        elif (id := leading_result_id(frame.raw)) is not None:
+            row = self._answer({"result": None}, id, seen)
+        else:
+            if seen.exchange is not None and not seen.client:
+                seen.exchange.is_unread = True
+            row = self._orphan(_NOT_A_MESSAGE, seen)
+        if frame.continues:
+            self._pieces[place] = row
+        else:
+            self._pieces.pop(place, None)
+        return row
+
+    def _batch(self, batch: Batch, text: bytes, seen: Seen) -> int:
+        """Add each message of a batch. The line belongs to the row of the first message."""
+        from mcpproxy.protocol.raw_json import elements  # imported here: few recordings have batches
+
+        first, columns = 0, self.columns
+        for index, (item, raw) in enumerate(zip(batch.items, elements(text), strict=True)):
+            before = columns.rows
+            item_seen = Seen(seen.client, seen.line, seen.at_ns, len(raw), seen.exchange, seen.by_us)
+            row = self._value(getattr(item, "value", None), item_seen, raw)
+            if row > before:
+                columns.elements[row] = index
+            elif columns.answer_line[row] == seen.line:
+                columns.answer_elements[row] = index
+            first = first or row
+        return first
+
+    # Records other than frames
+
+    def _other(self, kind: object, members: dict[str, Any], line: bytes, at: int) -> int:
+        match kind:
+            case "finding":
+                self.finding_lines.append(at)
+            case "request":
+                return self._request_head(members, line, at)
+            case "response":
+                return self._response_head(members, line, at)
+            case "end":
+                return self._end(members, at)
+            case "encoded":
+                exchange = self._exchanges.get(members["exchange"])
+                return self._in_exchange(exchange, exchange.row, at, client=True) if exchange else 0
+            case "stderr":
+                return self._stderr(members["t"], len(line), at)
+            case "lines":
+                return self._short_lines(decode(line), at)
+            case "gap":
+                self.missing_lines.append(at)
+                if "exchange" in members:
+                    return self._unread_answer(members["exchange"], at)
+                return self._orphan(_GAP, Seen(True, at, members["t"], 0))
+            case "close" | "continued":
+                record = decode(line)
+                if isinstance(record, CloseRecord | Continued):
+                    self.last = record
+                self.last_ns = members["t"]
+            case "note":
+                self.last_ns = members.get("t", self.last_ns)
+                if members["what"] == NOT_DECODED:
+                    self.missing_lines.append(at)
+                    return self._unread_answer(members.get("exchange", 0), at)
+            case "eof" | "signal":
+                self.last_ns = members.get("t", self.last_ns)
+                record = decode(line)
+                if isinstance(record, Eof | Signal) and self.first_end is None:
+                    by = record.sender if isinstance(record, Eof) else record.name
+                    self.first_end = FirstEnd(by, record.observed_at_ns)
+            case "header" | "opaque":
+                self.last_ns = members.get("t", self.last_ns)
+            case _:
+                decode(line)
+        return 0
+
+    def _stderr(self, at_ns: int, size: int, at: int) -> int:
+        self.last_ns = at_ns
+        if row := self._failed_before(at_ns):
+            self.touch(row)
+            return row
+        if row := self._parent(None, self._session("")):
+            return row
+        if self._stderr_row and self._stderr_row == self.columns.rows:  # no row was added since
+            sizes = self.columns.request_bytes
+            sizes[self._stderr_row] = min(sizes[self._stderr_row] + size, LARGEST)
+            self.touch(self._stderr_row)
+        else:
+            self._stderr_row = self._orphan(_STDERR, Seen(False, at, at_ns, size))
+        return self._stderr_row
+
+    def _failed_before(self, at_ns: int) -> int:
+        """Return the row of the call whose error is the last message, if it came just before; else 0."""
+        row, columns = self._just_failed, self.columns
+        answered_ns = columns.started_ns[row] + columns.latency_ns[row]
+        return row if at_ns - answered_ns <= LATE_STDERR_NS else 0
+
+    def _short_lines(self, run: object, at: int) -> int:
+        """Add a record of many lines, each of which is too short to be a message."""
+        if not isinstance(run, Lines):
+            return 0
+        size = sum(map(len, run.raws))
+        if run.source == "stderr":
+            return self._stderr(run.at_ns, size, at)
+        self.odd_lines.append(at)
+        for seq in range(run.seq, run.seq + len(run.raws)):
+            self.columns.put_seq(seq, at)
+        self.frames[run.source] += len(run.raws)
+        self.last_ns = run.at_ns
+        return self._orphan(_NOT_A_MESSAGE, Seen(run.source == CLIENT, at, run.at_ns, size))
+
+    # HTTP
+
+    def _request_head(self, members: dict[str, Any], line: bytes, at: int) -> int:
+        self.columns.put_seq(members["seq"], at)
+        self.last_ns = members["t"]
+        exchange = ExchangeState(
+            members["exchange"],
+            self._session_of(members, line),
+            method=members["method"],
+            target=members["target"],
+            endpoint=members["endpoint"],
+            redirected=self._redirects.to(members["target"]),
+            started_ns=members["t"],
+        )
+        self._exchanges[exchange.number] = exchange
+        if exchange.method == "POST" and (exchange.endpoint or exchange.redirected):
+            exchange.lines.append(at)  # the row is known when the request's body is read
+        else:
+            self._add_exchange_row(exchange, at)
+        return exchange.row
+
+    def _add_exchange_row(self, exchange: ExchangeState, at: int) -> None:
+        """Add a row for an exchange whose request has no JSON-RPC request in its body."""
+        columns = self.columns
+        name = columns.number_of(f"{exchange.method} {exchange.target.partition('?')[0]}", None)
+        row = columns.add(_EXCHANGE, at, exchange.started_ns, name, 0, exchange.session, _UNANSWERED)
+        self.touch(row)
+        self._set_row(exchange, row)
+
+    def _set_row(self, exchange: ExchangeState, row: int) -> None:
+        exchange.row = row
+        for line in exchange.lines:
+            self.columns.line_row[line] = row
+        exchange.lines.clear()
+
+    def _in_exchange(self, exchange: ExchangeState, row: int, at: int, *, client: bool) -> int:
+        """Return the row of a line of an exchange.
+
+        If it is not known yet, the line waits in ``exchange.lines``.
+        """
+        if client and row and not exchange.row:
+            self._set_row(exchange, row)
+        if not row and not exchange.row:
+            exchange.lines.append(at)
+        return row or exchange.row
+
+    def _response_head(self, members: dict[str, Any], line: bytes, at: int) -> int:
+        status, at_ns = members["status"], members["t"]
+        self.columns.put_seq(members["seq"], at)
+        self.last_ns = at_ns
+        exchange = self._exchanges.get(members["exchange"])
+        if exchange is None:
+            return 0
+        self._name_session(exchange, self._session_of(members, line))
+        if status < 200:
+            return self._in_exchange(exchange, 0, at, client=False)
+        exchange.status, exchange.by_proxy = status, "by" in members
+        exchange.answer, exchange.answered_ns = at, at_ns
+        if exchange.is_early:
+            return self._in_exchange(exchange, 0, at, client=False)
+        if not exchange.row:
+            self._add_exchange_row(exchange, exchange.lines[0] if exchange.lines else at)
+        is_row = self.columns.kind_of(exchange.row) is Kind.EXCHANGE
+        for row in [exchange.row] if is_row else exchange.requests:
+            self.take_status(exchange, row)
+        if 300 <= status < 400 and exchange.requests:
+            head = decode(line)
+            if isinstance(head, ResponseHead) and (location := location_of(head)) is not None:
+                self._redirects.add(exchange.number, exchange.target, location)
+        return exchange.row
+
+    def _unread_answer(self, number: int, at: int) -> int:
+        """Note that something in the answer of an exchange could not be read. Return the row of the line."""
+        exchange = self._exchanges.get(number)
+        if exchange is None:
+            return 0
+        exchange.is_unread = True
+        return self._in_exchange(exchange, 0, at, client=False)
+
+    def _end(self, members: dict[str, Any], at: int) -> int:
+        self.last_ns = members["t"]
+        exchange = self._exchanges.pop(members["exchange"], None)
+        if exchange is None:
+            return 0
+        if not exchange.row:
+            is_early = exchange.is_early
+            self._add_exchange_row(exchange, exchange.lines[0] if exchange.lines else at)
+            if is_early:
+                self.take_status(exchange, exchange.row)
+        for row in exchange.requests if exchange.is_unread else ():
+            self._end_unread(exchange, row)
+        if exchange.stateless and members.get("cut") and members.get("by") == CLIENT:
+            for row in exchange.requests:  # closing the stream cancels the request
+                self._set_cancelled(row)
+        # In HTTP+SSE the answers are in another exchange, that of the stream.
+        if not exchange.resumable and (300 <= exchange.status < 400 or not self._is_http_sse):
+            for row in exchange.requests:
+                self._close(row)
+        return exchange.row
+
+    def _end_unread(self, exchange: ExchangeState, row: int) -> None:
+        """End a call whose answer came, and could not be read."""
+        columns, outcome = self.columns, OUTCOMES.index(unread_outcome(exchange.status))
+        if columns.outcome[row] == _UNANSWERED and outcome != _UNANSWERED:
+            columns.outcome[row], columns.answer_line[row] = outcome, exchange.answer
+            columns.latency_ns[row] = max(self.last_ns - columns.started_ns[row], 0)
+            self.touch(row)
+
+    def _close(self, row: int) -> None:
+        """Note that a request waits no longer, because its exchange ended."""
+        columns = self.columns
+        if columns.outcome[row] == _UNANSWERED:
+            columns.latency_ns[row] = max(self.last_ns - columns.started_ns[row], 0)
+            self.touch(row)
+
+    def _exchange_of(self, members: dict[str, Any]) -> ExchangeState:
+        """Return the exchange of the frame with these members."""
+        number = members["exchange"]
+        exchange = self._exchanges.get(number)
+        if exchange is None:
+            exchange = self._open_exchange(number)
+        if "session" in members:
+            self._name_session(exchange, self._session(members["session"]))
+        return exchange
+
+    def _open_exchange(self, number: int) -> ExchangeState:
+        """Add an exchange whose request was not recorded, and return its state."""
+        exchange = self._exchanges[number] = ExchangeState(number, self._session(""))
+        return exchange
+
+    def _session_of(self, members: dict[str, Any], line: bytes) -> int:
+        """Return the session of the head of an HTTP message.
+
+        A trace of ours names the session in the record; otherwise it is taken from the headers.
+        """
+        if "session" in members:
+            return self._session(members["session"])
+        return self._session(_session_name(decode(line)) if b"session" in line.lower() else "")
+
+    def _name_session(self, exchange: ExchangeState, session: int) -> None:
+        """Move an exchange and its rows to ``session``, which its first answer may name."""
+        if session == exchange.session or not self.sessions[session].name:
+            return
+        before, exchange.session = exchange.session, session
+        for row in {exchange.row, *exchange.requests} - {0}:
+            self.columns.session[row] = session
+            self.touch(row)
+        if exchange.call and (token := self._open.pop_token(exchange.call)):
+            self._open.add_token(exchange.call, (token[0], session, token[2]))
+        if exchange.initialize is not None:  # it was sent before there was a session id
+            self.sessions[session].take_initialize(exchange.initialize)
+            self.sessions[before].forget_initialize()

@@ -1,0 +1,409 @@
+"""The steps of a login: which request is one, what it asked, what was answered, and what that breaks."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from mcpproxy.base.authority import is_loopback
+from mcpproxy.judge.session.masked_values import Mask, as_mask, credential
+from mcpproxy.protocol.header_names import PROTOCOL_VERSION
+from mcpproxy.protocol.oauth import RESOURCE_METADATA, SERVER_METADATA
+from mcpproxy.protocol.revisions import REVISIONS, since
+from mcpproxy.read.view.login.documents import (
+    challenge,
+    document,
+    form,
+    members,
+    origin,
+    place,
+    query,
+    shown,
+    urlsplit_or_empty,
+)
+from mcpproxy.read.view.login.meanings import (
+    ISS_RULE,
+    ISSUER_RULE,
+    RESOURCE_RULE,
+    STATE_RULE,
+    Stage,
+    meaning,
+    page,
+)
+from mcpproxy.read.view.login.web_exchanges import WebExchange
+from mcpproxy.record.trace.records import Header
+
+_WITH_RESOURCE: Final = frozenset(since("2025-06-18"))
+_WITH_PKCE_CHECK: Final = frozenset(since("2025-11-25"))
+
+_ENDPOINTS: Final[Mapping[str, Stage]] = {
+    "registration_endpoint": Stage.REGISTRATION,
+    "authorization_endpoint": Stage.AUTHORIZATION,
+    "token_endpoint": Stage.TOKEN,
+}
+
+
+_IN_METADATA: Final = (
+    "issuer",
+    *_ENDPOINTS,
+    "code_challenge_methods_supported",
+    "client_id_metadata_document_supported",
+    "dpop_signing_alg_values_supported",
+)
+_IN_REGISTRATION: Final = (
+    "client_name",
+    "redirect_uris",
+    "grant_types",
+    "token_endpoint_auth_method",
+    "application_type",
+    "scope",
+    "dpop_bound_access_tokens",
+)
+_IN_AUTHORIZATION: Final = (
+    "client_id",
+    "redirect_uri",
+    "scope",
+    "resource",
+    "code_challenge_method",
+    "state",
+    "dpop_jkt",
+)
+_IN_TOKEN_REQUEST: Final = (
+    "grant_type",
+    "client_id",
+    "redirect_uri",
+    "resource",
+    "scope",
+    "code",
+    "code_verifier",
+    "refresh_token",
+)
+_IN_TOKEN: Final = ("token_type", "expires_in", "scope", "access_token", "refresh_token")
+"""Members that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginRemark:
+    """A sentence that a step breaks: ``blame`` is who breaks it, ``source`` where the sentence stands."""
+
+    blame: str
+    text: str
+    source: str
+
+
+@dataclass(slots=True)
+class LoginStep:
+    """One request of a login and its answer.
+
+    ``seq`` is the frame of the request, ``last_seq`` that of the answer, ``at_ns`` the time of the request
+    since the start of the recording. ``fault`` says why the step failed, and ``source`` where that stands;
+    both are empty if it did not. ``again`` counts further requests with the same answer.
+    """
+
+    number: int
+    stage: Stage
+    seq: int
+    at_ns: int
+    asked: str
+    answered: str
+    fault: str = ""
+    source: str = ""
+    remarks: list[LoginRemark] = field(default_factory=list[LoginRemark])
+    again: int = 0
+    last_seq: int = 0
+
+
+class StepReader:
+    """Makes steps from exchanges, which come in the order of their answers.
+
+    ``named`` are the URLs that documents and challenges have named, each with the stage that it is for.
+    """
+
+    def __init__(self, header: Header) -> None:
+        self._header: Final = header
+        self._revision = ""
+        self._mcp_url = header.upstream
+        self.named: Final[dict[str, Stage]] = {}
+        self._issuer = ""
+        self._sends_iss = False
+        self._tokens: Final[set[Mask]] = set()
+        self._has_new_token = True
+        self._makers: Final[Mapping[Stage, Callable[[WebExchange, LoginStep], None]]] = {
+            Stage.CHALLENGE: self._challenge,
+            Stage.RESOURCE: self._resource,
+            Stage.SERVER: self._server,
+            Stage.REGISTRATION: self._registration,
+            Stage.AUTHORIZATION: self._authorization,
+            Stage.TOKEN: self._token,
+            Stage.RETRY: self._retry,
+        }
+
+    @property
+    def revision(self) -> str:
+        """The revision that the messages name; the newest if none does."""
+        return self._revision or REVISIONS[-1]
+
+    def read(self, exchange: WebExchange) -> LoginStep | None:
+        """Return the step that an exchange is, without a number; ``None`` if it is none."""
+        stage = self._stage(exchange)
+        if stage is None:
+            return None
+        answered = f"{exchange.status} {shown(exchange.reason)}".strip() if exchange.status else "no answer"
+        step = LoginStep(
+            0,
+            stage,
+            exchange.seq,
+            exchange.at_ns,
+            f"{exchange.method} {place(exchange.url)}",
+            answered + (" (from mcpproxy)" if exchange.by_proxy else ""),
+            last_seq=max(exchange.seq, exchange.answer_seq),
+        )
+        if not exchange.status:
+            step.fault = "the recording has no answer"
+        self._makers[stage](exchange, step)
+        # What proves possession of a key (RFC 9449) goes with any request.
+        if "dpop" in exchange.fields:
+            step.asked += ", with a DPoP proof"
+        if "dpop-nonce" in exchange.answer_fields:
+            step.answered += "; a nonce for the next DPoP proof"
+        return step
+
+    def _stage(self, exchange: WebExchange) -> Stage | None:
+        if exchange.method == "OPTIONS":
+            return None
+        if exchange.is_mcp:
+            return self._stage_of_message(exchange)
+        path = urlsplit_or_empty(exchange.url).path
+        if RESOURCE_METADATA in path or self.named.get(_plain(exchange.url)) is Stage.RESOURCE:
+            return Stage.RESOURCE
+        if any(name in path for name in SERVER_METADATA):
+            return Stage.SERVER
+        if named := self.named.get(_plain(exchange.url)) or self._named_behind_proxy(exchange.url):
+            return named
+        if exchange.method == "POST":
+            if "grant_type" in form(exchange):
+                return Stage.TOKEN
+            return Stage.REGISTRATION if "redirect_uris" in document(exchange.body) else None
+        asked = query(exchange.url)
+        is_asked = "client_id" in asked and not asked.keys().isdisjoint({"response_type", "code_challenge"})
+        return Stage.AUTHORIZATION if is_asked else None
+
+    def _named_behind_proxy(self, url: str) -> Stage | None:
+        """Return the stage of a path that a document names at the upstream, which the client asked of us."""
+        if not self._header.listen or not self._header.upstream:
+            return None
+        return self.named.get(_plain(origin(self._header.upstream) + urlsplit_or_empty(url).path))
+
+    def _stage_of_message(self, exchange: WebExchange) -> Stage | None:
+        self._note_revision(exchange)
+        has_token = "authorization" in exchange.fields
+        if exchange.status == 401 and not has_token:
+            self._mcp_url = self._header.upstream or exchange.url
+            return Stage.CHALLENGE
+        if not has_token or not exchange.status:
+            return None
+        is_refused = exchange.status == 401 or (
+            exchange.status in (400, 403) and "error" in challenge(exchange.answer_fields)
+        )
+        if is_refused:
+            self._has_new_token = True
+            return Stage.RETRY
+        if exchange.status < 300 and self._has_new_token:
+            self._has_new_token = False
+            return Stage.RETRY
+        return None
+
+    def _note_revision(self, exchange: WebExchange) -> None:
+        named = exchange.fields.get(PROTOCOL_VERSION)
+        if named is None:
+            params = document(exchange.body).get("params")
+            named = params.get("protocolVersion") if isinstance(params, dict) else None
+        if isinstance(named, str) and named in REVISIONS:
+            self._revision = named
+
+    def _challenge(self, exchange: WebExchange, step: LoginStep) -> None:
+        step.asked += f"{_method(exchange)}, without a token"
+        said = challenge(exchange.answer_fields)
+        if url := said.get("resource_metadata"):
+            self.named[_plain(url)] = Stage.RESOURCE
+        if "www-authenticate" not in exchange.answer_fields:
+            step.answered += ", without WWW-Authenticate"
+        elif told := members(said, ("resource_metadata", "scope", "error", "error_description")):
+            step.answered += f"; {told}"
+
+    def _resource(self, exchange: WebExchange, step: LoginStep) -> None:
+        found = self._found(exchange, step)
+        if not found:
+            return
+        step.answered += f"; {members(found, ('resource', 'authorization_servers', 'scopes_supported'))}"
+        servers = found.get("authorization_servers")
+        if not isinstance(servers, list) or not servers:
+            step.fault = "the document names no authorization server"
+            step.source = page(self.revision, "authorization-server-location")
+            return
+        resource = found.get("resource")
+        if isinstance(resource, str) and self._mcp_url and not _covers(resource, self._mcp_url):
+            text = f"resource is not {place(self._mcp_url)}: a client must not use this document"
+            step.remarks.append(LoginRemark("server", text, RESOURCE_RULE))
+
+    def _server(self, exchange: WebExchange, step: LoginStep) -> None:
+        found = self._found(exchange, step)
+        if not found:
+            return
+        step.answered += f"; {members(found, _IN_METADATA)}"
+        for name, stage in _ENDPOINTS.items():
+            if isinstance(url := found.get(name), str):
+                self.named[_plain(url)] = stage
+                parts = urlsplit_or_empty(url)
+                if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+                    source = page(self.revision, "communication-security")
+                    step.remarks.append(LoginRemark("server", f"{name} is not served over HTTPS", source))
+        issuer = found.get("issuer")
+        self._issuer = issuer if isinstance(issuer, str) else ""
+        self._sends_iss = found.get("authorization_response_iss_parameter_supported") is True
+        if self._issuer and urlsplit_or_empty(exchange.url).path not in _well_known(self._issuer):
+            text = f"issuer is {place(self._issuer)}, whose document lies elsewhere: a client must not use it"
+            step.remarks.append(LoginRemark("server", text, ISSUER_RULE))
+        if self.revision in _WITH_PKCE_CHECK and "code_challenge_methods_supported" not in found:
+            text = (
+                "code_challenge_methods_supported is not there, so there is no PKCE: a client must not go on"
+            )
+            source = page(self.revision, "authorization-code-protection")
+            step.remarks.append(LoginRemark("server", text, source))
+
+    def _found(self, exchange: WebExchange, step: LoginStep) -> "Mapping[str, object]":
+        """Return the document of an answer; empty, with the fault of the step, if there is none."""
+        if not exchange.status:
+            return {}
+        if exchange.status != 200:
+            step.fault = f"there is no document here ({exchange.status})"
+        elif not (found := document(exchange.answer)):
+            step.fault = "the answer is no JSON object"
+        else:
+            return found
+        step.source = page(
+            self.revision,
+            "authorization-server-metadata-discovery"
+            if step.stage is Stage.SERVER
+            else "protected-resource-metadata-discovery-requirements",
+        )
+        return {}
+
+    def _registration(self, exchange: WebExchange, step: LoginStep) -> None:
+        step.asked += _after(members(document(exchange.body), _IN_REGISTRATION))
+        said = document(exchange.answer)
+        if exchange.status in (200, 201) and "client_id" in said:
+            step.answered += _after(members(said, ("client_id", "client_secret", "redirect_uris")))
+        else:
+            self._refuse(step, exchange.status, said)
+
+    def _authorization(self, exchange: WebExchange, step: LoginStep) -> None:
+        asked = query(exchange.url) or form(exchange)
+        step.asked += _after(members(asked, _IN_AUTHORIZATION))
+        if "client_id" in asked:
+            self._check_resource(asked, step)
+            if "code_challenge" not in asked:
+                self._remark_pkce(step, "the request has no code_challenge")
+            elif asked.get("code_challenge_method") != "S256":
+                self._remark_pkce(step, "code_challenge_method is not S256")
+        location = exchange.answer_fields.get("location") or ""
+        given = query(location)
+        if "error" in given:
+            self._refuse(step, 0, given)
+        elif "code" in given:
+            step.answered += f"; to {place(location)} with a code"
+            if "state" in asked and asked["state"] != given.get("state"):
+                text = "the answer does not have the state of the request: a client must not use the code"
+                step.remarks.append(LoginRemark("server", text, STATE_RULE))
+            self._check_issuer(given, step)
+        elif location:
+            step.answered += f"; to {place(location)}"
+        elif exchange.status >= 400:
+            self._refuse(step, exchange.status, document(exchange.answer))
+        elif exchange.status:
+            step.answered += "; a page for the user"
+
+    def _check_issuer(self, given: Mapping[str, str], step: LoginStep) -> None:
+        """Check the ``iss`` of the answer, which keeps a client from sending the code to another server."""
+        if "iss" in given and self._issuer and given["iss"] != self._issuer:
+            text = f"iss is {shown(given['iss'])} and not the issuer: a client must not use the code"
+            step.remarks.append(LoginRemark("server", text, ISS_RULE))
+        elif "iss" not in given and self._sends_iss:
+            text = "the answer has no iss, which the metadata promises: a client must not use the code"
+            step.remarks.append(LoginRemark("server", text, ISS_RULE))
+
+    def _token(self, exchange: WebExchange, step: LoginStep) -> None:
+        asked = form(exchange)
+        step.asked += _after(members(asked, _IN_TOKEN_REQUEST))
+        self._check_resource(asked, step)
+        if asked.get("grant_type") == "authorization_code" and "code_verifier" not in asked:
+            self._remark_pkce(step, "the request has no code_verifier")
+        said = document(exchange.answer)
+        token = said.get("access_token")
+        if exchange.status == 200 and isinstance(token, str):
+            self._tokens.add(as_mask(token))
+            self._has_new_token = True
+            step.answered += _after(members(said, _IN_TOKEN))
+        else:
+            self._refuse(step, exchange.status, said)
+
+    def _retry(self, exchange: WebExchange, step: LoginStep) -> None:
+        scheme, token = credential(exchange.fields.get("authorization") or "")
+        step.asked += f"{_method(exchange)}, with a {shown(scheme)} token"
+        if self._tokens and as_mask(token) not in self._tokens:
+            step.asked += " that no step here has given"
+        if exchange.status >= 300:
+            said = challenge(exchange.answer_fields)
+            if url := said.get("resource_metadata"):
+                self.named[_plain(url)] = Stage.RESOURCE
+            self._refuse(step, exchange.status, said)
+            if scope := said.get("scope"):
+                step.answered += f"; scope {shown(scope)}"
+
+    def _check_resource(self, asked: Mapping[str, str], step: LoginStep) -> None:
+        if self.revision in _WITH_RESOURCE and "resource" not in asked:
+            source = page(self.revision, "resource-parameter-implementation")
+            step.remarks.append(LoginRemark("client", "the request does not say for which resource", source))
+
+    def _remark_pkce(self, step: LoginStep, text: str) -> None:
+        step.remarks.append(LoginRemark("client", text, page(self.revision, "authorization-code-protection")))
+
+    def _refuse(self, step: LoginStep, status: int, said: "Mapping[str, object]") -> None:
+        """Note what an answer says about its error, and what that means."""
+        if not status and not said:
+            return
+        error = said.get("error")
+        code = error if isinstance(error, str) else ""
+        described = said.get("error_description")
+        if told := members(said, ("error", "error_description")):
+            step.answered += f"; {told}"
+        why, step.source = meaning(step.stage, code)
+        named = shown(described) if isinstance(described, str) and described else why
+        step.fault = f"{shown(code)}: {named}" if code and named else shown(code) or f"refused with {status}"
+        if why and named != why:
+            step.fault += f" ({why})"
+
+
+def _method(exchange: WebExchange) -> str:
+    method = document(exchange.body).get("method")
+    return f" ({shown(method)})" if isinstance(method, str) else ""
+
+
+def _after(told: str) -> str:
+    return f"; {told}" if told else ""
+
+
+def _plain(url: str) -> str:
+    """Return a URL as a key: without query, fragment and a slash at its end, its origin in lower case."""
+    return origin(url) + urlsplit_or_empty(url).path.rstrip("/")
+
+
+def _covers(resource: str, url: str) -> bool:
+    """Whether ``resource`` means the server at ``url``: same origin, and same path or one above it."""
+    above, path = (urlsplit_or_empty(one).path.rstrip("/") for one in (resource, url))
+    return origin(resource) == origin(url) and (path == above or path.startswith(f"{above}/"))
+
+
+def _well_known(issuer: str) -> set[str]:
+    """Return the paths at which the metadata of an issuer may lie."""
+    path = urlsplit_or_empty(issuer).path.rstrip("/")
+    return {f"{name}{path}" for name in SERVER_METADATA} | {f"{path}{SERVER_METADATA[1]}"}

@@ -1,0 +1,128 @@
+"""How the peers of a session agreed on its revision: what was asked for, and how the server reacted."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+from mcpproxy.base.style import duration
+from mcpproxy.base.visible import visible
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.judge.session.outcomes import Kind, Outcome, state_words
+from mcpproxy.protocol.jsonrpc import JSON, Request, Response
+from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.revisions import STATELESS
+from mcpproxy.read.view.calls import Call
+from mcpproxy.read.view.index.columns import KINDS
+from mcpproxy.read.view.index.peers import VERSION_META
+from mcpproxy.read.view.view import View
+
+_PROBES: Final = ("server/discover", "initialize")
+_REQUEST_OF_CLIENT: Final = KINDS.index(Kind.REQUEST)
+_MOST: Final = 6
+"""How many probes of a session are told, and how many revisions of an answer."""
+
+
+def negotiations(view: View) -> dict[int, str]:
+    """Return, for the ``number`` of a session, in one line how its peers agreed on the revision.
+
+    ``server/discover for 2026-07-28: declined -32601; initialize for 2025-11-25: 2025-06-18``
+
+    A session is left out if its ``initialize`` got what it asked for: there the revision says it all.
+    """
+    told = {number: _words(view, rows) for number, rows in _probes(view).items()}
+    for session in view.sessions:
+        if session.number not in told and session.revision in STATELESS:
+            told[session.number] = f"no probe: each request names {session.revision}"
+    return {number: words for number, words in told.items() if words}
+
+
+def _probes(view: View) -> dict[int, list[int]]:
+    """Return the rows in which the client asks for a revision, for the numbers of their sessions.
+
+    A probe over HTTP comes before there is a session; it is of the session that the client begins next.
+    """
+    columns = view.columns
+    names = {place for place, (method, _) in enumerate(columns.names) if method in _PROBES}
+    nameless = {session.number for session in view.sessions if not session.name}
+    found, waiting = defaultdict[int, list[int]](list), list[int]()
+    for row, name in enumerate(columns.name):
+        if row == 0 or name not in names or columns.kind[row] != _REQUEST_OF_CLIENT:
+            continue
+        number = columns.session[row]
+        if columns.names[name][0] == "initialize":
+            found[number] += [*waiting, row]
+            waiting = []
+        elif number in nameless:
+            waiting.append(row)
+        else:
+            found[number].append(row)
+    for row in waiting:
+        found[columns.session[row]].append(row)
+    return found
+
+
+def _words(view: View, rows: list[int]) -> str:
+    asked = [_Probe(view, view.call(row)) for row in rows[:_MOST]]
+    if len(rows) == 1 and asked[0].got_what_it_asked_for:
+        return ""
+    more = [f"{len(rows) - _MOST:,} more"] if len(rows) > _MOST else []
+    return "; ".join([*(probe.words for probe in asked), *more])
+
+
+class _Probe:
+    """A request that asks for a revision. ``wanted`` and ``given`` are revisions, as texts to show."""
+
+    def __init__(self, view: View, call: Call) -> None:
+        self._call: Final = call
+        self.wanted: Final = _version(_sent(view, call.frame, Request), "params")
+        self.given: Final = tuple(_given(_sent(view, call.answer, Response)))
+
+    @property
+    def got_what_it_asked_for(self) -> bool:
+        return self._call.method == "initialize" and self.given == (self.wanted,)
+
+    @property
+    def words(self) -> str:
+        wanted = f" for {self.wanted}" if self.wanted else ""
+        return f"{self._call.method}{wanted}: {self._reaction}"
+
+    @property
+    def _reaction(self) -> str:
+        call = self._call
+        match call.outcome:
+            case Outcome.OK:
+                return ", ".join(self.given) or "a result without a revision"
+            case Outcome.HTTP_ERROR:
+                return f"HTTP {call.error_code}"
+            case Outcome.UNANSWERED if call.waited_ns:
+                return f"{state_words(call.outcome)} for {duration(call.waited_ns)}"
+            case _:
+                return state_words(call.outcome, call.error_code)
+
+
+def _sent(view: View, seq: int | None, kind: type[Request | Response]) -> JSON:
+    """Return the message of a frame as JSON; ``None`` if there is none of this kind, or it is in a batch."""
+    try:
+        record = view.record(seq) if seq else None
+    except LookupError:
+        return None
+    messages = singles(record.message) if isinstance(record, Frame) else ()
+    return messages[0].value if len(messages) == 1 and isinstance(messages[0], kind) else None
+
+
+def _version(message: JSON, part: str) -> str:
+    for path in (("protocolVersion",), ("_meta", VERSION_META)):
+        version = member(message, part, *path)
+        if isinstance(version, int | str) and not isinstance(version, bool):
+            return visible(str(version)[:64])
+    return ""
+
+
+def _given(answer: JSON) -> Iterator[str]:
+    """Yield the revisions in the answer to ``initialize`` or ``server/discover``."""
+    if version := _version(answer, "result"):
+        yield version
+        return
+    listed = member(answer, "result", "supportedVersions")
+    for version in listed[:_MOST] if isinstance(listed, list) else ():
+        yield visible(str(version)[:64])

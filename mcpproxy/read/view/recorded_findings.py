@@ -1,0 +1,152 @@
+"""The findings of a recording that have a record, with the rows that they are about."""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.base.visible import visible
+from mcpproxy.judge.session.folding import Folded, fold
+from mcpproxy.judge.session.frame import Finding, Severity
+from mcpproxy.read.view.calls import FoundRule, RuleFindings
+from mcpproxy.read.view.index.columns import SEVERITIES
+from mcpproxy.read.view.index.indexed_trace import IndexedTrace
+
+if TYPE_CHECKING:
+    from mcpproxy.protocol.rules import Rule
+
+_WRONG_ID: Final = "PROTO-007"
+"""The rule whose findings name the request that an answer with a wrong id is meant for, if that is known."""
+
+
+class RecordedFindings:
+    """The findings in the index. Row 0 stands for the whole session."""
+
+    def __init__(self, index: IndexedTrace) -> None:
+        self._scan: Final = index.scan
+        self._columns: Final = index.columns
+        self._reader: Final = index.reader
+        self._read_lines = 0
+        self._with_rows: list[tuple[Finding, int]] = []
+        self._of_row: dict[int, list[Finding]] = {}
+        self.wrongly_answered: Final[dict[int, int]] = {}
+        """Frame of a request -> frame of the answer that names it by a wrong id."""
+
+    def with_rows(self) -> list[tuple[Finding, int]]:
+        """Return all findings with their rows, in the order of the recording.
+
+        New ones are first counted in the columns of the index.
+        """
+        columns = self._columns
+        for line in self._scan.finding_lines[self._read_lines :]:
+            finding = self._reader.record(line)
+            assert isinstance(finding, Finding)
+            row = columns.row_of(finding.frame) if finding.frame else 0
+            self._with_rows.append((finding, row))
+            self._of_row.setdefault(row, []).append(finding)
+            if row:
+                columns.findings[row] = min(columns.findings[row] + 1, 0xFFFF)
+                columns.severity[row] = max(columns.severity[row], SEVERITIES.index(finding.severity))
+                self._scan.touch(row)
+            if finding.rule == _WRONG_ID and finding.related:
+                self.wrongly_answered.setdefault(finding.related[0], finding.frame)
+                if asked := columns.row_of(finding.related[0]):
+                    self._scan.touch(asked)
+        self._read_lines = len(self._scan.finding_lines)
+        return self._with_rows
+
+    def with_texts(self) -> tuple[FoundRule, ...]:
+        """Return all findings that have a record, with the texts of their rules, in the same order."""
+        return tuple(_with_texts(finding, row) for finding, row in self.with_rows())
+
+    def of_row(self, row: int) -> tuple[FoundRule, ...]:
+        """Return the findings about a row, with the texts of their rules."""
+        return tuple(_with_texts(finding, row) for finding in self._of_row.get(row, ()))
+
+    def worst_of_row(self, row: int) -> Finding | None:
+        """Return the worst finding about a row, of those the first; ``None`` if there is none."""
+        return worst(self._of_row.get(row, ()))
+
+    def worst_count(self, row: int) -> int:
+        """Return how many findings about a row are as severe as the worst of them."""
+        found = [SEVERITIES.index(finding.severity) for finding in self._of_row.get(row, ())]
+        return found.count(max(found, default=0))
+
+    def counts(self) -> Mapping[Severity, int]:
+        """Return how many there are of each severity, including those that the recorder only counted."""
+        found: Counter[Severity] = Counter(finding.severity for finding, _ in self.with_rows())
+        tally = self._scan.last.tally if self._scan.last else None
+        for repeated in tally.more if tally else ():
+            found[repeated.severity] += repeated.count
+        return found
+
+    def by_rule(self) -> tuple[RuleFindings, ...]:
+        """Return the findings, grouped by rule: the worst first, then the most frequent."""
+        grouped: dict[str, list[tuple[Finding, int]]] = {}
+        for finding, row in self.with_rows():
+            grouped.setdefault(finding.rule, []).append((finding, row))
+        counted_only: dict[str, int] = {}
+        severities: dict[str, Severity] = {}
+        tally = self._scan.last.tally if self._scan.last else None
+        for repeated in tally.more if tally else ():
+            counted_only[repeated.rule] = counted_only.get(repeated.rule, 0) + repeated.count
+            severities[repeated.rule] = repeated.severity
+        groups = [
+            _rule_findings(
+                rule, grouped.get(rule, []), counted_only.get(rule, 0), severities.get(rule, "info")
+            )
+            for rule in {**grouped, **counted_only}
+        ]
+        return tuple(sorted(groups, key=lambda g: (-SEVERITIES.index(g.severity), -g.count, g.rule)))
+
+
+def worst(findings: Iterable[Finding]) -> Finding | None:
+    """Return the worst finding, of those the first; ``None`` if there is none."""
+    return max(findings, key=lambda each: SEVERITIES.index(each.severity), default=None)
+
+
+def fold_found(found: Iterable[FoundRule]) -> list[tuple[FoundRule, Folded]]:
+    """Return findings, those that say the same as one: the first with its texts, and it with the others."""
+    by_finding = {id(each.finding): each for each in found}
+    folded = fold(each.finding for each in by_finding.values())
+    return [(by_finding[id(each.first)], each) for each in folded]
+
+
+def _rule_findings(
+    code: str, findings: list[tuple[Finding, int]], counted_only: int, severity: Severity
+) -> RuleFindings:
+    rule = _rule_of(code)
+    severities: list[Severity] = [severity, *(finding.severity for finding, _ in findings)]
+    worst: Severity = max(severities, key=SEVERITIES.index)
+    return RuleFindings(
+        rule=visible(code),
+        name=rule.name if rule else "",
+        severity=worst,
+        summary=rule.summary if rule else "",
+        count=len(findings) + counted_only,
+        findings=tuple(finding for finding, _ in findings),
+        rows=tuple(row for _, row in findings),
+    )
+
+
+def _with_texts(finding: Finding, row: int) -> FoundRule:
+    """Return a finding with the texts of its rule; they are empty if this mcpproxy does not know the rule."""
+    from mcpproxy.judge.ruleset.source_links import (
+        link_to,  # Imported here: most recordings have no findings.
+    )
+
+    rule, link = _rule_of(finding.rule), link_to(finding.source)
+    if rule is None:
+        return FoundRule(finding, row, "", "", "", "", link)
+    sentence = next((r.text for r in rule.requirements if r.id == finding.requirement), "")
+    return FoundRule(finding, row, rule.name, rule.summary, sentence, rule.instead, link)
+
+
+def _rule_of(code: str) -> "Rule | None":
+    """Return the built-in rule with this code; ``None`` if there is none."""
+    from mcpproxy.judge.ruleset import catalogue
+    from mcpproxy.protocol.rules import RuleError  # Imported here: most recordings have no findings.
+
+    try:
+        return catalogue.load().rules.get(code)
+    except RuleError:
+        return None

@@ -1,0 +1,113 @@
+"""Sort the rows of a recording, in steps: a thread that sorts a million rows at once lets no other run."""
+
+from array import array
+from collections.abc import Callable, Generator, Mapping, Sequence
+from operator import add
+from typing import Final, TypeAlias
+
+from mcpproxy.judge.session.outcomes import Outcome
+from mcpproxy.read.view.calls import Progress
+from mcpproxy.read.view.index.columns import OUTCOMES
+from mcpproxy.read.view.index.indexed_trace import IndexedTrace
+
+Rows: TypeAlias = "array[int]"
+
+_STEP: Final = 50_000
+"""How many rows are sorted at once, in some 20 ms."""
+
+_LAST: Final = (1 << 63) - 1
+
+_URGENT: Final = tuple(
+    OUTCOMES.index(outcome)
+    for outcome in (
+        *(Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR, Outcome.REFUSED, Outcome.UNANSWERED),
+        *(
+            Outcome.UNREADABLE,
+            Outcome.CANCELLED,
+            Outcome.INPUT_REQUIRED,
+            Outcome.DECLINED,
+            Outcome.OK,
+            Outcome.NONE,
+        ),
+    )
+)
+"""Outcomes in the order in which a person wants to see them."""
+
+
+def check_order(order: str) -> str:
+    """Return ``order``: empty for that of the recording, or what to sort by, after a ``-`` the largest first.
+
+    Raises:
+        ValueError: rows are not sorted by this.
+    """
+    if order.removeprefix("-") not in ("", *_KEYS) or order == "-":
+        raise ValueError(f"order: rows are sorted by {', '.join(_KEYS)}")
+    return order
+
+
+def sort_rows(index: IndexedTrace, rows: Sequence[int], order: str) -> Generator[Progress, None, Rows]:
+    """Return rows in an order that ``check_order`` allows; yield how far it is.
+
+    Equal rows stay in the order of the recording.
+    """
+    falls = order.startswith("-")
+    key = _KEYS[order.removeprefix("-")](index, falls).__getitem__
+    parts: list[list[int]] = []
+    for start in range(0, len(rows), _STEP):
+        parts.append(sorted(rows[start : start + _STEP], key=key, reverse=falls))
+        yield Progress(start, len(rows), len(rows))
+    while len(parts) > 1:
+        merged: list[list[int]] = []
+        for left in range(0, len(parts), 2):
+            both = [row for part in parts[left : left + 2] for row in part]
+            both.sort(key=key, reverse=falls)  # merges what is sorted already
+            merged.append(both)
+            yield Progress(len(rows), len(rows), len(rows))
+        parts = merged
+    return array("I", parts[0] if parts else [])
+
+
+def _by_time(index: IndexedTrace, _: bool) -> Sequence[int]:
+    return index.columns.started_ns
+
+
+def _by_outcome(index: IndexedTrace, _: bool) -> Sequence[int]:
+    ranks = bytes(_URGENT.index(number) if number in _URGENT else 255 for number in range(256))
+    return index.columns.outcome.tobytes().translate(ranks)
+
+
+def _by_method(index: IndexedTrace, _: bool) -> Sequence[int]:
+    names, unnamed = index.reader.names(), index.columns.unnamed
+    order = sorted(range(len(names)), key=lambda n: (n == unnamed, names[n][0], names[n][1] or ""))
+    ranks = array("I", [0]) * max(1, len(names))
+    for rank, number in enumerate(order):
+        ranks[number] = rank
+    return array("I", map(ranks.__getitem__, index.columns.name))
+
+
+def _by_latency(index: IndexedTrace, falls: bool) -> Sequence[int]:
+    """Sort by the latency, or how long an open request has waited; rows without either are the last."""
+    columns, now_ns = index.columns, index.now_ns()
+    no_answer, none = OUTCOMES.index(Outcome.UNANSWERED), -1 if falls else _LAST
+    return array(
+        "q",
+        (
+            latency_ns if latency_ns >= 0 else max(0, now_ns - started_ns) if outcome == no_answer else none
+            for latency_ns, started_ns, outcome in zip(
+                columns.latency_ns, columns.started_ns, columns.outcome, strict=True
+            )
+        ),
+    )
+
+
+def _by_bytes(index: IndexedTrace, _: bool) -> Sequence[int]:
+    return array("Q", map(add, index.columns.request_bytes, index.columns.answer_bytes))
+
+
+_KEYS: Final[Mapping[str, Callable[[IndexedTrace, bool], Sequence[int]]]] = {
+    "time": _by_time,
+    "outcome": _by_outcome,
+    "method": _by_method,
+    "latency": _by_latency,
+    "bytes": _by_bytes,
+}

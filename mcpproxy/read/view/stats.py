@@ -1,0 +1,292 @@
+"""Statistics: how often each tool and method was called, how long the answers took, and their sizes.
+
+A token is estimated as four bytes of JSON, which is roughly right for English text and JSON.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias, get_args
+
+from mcpproxy.base.visible import visible
+from mcpproxy.judge.session.filter import Filter
+from mcpproxy.judge.session.outcomes import CallCounts, Kind, count_calls
+from mcpproxy.read.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, WITHOUT_ANSWER
+from mcpproxy.read.view.view import View
+
+BYTES_PER_TOKEN: Final = 4
+ESTIMATE: Final = f"tokens are estimated: one for {BYTES_PER_TOKEN} bytes of JSON"
+
+
+Order: TypeAlias = Literal["calls", "failed", "latency", "tokens"]
+"""What stands first: the most calls, the most that were not successful, the slowest, the largest."""
+
+ORDERS: Final[tuple[Order, ...]] = get_args(Order)
+
+
+Latency: TypeAlias = Literal["p50", "p95", "max"]
+
+
+@dataclass(frozen=True, slots=True)
+class CallStatistics:
+    """The requests of one sender with one method and, if it names one, one tool, prompt or resource.
+
+    ``name`` is the tool, prompt or resource, or ``None``.
+
+    The median ``p50_ns``, the 95th percentile ``p95_ns`` and the maximum ``max_ns`` count a request without
+    an answer with the time that it waited, cancelled or not. ``at_least`` names those of them that are such
+    a time: an answer would have taken longer. They are ``None`` if nothing is known of any request.
+    """
+
+    method: str
+    name: str | None
+    sender: str
+    counts: CallCounts
+    p50_ns: int | None
+    p95_ns: int | None
+    max_ns: int | None
+    at_least: tuple[Latency, ...]
+    bytes_in: int
+    bytes_out: int
+    """``bytes_in`` is the sum of the sizes of all requests, ``bytes_out`` that of all answers."""
+
+    @property
+    def result_tokens(self) -> int:
+        """The estimated tokens of all answers."""
+        return tokens(self.bytes_out)
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCost:
+    """A tool that a server listed, with the size of its definition, which a model has to read to use it."""
+
+    name: str
+    server: str
+    definition_bytes: int
+    calls: int
+    result_bytes: int
+    """The sum of the sizes of the answers to its calls."""
+
+    @property
+    def definition_tokens(self) -> int:
+        """The estimated tokens of its definition."""
+        return tokens(self.definition_bytes)
+
+    @property
+    def result_tokens(self) -> int:
+        """The estimated tokens of all its answers."""
+        return tokens(self.result_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """The statistics of one or more recordings.
+
+    ``tools`` are the tools that a server listed, ``not_begun`` says of each server that failed before any
+    message how it did.
+    """
+
+    recordings: int
+    frames: int
+    duration_ns: int
+    calls: tuple[CallStatistics, ...]
+    tools: tuple[ToolCost, ...]
+    not_begun: tuple[str, ...] = ()
+
+    @property
+    def never_used(self) -> tuple[ToolCost, ...]:
+        """The tools that were listed and never called."""
+        return tuple(tool for tool in self.tools if not tool.calls)
+
+
+class StatisticsBuilder:
+    """Adds recordings to one ``Statistics``, one at a time."""
+
+    def __init__(self) -> None:
+        self._recordings = 0
+        self._frames = 0
+        self._duration_ns = 0
+        self._groups: Final[dict[tuple[str, str | None, str], _Group]] = {}
+        self._tools: Final[dict[tuple[str, str], ToolCost]] = {}
+        self._not_begun: Final[list[str]] = []
+
+    def add(self, view: View, filter: Filter | None = None) -> None:
+        """Add a recording: all its tools, and the calls that pass the filter."""
+        passing_rows = set(view.numbers(filter)) if filter else None
+        self._recordings += 1
+        self._frames += view.frames
+        self._duration_ns += view.duration_ns
+        if view.not_begun:
+            self._not_begun.append(view.not_begun)
+        columns = view.columns
+        request, request_of_server = KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER
+        now_ns = view.index.now_ns()
+        rows = zip(
+            columns.kind, columns.name, columns.outcome, columns.latency_ns, columns.answer_line,
+            columns.request_bytes, columns.answer_bytes, strict=True,
+        )  # fmt: skip
+        group_of_name: dict[tuple[int, int], _Group] = {}
+        for row, (kind, name, outcome, latency_ns, answered, size_in, size_out) in enumerate(rows):
+            if not row or (kind != request and kind != request_of_server):
+                continue
+            if passing_rows is not None and row not in passing_rows:
+                continue
+            group = group_of_name.get((kind, name))
+            if group is None:
+                method, target = view.index.reader.name(row)
+                key = (method, target, "server" if kind & FROM_SERVER else "client")
+                group = self._groups.setdefault(key, _Group())
+                if name != columns.unnamed:  # ``unnamed`` stands for many pairs of method and target
+                    group_of_name[kind, name] = group
+            group.outcomes[outcome] += 1
+            group.bytes_in += size_in
+            group.bytes_out += size_out
+            if answered:
+                group.latencies.extend([latency_ns] if latency_ns >= 0 else ())
+            elif (
+                outcome in WITHOUT_ANSWER
+                and not view.unread
+                and (waited_ns := columns.waited_ns(row, now_ns))
+            ):
+                group.waits.append(waited_ns)
+        result_bytes = _result_bytes(view)
+        servers = {session.number: session.server for session in view.sessions}
+        for tool in view.tools.all():
+            if tool.listed:
+                key = servers.get(tool.session, ""), tool.name
+                earlier = self._tools.get(key)
+                calls = tool.calls + (earlier.calls if earlier else 0)
+                size = result_bytes[tool.session, tool.name] + (earlier.result_bytes if earlier else 0)
+                self._tools[key] = ToolCost(tool.name, key[0], tool.size, calls, size)
+
+    def result(self, order: Order = "calls") -> Statistics:
+        """Return the statistics. Of those that are equal in ``order``, the most frequent calls are first."""
+        calls = [group.statistics(*key) for key, group in self._groups.items()]
+        calls.sort(key=lambda row: (-row.counts.total, row.method, row.name or ""))
+        calls.sort(key=_KEYS[order], reverse=True)  # which keeps the order of those that are equal
+        return Statistics(
+            self._recordings,
+            self._frames,
+            self._duration_ns,
+            tuple(calls),
+            tuple(self._tools.values()),
+            tuple(self._not_begun),
+        )
+
+
+_KEYS: Final[Mapping[Order, Callable[[CallStatistics], tuple[int, ...]]]] = {
+    "calls": lambda row: (row.counts.total,),
+    "failed": lambda row: (sum(number for number, _ in row.counts.unsuccessful(running=False)),),
+    "latency": lambda row: (row.p95_ns or 0, row.max_ns or 0),
+    "tokens": lambda row: (row.bytes_out,),
+}
+
+
+def _result_bytes(view: View) -> Counter[tuple[int, str]]:
+    """Return the sizes of the answers to each tool in each session, added up."""
+    names = enumerate(view.index.reader.names())
+    tools = {number: visible(name) for number, (method, name) in names if method == "tools/call" and name}
+    columns, found = view.columns, Counter[tuple[int, str]]()
+    for number, session, size in zip(columns.name, columns.session, columns.answer_bytes, strict=True):
+        if number in tools:
+            found[session, tools[number]] += size
+    return found
+
+
+class _Group:
+    """The requests of one method and target."""
+
+    __slots__ = ("bytes_in", "bytes_out", "latencies", "outcomes", "waits")
+
+    def __init__(self) -> None:
+        self.outcomes: Final = [0] * len(OUTCOMES)
+        self.latencies: Final = array("q")
+        self.waits: Final = array("q")
+        """How long those without an answer waited."""
+        self.bytes_in = 0
+        self.bytes_out = 0
+
+    def statistics(self, method: str, name: str | None, sender: str) -> CallStatistics:
+        """Return the statistics of these requests."""
+        ordered = sorted([*self.latencies, *self.waits])
+        found: dict[Latency, int | None] = {
+            "p50": percentile(ordered, 50), "p95": percentile(ordered, 95), "max": percentile(ordered, 100)
+        }  # fmt: skip
+        waits = set(self.waits)
+        return CallStatistics(
+            visible(method),
+            None if name is None else visible(name),
+            sender,
+            counts=count_calls(dict(zip(OUTCOMES, self.outcomes, strict=True))),
+            p50_ns=found["p50"],
+            p95_ns=found["p95"],
+            max_ns=found["max"],
+            at_least=tuple(name for name, ns in found.items() if ns in waits),
+            bytes_in=self.bytes_in,
+            bytes_out=self.bytes_out,
+        )
+
+
+def statistics(views: Iterable[View]) -> Statistics:
+    """Return the statistics of recordings together."""
+    builder = StatisticsBuilder()
+    for view in views:
+        builder.add(view)
+    return builder.result()
+
+
+def percentile(ordered: list[int], percent: int) -> int | None:
+    """Return the smallest value that ``percent`` % of the values do not exceed; ``None`` without values."""
+    if not ordered:
+        return None
+    return ordered[max(-(-percent * len(ordered) // 100) - 1, 0)]
+
+
+def tokens(size: int) -> int:
+    """Return the estimated number of tokens of ``size`` bytes of JSON."""
+    return -(-size // BYTES_PER_TOKEN)
+
+
+def as_object(statistics: Statistics) -> Mapping[str, object]:
+    """Return statistics as a JSON object."""
+    return {
+        "recordings": statistics.recordings,
+        "frames": statistics.frames,
+        "duration_ns": statistics.duration_ns,
+        "not_begun": list(statistics.not_begun),
+        "token_estimate": ESTIMATE,
+        "calls": [
+            {
+                "method": calls.method,
+                "name": calls.name,
+                "from": calls.sender,
+                "count": calls.counts.total,
+                "failed": calls.counts.failed,
+                "unanswered": calls.counts.unanswered,
+                "cancelled": calls.counts.cancelled,
+                "refused": calls.counts.refused,
+                "unreadable": calls.counts.unreadable,
+                "p50_ns": calls.p50_ns,
+                "p95_ns": calls.p95_ns,
+                "max_ns": calls.max_ns,
+                "at_least": calls.at_least,
+                "bytes_in": calls.bytes_in,
+                "bytes_out": calls.bytes_out,
+                "result_tokens": calls.result_tokens,
+            }
+            for calls in statistics.calls
+        ],
+        "tools": [
+            {
+                "name": tool.name,
+                "server": tool.server,
+                "definition_bytes": tool.definition_bytes,
+                "definition_tokens": tool.definition_tokens,
+                "calls": tool.calls,
+                "result_tokens": tool.result_tokens,
+            }
+            for tool in statistics.tools
+        ],
+        "never_used": [tool.name for tool in statistics.never_used],
+    }

@@ -1,0 +1,406 @@
+"""One recording as calls, for the terminal, the page and the exports. ``view/README.md`` shows how to use it.
+
+The file of a ``View`` may still grow; ``refresh`` reads what was added. A ``View`` is used from one thread
+at a time. A filter is a text in the language of ``session.filter``, or what ``parse_filter`` gave.
+An order is empty for that of the recording, or ``time``, ``outcome``, ``method``, ``latency`` or ``bytes``; a
+``-`` before it turns it around.
+"""
+
+import math
+import os
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.base.style import tally
+from mcpproxy.base.visible import visible
+from mcpproxy.judge.session.ending import ending_text, not_begun
+from mcpproxy.judge.session.filter import Filter, parse_filter
+from mcpproxy.judge.session.frame import Close, Event, Frame
+from mcpproxy.judge.session.outcomes import Kind, Outcome
+from mcpproxy.read.view.call_reader import Masking
+from mcpproxy.read.view.calls import Call, Detail, Part, Progress, Refreshed, SessionSummary
+from mcpproxy.read.view.causes import LOST, HowEnded, brief_cause, cause_of
+from mcpproxy.read.view.details import (
+    CallParts,
+    SortedCallParts,
+    progress_of,
+    with_intervention,
+    with_telling_line,
+)
+from mcpproxy.read.view.growing_trace import GrowingTrace, UntouchedTrace
+from mcpproxy.read.view.index.indexed_trace import IndexedTrace
+from mcpproxy.read.view.recorded_findings import RecordedFindings
+from mcpproxy.read.view.rows.filtered_rows import FilteredRows
+from mcpproxy.read.view.rows.stray_rows import stray_output
+from mcpproxy.read.view.summaries import summaries
+from mcpproxy.record.trace.reader import Trace
+from mcpproxy.record.trace.records import CloseRecord, Header, frame_bytes, not_judged
+from mcpproxy.record.trace.short_lines import Lines
+
+if TYPE_CHECKING:
+    from mcpproxy.read.view.rows.select_rows import Rows
+    from mcpproxy.read.view.tools import RecordedTools
+
+AnyFilter = Filter | str | None
+
+_LAST_WORDS: Final = 50
+"""How many lines are read of what a server wrote to stderr before it failed: those at both ends."""
+
+
+class View:
+    """An open recording; see ``open_view``.
+
+    ``header`` is the first record of the trace. ``index`` is what was read of the trace so far, ``columns``
+    are its numbers, and ``findings`` the findings in it; ``refresh`` may put others in their place.
+    """
+
+    def __init__(
+        self, growing: GrowingTrace, for_s: float = math.inf, masking: Masking | None = None
+    ) -> None:
+        self._growing: Final = growing
+        self._masking: Final = masking
+        trace = growing.open()
+        self.path: Final = trace.path
+        self.header: Final[Header] = trace.header
+        self._open(trace, for_s)
+
+    def _open(self, trace: Trace, for_s: float) -> None:
+        self.index = index = IndexedTrace(trace, self._masking)
+        self.columns = index.columns
+        self.findings = RecordedFindings(index)
+        self._filtered = FilteredRows(index, self.findings)
+        self._summaries: tuple[SessionSummary, ...] | None = None
+        try:
+            self.read_on(for_s)
+        except BaseException:
+            self.close()
+            raise
+        index.scan.first_changed = 0
+
+    def read_on(self, for_s: float = math.inf) -> None:
+        """Read for about ``for_s`` seconds what was not read yet. ``refresh`` says afterwards what is new."""
+        self.index.read(for_s)
+        self._parts = CallParts(self.columns, self.index.reader)
+        self.findings.with_rows()  # counts them in the columns
+
+    def close(self) -> None:
+        """Close the files."""
+        self.index.source.close()
+        self._growing.close()
+
+    def __enter__(self) -> "View":
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.close()
+
+    # What the recording is
+
+    @property
+    def running(self) -> bool:
+        """Whether the recording was still being written when it was read last."""
+        return self.index.running
+
+    @property
+    def unread(self) -> Progress | None:
+        """How far the reading of the recording is; ``None`` if it was read to its end.
+
+        Until then the answer to a request may not have been read yet, and what is missing is not known.
+        """
+        return self.index.unread
+
+    @property
+    def frames(self) -> int:
+        """The number of frames so far."""
+        return sum(self.index.scan.frames.values())
+
+    @property
+    def ended(self) -> Close | None:
+        """How the recording ended; ``None`` if it is running or was cut off."""
+        return self.index.scan.last.close if isinstance(self.index.scan.last, CloseRecord) else None
+
+    @property
+    def not_begun(self) -> str:
+        """How the server failed before any message; empty if it did not."""
+        first_end = self.index.scan.first_end
+        by = first_end.by if first_end else ""
+        return not_begun(self.ended, self.header, self.frames, by) if self.ended else ""
+
+    @property
+    def duration_ns(self) -> int:
+        """The time of the last record, which is the length of the recording so far."""
+        return self.index.scan.last_ns
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is missing from the recording, each in a part of a sentence."""
+        return tuple(self.index.notes())
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing is known to be missing from the recording."""
+        return not self.index.notes()
+
+    @property
+    def not_judged(self) -> str:
+        """Why the recording has not been judged, or not to its end; empty if it was judged."""
+        return visible(not_judged(self.header, self.index.scan.last.tally if self.index.scan.last else None))
+
+    @property
+    def found(self) -> str:
+        """The numbers of findings in words, as ``tally`` says them, ``not judged``, or ``nothing to judge``
+        if the server failed before any message.
+        """
+        if self.header.imported or self.header.model:
+            return "not judged"
+        if self.not_begun:
+            return "nothing to judge"
+        counts = self.findings.counts()
+        return tally(*(counts.get(severity, 0) for severity in ("error", "warning", "info")))
+
+    @property
+    def sessions(self) -> tuple[SessionSummary, ...]:
+        """The sessions that have rows, in the order in which they began."""
+        if self._summaries is None:
+            findings, scan = self.findings.with_rows(), self.index.scan
+            self._summaries = summaries(self.columns, scan.sessions, findings, scan.last_ns)
+        return self._summaries
+
+    # Rows
+
+    def count(self, filter: AnyFilter = None) -> int:
+        """Return how many rows pass the filter.
+
+        Raises:
+            FilterError: the filter cannot be read. All methods with a filter raise it.
+        """
+        rows = self._rows(filter)
+        return self.columns.rows if rows is None else len(rows)
+
+    def calls(
+        self, filter: AnyFilter = None, start: int = 0, limit: int = 200, order: str = ""
+    ) -> list[Call]:
+        """Return at most ``limit`` of the rows that pass the filter, from position ``start`` on.
+
+        Positions count from 0.
+
+        Raises:
+            ValueError: there is no such order. All methods with an order raise it.
+        """
+        rows = self._rows(filter, order)
+        if rows is None:
+            rows = range(start + 1, min(start + limit, self.columns.rows) + 1)
+        else:
+            rows = rows[start : start + limit]
+        now_ns = self.index.now_ns()
+        return [self._call(row, now_ns) for row in rows]
+
+    def numbers(self, filter: AnyFilter = None) -> Iterable[int]:
+        """Return the numbers of the rows that pass the filter, in order."""
+        rows = self._rows(filter)
+        return range(1, self.columns.rows + 1) if rows is None else rows
+
+    def frames_of(self, filter: AnyFilter) -> list[int]:
+        """Return the sequence numbers of all frames of the rows that pass the filter, in order."""
+        return self.columns.seqs_of(self.numbers(filter))
+
+    def position(self, number: int, filter: AnyFilter = None, order: str = "") -> int:
+        """Return the position that a row has, or would have, among the rows that pass the filter.
+
+        In another order than that of the recording, a row that does not pass is after the last one.
+        """
+        rows = self._rows(filter, order)
+        if order and rows is not None:
+            return rows.index(number) if number in rows else len(rows)
+        return min(max(number - 1, 0), self.columns.rows) if rows is None else bisect_left(rows, number)
+
+    def call(self, number: int) -> Call:
+        """Return one row.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        if not 1 <= number <= self.columns.rows:
+            raise IndexError(f"there is no call {number}: the last is {self.columns.rows}")
+        return self._call(number, self.index.now_ns())
+
+    def _call(self, row: int, now_ns: int) -> Call:
+        call = self.index.reader.call(row, now_ns)
+        if call.findings:
+            call = replace(call, worst_findings=self.findings.worst_count(row))
+        if call.kind is Kind.STDERR:
+            return with_telling_line(call, *self._parts.stderr(row))
+        if row in self.columns.faults:
+            call = with_intervention(self.columns, self.index.reader, call, is_running=self.running)
+        if progress := progress_of(self.columns, self.index.reader, row):
+            call = replace(call, progress=progress)
+        if call.outcome not in LOST:
+            return call
+        latest = self._parts.latest(row)
+        if call.outcome is Outcome.UNANSWERED and self.unread:
+            call = replace(call, waited_ns=None)
+        stray = self._stray(call)
+        latest += self._beside(call)
+        cause = brief_cause(call, latest, stray, self._how_it_ended)
+        return replace(call, cause=cause) if cause else call
+
+    def _beside(self, call: Call) -> list[Part]:
+        """Return what may tell why a call failed and may be no part of it: the answer, as it may be an
+        element of a batch, and what the server wrote to stderr at last, before it failed, for a call that
+        was open then.
+
+        If several calls are open, that belongs to none of them.
+        """
+        if call.outcome in (Outcome.RPC_ERROR, Outcome.UNREADABLE):
+            return self._parts.answer(call.number)
+        if call.outcome is not Outcome.UNANSWERED or self.ended is None or self.ended.exit_code == 0:
+            return []
+        last = self.columns.rows
+        is_stderr = self.columns.kind_of(last) is Kind.STDERR
+        return self._parts.parts(last, [], _LAST_WORDS)[0] if is_stderr else []
+
+    @property
+    def _how_it_ended(self) -> HowEnded:
+        words = ending_text(self.ended, self.header) if self.ended else ""
+        return HowEnded(words, self.index.scan.first_end, self.running)
+
+    def _stray(self, call: Call) -> Part | None:
+        """Return what the receiver of a request sent in the place of its answer, or before it: an answer with
+        a wrong id, or what is not a message; ``None`` if there is nothing like that."""
+        if call.kind is not Kind.REQUEST:
+            return None
+        # All requests of a batch are in one frame.
+        is_alone = call.number not in self.columns.elements
+        row = self.columns.row_of(self.findings.wrongly_answered.get(call.frame, 0)) if is_alone else 0
+        if row:
+            return self._parts.first(row)
+        if call.exchange:  # over HTTP it belongs to the call
+            return None
+        return stray_output(self.columns, self._parts, call.number, call.id)
+
+    def find(self, filter: AnyFilter, order: str = "") -> Iterator[Progress]:
+        """Apply a filter with a free text and an order step by step, and yield how much was searched.
+
+        When the iterator is exhausted, the other methods answer for this filter at once. A caller that stops
+        iterating cancels the search.
+        """
+        yield from self._filtered.find(_parsed(filter), order)
+
+    def _rows(self, filter: AnyFilter, order: str = "") -> "Rows | None":
+        return self._filtered.rows(_parsed(filter), order)
+
+    # One row
+
+    def parts(self, number: int, limit: int | None = None) -> Detail:
+        """Return everything that belongs to a row.
+
+        If there are more than ``limit`` records, those in the middle are left out.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        call = self.call(number)
+        inner = self._parts.inner_rows(number)
+        parts, left_out = self._parts.parts(number, inner, limit, call.result)
+        stray = self._stray(call)
+        told = [*parts, *self._beside(call)]
+        cause = cause_of(call, told, stray, self._how_it_ended)
+        findings, cause_row = self.findings.of_row(number), stray.row if stray and cause else 0
+        return Detail(call, tuple(parts), findings, tuple(inner), left_out, cause, cause_row)
+
+    def sort_parts(self) -> None:
+        """Sort the index by calls. After that ``parts`` of all rows takes a fraction of the time.
+
+        It is for a caller that goes through a whole recording; ``refresh`` undoes it.
+        """
+        self._parts = SortedCallParts(self.columns, self.index.reader)
+
+    def raw(self, seq: int) -> bytes:
+        """Return the bytes of a frame as they were sent.
+
+        Those of a frame in an SSE event are the whole event.
+
+        Raises:
+            LookupError: there is no frame with this number.
+        """
+        record = self.record(seq)
+        if not isinstance(record, Frame):
+            raise LookupError(f"record {seq} is not a frame")
+        return frame_bytes(record)
+
+    def record(self, seq: int) -> Event:
+        """Return the frame, or the head of an HTTP message, with this sequence number.
+
+        Raises:
+            LookupError: no record has this number.
+        """
+        if not (line := self.columns.line_with(seq)):
+            raise LookupError(f"there is no frame {seq}")
+        record = self.index.reader.record(line)
+        if isinstance(record, Lines):
+            record = next(event for event in record.events() if getattr(event, "seq", 0) == seq)
+        if not isinstance(record, Event):
+            raise LookupError(f"there is no frame {seq}")
+        return record
+
+    @property
+    def tools(self) -> "RecordedTools":
+        """The tools of the servers."""
+        from mcpproxy.read.view.tools import RecordedTools  # imported here: few users ask for tools
+
+        return RecordedTools(self.index)
+
+    # A recording that goes on
+
+    def refresh(self, for_s: float = math.inf) -> Refreshed:
+        """Read what was not read yet, or was recorded since, and say which rows are new or have changed.
+
+        After about ``for_s`` seconds it stops, and the next call goes on from there.
+
+        Raises:
+            TraceError: the recording does not exist any more, or cannot be read.
+        """
+        rebuilt = False
+        if self.unread:
+            self.read_on(for_s)
+        elif self.running:
+            trace = self._growing.open()
+            rebuilt = not self.index.is_continued_by(trace)
+            if rebuilt:  # the file was completed from its journal, or replaced
+                self.index.source.close()
+                self._open(trace, for_s)
+            else:
+                self.index.follow(trace)
+                self.read_on(for_s)
+        first = 1 if rebuilt else self.index.scan.first_changed
+        if first:
+            self._summaries = None
+        self.index.scan.first_changed = 0
+        self._filtered.mark_stale(first)
+        return Refreshed(first, self.columns.rows, self.running, rebuilt)
+
+
+def _parsed(filter: AnyFilter) -> Filter | None:
+    return (parse_filter(filter) if isinstance(filter, str) else filter) or None
+
+
+def open_view(
+    path: str | os.PathLike[str],
+    for_s: float = math.inf,
+    masking: Masking | None = None,
+    *,
+    only_reads: bool = False,
+) -> View:
+    """Open a recording: a trace, finished or still running, or a recording of another program.
+
+    A million calls without a saved index take some seconds. After about ``for_s`` seconds the view has the
+    first rows, and each ``refresh`` reads on, until nothing is ``unread``. With ``masking``, everything that
+    the view gives is masked, and filters see only what is masked. With ``only_reads``, a trace is read as it
+    is: a killed session is not completed from its journal, and nothing is imported.
+
+    Raises:
+        TraceError: there is no recording at ``path``, or it cannot be read.
+    """
+    return View(UntouchedTrace(path) if only_reads else GrowingTrace(path), for_s, masking)

@@ -1,0 +1,97 @@
+"""The state of open connections and of their exchanges.
+
+A checkpoint contains this state attribute by attribute (see ``mcpproxy.record.recorder.checkpoint_state``).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Final, Literal
+
+from mcpproxy.judge.session.frame import CLIENT, Sender
+from mcpproxy.record.framing.http1 import Http1Connection, Side
+from mcpproxy.record.recorder.http.body_frames import Body, ContentDecoder
+from mcpproxy.record.recorder.masking import ID_LENGTH
+
+_IDS: Final = 8
+"""How many session ids of a connection, the latest ones, are searched for in its messages."""
+
+
+@dataclass(slots=True)
+class ExchangeSide:
+    """The message that one side sends in an exchange.
+
+    ``is_masked``: the content may contain credentials. ``kept``: encoded bytes with their times; they are
+    recorded only when it is known whether masking changes the content. ``is_noted``: a note says that
+    credentials were masked.
+    """
+
+    body: Body | None = None
+    decoder: ContentDecoder | None = None
+    is_over: bool = False
+    is_long: bool = False  # the last frame was a piece, and another piece follows
+    is_masked: bool = False
+    is_noted: bool = False
+    kept: list[tuple[bytes, int]] | None = None
+    kept_bytes: int = 0
+
+    def begin(self, body: Body, coding: str, *, is_masked: bool) -> None:
+        """After a head, expect ``body``, whose content coding is ``coding`` (empty for none)."""
+        self.body = body
+        self.is_over = False
+        self.is_masked = is_masked
+        self.decoder = ContentDecoder(coding) if coding else None
+
+    def feed_again(self, data: bytes) -> None:
+        """Feed the decoder again the bytes that it had read before the checkpoint."""
+        if self.decoder is not None:
+            for _ in self.decoder.feed(data):  # it decodes only while it is iterated over
+                pass
+
+
+@dataclass(slots=True)
+class OpenExchange:
+    """An exchange under way: its number in the recording and its two sides."""
+
+    number: int
+    endpoint: bool = True
+    asked: str = ""  # before a model's interface: the method and the path of the request
+    # Over until a request head is read: a server may answer a request whose head cannot be read.
+    client: ExchangeSide = field(default_factory=lambda: ExchangeSide(is_over=True))
+    server: ExchangeSide = field(default_factory=ExchangeSide)
+    cut_by: Side | Literal[""] = ""
+    cost: int = 0  # how much of the memory budget the judge needs until the exchange ends, in bytes
+
+    @property
+    def is_over(self) -> bool:
+        return self.client.is_over and self.server.is_over
+
+    def side(self, of: Side) -> ExchangeSide:
+        """Return the side on which ``of`` sends. Answers of the proxy are on the server's side."""
+        return self.client if of == CLIENT else self.server
+
+
+@dataclass(slots=True)
+class Connection:
+    """An open connection. ``first`` is the side that ended it first; empty while it is open. ``left_ns`` is
+    when that was, if it was the client."""
+
+    number: int
+    http: Http1Connection = field(default_factory=Http1Connection)
+    exchanges: dict[int, OpenExchange] = field(default_factory=dict[int, OpenExchange])
+    ended: tuple[Sender, ...] = ()
+    first: Side | Literal[""] = ""
+    left_ns: int | None = None
+    is_lost: bool = False  # after a gap, until a request begins: the bytes cannot be parsed
+    opaque: dict[Side, int] | None = None  # by side, how many bytes were not HTTP since the last record
+    reasons: dict[Side, str] | None = None  # by side, why its bytes are not HTTP
+    has_told_opaque: bool = False  # a record with the number of bytes that are not HTTP was written
+    ids: tuple[str, ...] = ()  # session ids, the latest last
+    faulted_exchange: int = 0  # the number of the exchange in which a fault was last met
+    # The exchange, who has cut it (or "") and when it ended, while more is to be given in it.
+    held_end: tuple[int, str, int] | None = None
+
+    def learn(self, ids: Iterable[str]) -> None:
+        """Add session ids that belong to this connection."""
+        for id in ids:
+            if len(id) >= ID_LENGTH and id not in self.ids:
+                self.ids = (*self.ids, id)[-_IDS:]

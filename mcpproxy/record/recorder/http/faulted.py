@@ -1,0 +1,97 @@
+"""Events of records about faults: what a peer sent, and what mcpproxy gave the other in its place."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
+from typing import Final, cast
+
+from mcpproxy.judge.session.frame import (
+    CLIENT,
+    SERVER,
+    Blame,
+    ExchangeEnd,
+    FaultMark,
+    Frame,
+    RequestHead,
+    ResponseHead,
+    Sender,
+)
+from mcpproxy.record.framing.heads import request_head, response_head
+from mcpproxy.record.framing.http1 import RequestStart, ResponseStart
+from mcpproxy.record.framing.sse import SseFramer
+from mcpproxy.record.recorder.http.body_frames import BODY_BYTES, event_frame
+from mcpproxy.record.recorder.http.connections import Connection
+from mcpproxy.record.recorder.http.head_reader import HeadReader
+from mcpproxy.record.relay import journal
+from mcpproxy.record.trace.records import Recorded
+
+SENT_KIND: Final = {journal.CLIENT_ALTERED: journal.CLIENT, journal.SERVER_ALTERED: journal.SERVER}
+"""Kind of a record about bytes that met a fault -> the kind that they would have without it."""
+
+GIVEN: Final[dict[int, Sender]] = {journal.CLIENT_GIVEN: CLIENT, journal.SERVER_GIVEN: SERVER}
+
+
+def sent_events(
+    events: Iterable[Recorded], connection: Connection, fault: FaultMark, *, has_more: bool
+) -> Iterator[Recorded]:
+    """Yield the events of bytes that met ``fault``, with its mark.
+
+    With ``has_more``, more is to be given in their place, and the end of the exchange waits for that.
+    """
+    for event in events:
+        if isinstance(event, Frame):
+            event.fault = fault
+            connection.faulted_exchange = event.exchange
+        elif isinstance(event, RequestHead | ResponseHead):
+            event = replace(event, fault=fault)
+            connection.faulted_exchange = event.exchange
+        elif isinstance(event, ExchangeEnd) and has_more:
+            connection.held_end = event.exchange, event.by or "", event.observed_at_ns
+            continue
+        yield event
+
+
+def given_events(
+    sender: Sender,
+    part: str,
+    content: bytes,
+    at_ns: int,
+    connection: Connection,
+    fault: FaultMark,
+    heads: HeadReader,
+    next_seq: Callable[[], int],
+) -> Iterator[Recorded]:
+    """Yield the events of what the other peer got in place of a message of ``sender``, due to ``fault``.
+
+    ``part`` is the part of a message that ``content`` is: ``head``, ``body`` or ``event``.
+    """
+    exchange, number = connection.faulted_exchange, connection.number
+    if part == "head":
+        if sender == CLIENT:
+            parsed = request_head(content)
+            if not isinstance(parsed, str):
+                start = RequestStart(0, *parsed[:4], content, at_ns)
+                head = heads.read(start, connection.ids).of_request(start, next_seq(), exchange, number)
+                yield replace(head, by_proxy=True, fault=fault)
+            return
+        answered = response_head(content)
+        if not isinstance(answered, str):
+            response = ResponseStart(0, *answered[:4], content, at_ns, by="proxy")
+            answer = heads.read(response, connection.ids).of_response(response, next_seq(), exchange, number)
+            yield replace(answer, fault=fault)
+        return
+    frames = [Frame(0, sender, content, at_ns)] if content else []
+    if part == "event":
+        framer = SseFramer(BODY_BYTES)
+        blocks = [*framer.feed(content, at_ns), *framer.end(at_ns)]
+        frames = [event_frame(sender, block) for block in blocks]
+    for frame in frames:
+        frame.seq, frame.exchange, frame.connection = next_seq(), exchange, number
+        frame.by_proxy, frame.fault = True, fault
+        yield frame
+
+
+def held_end(connection: Connection) -> Iterator[ExchangeEnd]:
+    """Yield the end of an exchange that has waited, if there is one."""
+    if connection.held_end is not None:
+        (exchange, by, at_ns), connection.held_end = connection.held_end, None
+        yield ExchangeEnd(exchange, connection.number, bool(by), cast("Blame", by) or None, at_ns)

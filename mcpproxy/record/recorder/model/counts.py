@@ -1,0 +1,46 @@
+"""How many requests, tools and calls passed before a model's interface, counted while events pass."""
+
+from typing import Final
+
+from mcpproxy.base.style import count
+from mcpproxy.judge.session.frame import Event
+from mcpproxy.record.recorder.http.memory_budget import HELD_BYTES
+from mcpproxy.record.recorder.model.turns import TurnReader
+
+_MOST_NAMES: Final = 1 << 14
+"""How many names of tools are remembered. Clients choose them."""
+
+
+class TurnCounter:
+    """Counts the turns of a recording whose dialect is ``dialect``."""
+
+    def __init__(self, dialect: str) -> None:
+        self._reader = TurnReader(dialect, counts_in=HELD_BYTES)
+        self._tools: set[tuple[str, str]] = set()
+        self._requests = self._with_tools = self._calls = 0
+
+    def count_event(self, event: Event) -> None:
+        """Take the next event of the recording."""
+        for turn in self._reader.take(event):
+            self._requests += 1
+            self._with_tools += bool(turn.request.tools)
+            if len(self._tools) < _MOST_NAMES:
+                self._tools.update((tool.namespace, tool.name) for tool in turn.request.tools)
+            self._calls += len(turn.answer.calls) if turn.answer else 0
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        return {
+            "requests": self._requests,
+            "with_tools": self._with_tools,
+            "tools": len(self._tools),
+            "calls": self._calls,
+            "unread": self._reader.unread,
+        }
+
+    @property
+    def words(self) -> str:
+        """The numbers as a clause: requests to the model, the tools in them, and the calls it asked for."""
+        tools, calls = count(len(self._tools), "tool"), count(self._calls, "call")
+        unread = f"; {count(unread, 'request')} not read" if (unread := self._reader.unread) else ""
+        return f"{count(self._requests, 'request')}, {self._with_tools} with tools; {tools}, {calls}{unread}"

@@ -1,0 +1,222 @@
+"""The records of a trace. ``encode`` writes each as a line, ``decode`` reads the line back.
+
+A trace is JSON Lines. The first record is the header, the last is the close record. Between them are the
+events in the order they were seen; each finding follows the event that caused it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Final, TypeAlias, TypeVar
+
+from mcpproxy.base.slotted import field, slotted
+from mcpproxy.judge.session.frame import (
+    CLIENT,
+    SERVER,
+    Close,
+    Eof,
+    Finding,
+    Frame,
+    Gap,
+    HttpEvent,
+    Repeated,
+    Sender,
+    Severity,
+    Signal,
+    Stderr,
+)
+from mcpproxy.judge.session.outcomes import CallCounts
+from mcpproxy.record.trace.repeated_bodies import Shortened
+from mcpproxy.record.trace.short_lines import Lines
+from mcpproxy.record.trace.upgrades import FORMAT
+
+T = TypeVar("T")
+
+ARGUMENTS_MASKED: Final = "arguments"
+"""The ``redaction`` of a recording in which only secrets in the command's arguments are masked."""
+
+EVERYTHING: Final = "everything"
+TOOLS: Final = "tools"
+"""What is ``kept`` of the bodies before a model's interface: all, or what is about tools."""
+
+
+@slotted(frozen=True)
+class Header:
+    """The facts about a recording that are known before the first byte.
+
+    ``started_at`` (wall clock, UTC, ISO 8601) and ``started_ns`` (monotonic clock) are the origin of all
+    other times in the trace. ``pid`` is the process id of mcpproxy. ``redaction`` says what is masked:
+    ``none``, ``credentials`` or ``arguments``; ``redact`` and imports add other kinds. Over HTTP ``command``
+    is empty; instead there are the ``mode`` (``reverse`` or ``forward``), the URL on which the proxy
+    listened, the path of its MCP endpoint, and the server's URL in ``upstream`` (empty in forward mode).
+    """
+
+    format: int = FORMAT
+    mcpproxy: str = ""
+    transport: str = "stdio"
+    command: tuple[str, ...] = ()
+    label: str = ""
+    cwd: str = ""
+    pid: int = 0
+    started_at: str = ""
+    started_ns: int = 0
+    redaction: str = "none"
+    mode: str = ""
+    listen: str = ""
+    endpoint: str = ""
+    upstream: str = ""
+    continues: str = ""
+    """The name of the previous file of the recording, in the same folder; ``--rotate`` makes such chains."""
+    partial: str = ""
+    """What was removed on purpose, as a phrase ("trimmed to frames 1-5,12 of 80"); empty if nothing was."""
+    imported: str = ""
+    """The program that made the recording, and what it does not record; empty for recordings by mcpproxy."""
+    boot: str = ""
+    """Linux: the boot id at recording time. After a reboot, ``pid`` belongs to another process."""
+    faults: str = ""
+    """The rules that altered messages on purpose: their names, seed and SHA-256; empty without such rules."""
+    ppid: int = 0
+    """The process that started mcpproxy: over stdio the client, or a shell that it uses; 0 if unknown."""
+    model: str = ""
+    """Before a model's interface: the dialect that the user named, or ``any``; empty before an MCP server."""
+    kept: str = ""
+    """Before a model's interface: ``everything``, or ``tools``, without the other texts of prompts."""
+
+
+HEADER_MEMBERS: Final = Header.__match_args__
+
+OMITTED_IF_EMPTY: Final = HEADER_MEMBERS[HEADER_MEMBERS.index("mode") :]
+"""Header members that are written only if they are not empty."""
+
+
+@slotted()
+class Tally:
+    """The counts of a trace's content, stored in the close record.
+
+    ``findings`` counts the findings that have a record, ``more`` the findings that were only counted.
+    ``judge_error`` says what was not judged, and why. ``calls`` is ``None`` if they were not counted.
+    ``own`` are those of the ``frames`` of each peer that mcpproxy sent in its place.
+    ``undecoded`` counts the bodies that could not be read, for each reason; no record has it.
+    """
+
+    frames: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
+    findings: dict[Severity, int] = field(default_factory=lambda: {"error": 0, "warning": 0, "info": 0})
+    judge_error: str | None = None
+    more: tuple[Repeated, ...] = ()
+    calls: CallCounts | None = None
+    own: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
+    undecoded: Counter[str] = field(default_factory=Counter[str])
+
+    def count(self, frame: Frame) -> None:
+        """Count a frame."""
+        self.frames[frame.sender] += 1
+        if frame.by_proxy:
+            self.own[frame.sender] += 1
+
+    @property
+    def senders(self) -> str:
+        """Who sent how many frames: ``1 from the client, 0 from the server, 1 from mcpproxy``."""
+        own = sum(self.own.values())
+        sides = [f"{number - self.own[sender]:,} from the {sender}" for sender, number in self.frames.items()]
+        return ", ".join([*sides, *([f"{own:,} from mcpproxy"] if own else [])])
+
+    @property
+    def not_judged(self) -> str:
+        """What was not judged while recording, and the command that judges it; empty if nothing was left."""
+        if self.judge_error is None:
+            return ""
+        return (
+            f"not everything was judged while recording: {self.judge_error}; mcpproxy check judges it again"
+        )
+
+    @property
+    def total_findings(self) -> dict[Severity, int]:
+        """The number of findings of each severity, with or without a record."""
+        total = dict(self.findings)
+        for repeated in self.more:
+            total[repeated.severity] += repeated.count
+        return total
+
+
+NO_MCP: Final = "it is of a model's interface, which is not judged; mcpproxy prompt says what the model saw"
+"""Why a recording before a model's interface has no findings of its own."""
+
+
+def not_judged(header: Header, tally: Tally | None) -> str:
+    """Why a recording has not been judged, or not to its end; empty if it was judged."""
+    if header.imported:
+        return "it was recorded by another program, not judged; mcpproxy check judges what it can"
+    if header.model:
+        return NO_MCP
+    return tally.not_judged if tally else ""
+
+
+def undecoded_notes(reasons: Mapping[str, int]) -> list[str]:
+    """Say how many bodies could not be read: a sentence fragment for each reason."""
+    return [
+        f"{f'{number:,} bodies were' if number > 1 else 'a body was'} not judged: {why}"
+        for why, number in reasons.items()
+    ]
+
+
+@slotted(frozen=True)
+class CloseRecord:
+    """The last record: how the recording ended, and its counts (``None`` if the record has none)."""
+
+    close: Close
+    tally: Tally | None = None
+
+
+@slotted(frozen=True)
+class Continued:
+    """The last record of a file that continues in ``file``. Its counts include those of all earlier files."""
+
+    file: str
+    tally: Tally
+    observed_at_ns: int = 0
+
+
+@slotted(frozen=True)
+class Encoded:
+    """Bytes of a body as they were sent, with a content coding. The frames have the decoded text."""
+
+    exchange: int
+    connection: int
+    sender: Sender
+    data: bytes
+    observed_at_ns: int = 0
+
+
+Recorded: TypeAlias = Frame | Stderr | Eof | Signal | Gap | HttpEvent | Encoded
+"""What is recorded between the header and the close record, except findings. A ``Lines`` record stands for
+several of these."""
+
+Record: TypeAlias = Header | Recorded | Lines | Shortened | Finding | Continued | CloseRecord
+
+
+def body_bytes(records: Iterable[T], exchange: int, sender: Sender) -> bytes:
+    """Return the exact bytes of one body, without its transfer coding, from the records of a trace.
+
+    Credentials in bodies that are not MCP messages are masked, unless the recording kept them.
+    """
+    encoded: list[bytes] = []
+    framed: list[bytes] = []
+    for record in records:
+        match record:
+            case Encoded() if (record.exchange, record.sender) == (exchange, sender):
+                encoded.append(record.data)
+            case Frame() if (record.exchange, record.sender) == (exchange, sender):
+                framed.append(frame_bytes(record))
+            case _:
+                pass
+    return b"".join(encoded or framed)
+
+
+def frame_bytes(frame: Frame) -> bytes:
+    """Return the stream bytes of the frame, including the surrounding bytes of its event.
+
+    If the data of the event was on several lines, ``event.before`` is the whole event.
+    """
+    event = frame.event
+    if event is None:
+        return frame.raw
+    return event.before if event.after is None else event.before + frame.raw + event.after

@@ -1,0 +1,1 @@
+"""Recordings sent elsewhere: as spans, to object stores."""

@@ -1,0 +1,102 @@
+"""Read objects of a store: decompress them, and count their bytes against a budget meanwhile."""
+
+import os
+import shutil
+from collections.abc import Iterable, Iterator
+from threading import Lock
+from typing import TYPE_CHECKING, Final
+
+from mcpproxy.base import paths
+from mcpproxy.base.byte_budget import ByteBudget
+from mcpproxy.base.files import create
+from mcpproxy.errors import UsageError
+
+if TYPE_CHECKING:
+    from mcpproxy.send.fleet.store import Store
+
+LARGEST_FILE_BYTES: Final = 8 << 30
+"""How large one file of a recording may be, decompressed."""
+CACHE_BYTES: Final = 16 << 30
+"""How much may be fetched into one folder; never more than half of the free disk."""
+
+_STEP_BYTES: Final = 1024
+"""How much is decompressed at once. However hostile, it becomes at most 32 MiB."""
+_WINDOW_BYTES: Final = 128 << 20
+
+
+class DiskBudget(ByteBudget):
+    """The bytes that all threads together may fetch into ``folder``."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, folder: str, limit: int = CACHE_BYTES) -> None:
+        while not os.path.isdir(folder):
+            folder = os.path.dirname(folder)
+        super().__init__(min(limit, shutil.disk_usage(folder).free // 2))
+        self._lock: Final = Lock()
+
+    def take(self, size: int) -> bool:
+        with self._lock:
+            return super().take(size) or self._make_room()
+
+    def _make_room(self) -> bool:
+        return False
+
+
+def stream_content(
+    store: "Store", key: str, budget: ByteBudget, known: bytes | None = None
+) -> Iterator[bytes]:
+    """Yield the content of an object in pieces, decompressed. ``known`` is the object if it was read already.
+
+    Raises:
+        StoreError: the object cannot be read.
+        UsageError: it is damaged, or too large, or the budget is used up.
+    """
+    where = store.where(key)
+    own = ByteBudget(LARGEST_FILE_BYTES)
+    pieces = store.stream(key, LARGEST_FILE_BYTES) if known is None else (known,)
+    for piece in decompress_pieces(pieces, where, own) if key.endswith(".zst") else pieces:
+        if not budget.take(len(piece)):
+            raise UsageError(where, "there is no room for what is fetched", "name fewer recordings")
+        yield piece
+
+
+def decompress_pieces(pieces: Iterable[bytes], where: str, budget: ByteBudget) -> Iterator[bytes]:
+    """Decompress ``pieces`` of a zstd object; errors name ``where``.
+
+    Raises:
+        UsageError: they are not zstd, end in the middle, or hold more than ``budget`` allows.
+    """
+    import zstandard
+
+    frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj()
+    has_begun = False
+    try:
+        for piece in pieces:
+            for start in range(0, len(piece), _STEP_BYTES):
+                step = piece[start : start + _STEP_BYTES]
+                while step:
+                    if frame.eof:  # another frame follows
+                        frame = zstandard.ZstdDecompressor(max_window_size=_WINDOW_BYTES).decompressobj()
+                    has_begun = True
+                    if data := frame.decompress(step):
+                        if not budget.take(len(data)):
+                            raise UsageError(where, "becomes too long when decompressed", "it is not read")
+                        yield data
+                    step = frame.unused_data if frame.eof else b""
+    except zstandard.ZstdError:
+        has_begun = False
+    if not has_begun or not frame.eof:
+        raise UsageError(where, "is not whole zstd data", "it is damaged: see mcpproxy verify")
+
+
+def download(store: "Store", key: str, path: str, budget: ByteBudget, known: bytes | None = None) -> None:
+    """Fetch an object into the new file ``path``, decompressed.
+
+    Raises:
+        StoreError, UsageError: as ``stream_content``.
+        OSError: the file exists already, or cannot be written.
+    """
+    paths.make_private(os.path.dirname(path))
+    with open(create(path), "wb") as file:
+        file.writelines(stream_content(store, key, budget, known))

@@ -1,0 +1,88 @@
+"""Ship repeatedly, until told to stop and the last recording has ended."""
+
+import time
+from collections.abc import Callable
+from threading import Event
+from typing import Final
+
+from mcpproxy.base.style import count, size
+from mcpproxy.base.visible import visible
+from mcpproxy.send.fleet.ship import NotShippedError, Shipped, Shipper
+from mcpproxy.send.fleet.store import NoSuchBucketError, StoreError, is_temporary
+
+_LONGEST_PAUSE_S: Final = 60.0
+_LAST_PAUSE_S: Final = 0.25
+NOT_OURS: Final = "not shipped, it is not a recording of mcpproxy"
+
+
+def watch(
+    opened: Callable[[], Shipper],
+    stop: Event,
+    tells: Callable[[str], object],
+    *,
+    pause_s: float,
+    grace_s: float,
+) -> int:
+    """Ship until ``stop`` is set, and then until the recordings end, for at most ``grace_s`` seconds.
+
+    A store or folder that cannot be reached is tried again, after longer and longer pauses, and so is a
+    missing bucket: a sidecar may start before somebody creates it. A store that has worked is tried again
+    after any error, because credentials are renewed. ``tells`` gets a line for each pass that shipped or
+    deleted files, and one for each new fault.
+
+    Returns:
+        0 if the last pass left nothing, otherwise 2.
+
+    Raises:
+        McpProxyError: the store cannot be used as it is configured, and never could.
+    """
+    shipper: Shipper | None = None
+    told: dict[str, str] = {}
+    pause, deadline, has_worked = pause_s, 0.0, False
+    while True:
+        if stop.is_set() and not deadline:
+            deadline = time.monotonic() + grace_s
+        is_done = False
+        try:
+            shipper = shipper or opened()
+            done = shipper.ship()
+        except (StoreError, NotShippedError, OSError) as fault:
+            is_store = isinstance(fault, StoreError) and not is_temporary(fault)
+            if is_store and not has_worked and not isinstance(fault, NoSuchBucketError):
+                raise
+            _tell_new({"": f"{fault}; it is tried again" if is_store else str(fault)}, told, tells)
+            pause = min(2 * pause, _LONGEST_PAUSE_S)
+        else:
+            told.pop("", None)
+            has_worked = True
+            pause = pause_s
+            if done.files or done.deleted:
+                tells(summary(done, shipper))
+            _tell_new(done.faults, told, tells)
+            _tell_new(dict.fromkeys(done.strangers, NOT_OURS), told, tells)
+            is_done = not done.running and not done.faults
+        if deadline and (is_done or time.monotonic() >= deadline):
+            return 0 if is_done else 2
+        if deadline:
+            time.sleep(_LAST_PAUSE_S)  # a recorder does not say when it ends
+        else:
+            stop.wait(pause)
+
+
+def summary(done: Shipped, shipper: Shipper) -> str:
+    """Return one line about a pass: how many files were shipped, found there and deleted here."""
+    shipped = [one.packed_bytes for one in done.files if one.key not in done.adopted]
+    parts = [f"{count(len(shipped), 'file')} shipped to {shipper.store.url} ({size(sum(shipped))})"]
+    if done.adopted:
+        parts.append(f"{count(len(done.adopted), 'file')} there already")
+    if done.deleted:
+        parts.append(f"{count(done.deleted, 'file')} deleted here")
+    return ", ".join(parts)
+
+
+def _tell_new(faults: dict[str, str], told: dict[str, str], tells: Callable[[str], object]) -> None:
+    """Tell each fault that was not told before."""
+    for name, fault in faults.items():
+        if told.get(name) != fault:
+            told[name] = fault
+            tells(f"{visible(name)}: {visible(fault)}" if name else visible(fault))

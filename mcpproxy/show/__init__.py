@@ -1,0 +1,1 @@
+"""Recordings shown: in the terminal, on a page, to agents."""

@@ -1,0 +1,41 @@
+"""Findings and their rules as rows of answers."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from mcpproxy.base.visible import visible
+from mcpproxy.judge.session.frame import Finding
+from mcpproxy.read.view.calls import FoundRule
+from mcpproxy.show.agents.answer_types import FindingRow, RuleRow
+from mcpproxy.show.agents.recording_library import OpenedRecording
+
+_MESSAGE_CHARACTERS: Final = 600
+
+
+def finding_row(opened: OpenedRecording, finding: Finding, row: int) -> FindingRow:
+    """Return a finding as a row. A value that is masked in its frames is masked in its message, too."""
+    for frame in (finding.frame, *finding.related):
+        try:
+            opened.view.record(frame)  # the redaction remembers the frames in which it masked something
+        except LookupError:
+            pass  # the finding is about the whole session, or names a frame that was not recorded
+    masked = opened.redaction.record(finding)
+    assert isinstance(masked, Finding)
+    return FindingRow(
+        rule=visible(masked.rule)[:40],
+        severity=masked.severity,
+        message=visible(masked.message)[:_MESSAGE_CHARACTERS],
+        frame=masked.frame,
+        call=row,
+        broken_by=masked.blame,
+        pointer=visible(opened.redaction.text(masked.pointer or ""))[:240],
+    )
+
+
+def rule_rows(found: Iterable[FoundRule]) -> dict[str, RuleRow]:
+    """Return the rules of findings, code -> row; unknown rules are left out."""
+    return {
+        each.finding.rule: RuleRow(each.name, each.summary, each.sentence, each.instead, each.link)
+        for each in found
+        if each.name
+    }

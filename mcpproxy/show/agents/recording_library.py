@@ -1,0 +1,345 @@
+"""The recordings below one folder, for agents: find them by handles, open them, and mask secrets.
+
+A handle is the path of a recording within the folder, without its suffix. Only listed recordings have
+handles, so no argument of a tool is ever used as a path. Symbolic links are not followed, and nothing is
+written: a recording that was cut off is read as it is, and not completed from its journal.
+"""
+
+import os
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import islice
+from threading import Lock
+from typing import Final
+
+from mcpproxy.base import paths
+from mcpproxy.base.visible import visible
+from mcpproxy.errors import TraceError
+from mcpproxy.judge.session.frame import SERVER
+from mcpproxy.peers.replay.recording import LoadedTrace, from_trace
+from mcpproxy.read.edit.redact import Redaction, RedactionScope
+from mcpproxy.read.opening import read_untouched
+from mcpproxy.read.view.folder import JOURNAL_SUFFIX, SUFFIX, RecordingFolder
+from mcpproxy.read.view.recording_entry import RecordingEntry
+from mcpproxy.read.view.runs import ClientRun, runs
+from mcpproxy.read.view.view import View, open_view
+from mcpproxy.record.trace import chain
+from mcpproxy.record.trace.reader import Trace
+from mcpproxy.show.agents.errors import AgentError
+
+SHORT_CHARACTERS: Final = 240
+"""The greatest length of a text in a row, and of the previews in calls."""
+
+_MAX_OPEN: Final = 16
+_MAX_FOLDERS: Final = 2000
+_MAX_HANDLE_CHARACTERS: Final = 400
+_MAX_COMPARED_BYTES: Final = 64 << 20
+_MAX_SUGGESTIONS: Final = 3
+_SUGGESTED_FROM: Final = 300
+"""How many of the latest recordings are suggested for a handle that no recording has."""
+
+
+@dataclass(frozen=True, slots=True)
+class ListedRecording:
+    """A recording of the folder and its handle."""
+
+    handle: str
+    entry: RecordingEntry
+    is_probe: bool
+    """Whether it is a session of ``mcpproxy validate`` or ``fuzz``, which is found only if it is named."""
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """The place among all recordings: by start, then by handle."""
+        return self.entry.started_ns, self.handle
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedRecording:
+    """An open recording. ``redaction`` masks the values of ``view``."""
+
+    listed: ListedRecording
+    view: View
+    redaction: Redaction
+
+    @property
+    def handle(self) -> str:
+        """The handle of the recording."""
+        return self.listed.handle
+
+
+class RecordingLibrary:
+    """The recordings in ``folder`` and below it. One thread at a time may use it, but any may list them."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder: Final = folder
+        self._folders: dict[str, RecordingFolder] = {}
+        self._listing: Final = Lock()
+        self.left_out = ""
+        """Which recordings the last listing left out, in words; empty if none."""
+        self._open: Final[OrderedDict[str, OpenedRecording]] = OrderedDict()
+        self._runs: tuple[list[RecordingEntry], list[ClientRun]] = [], []
+        # One key for all: an agent sees that two recordings have the same secret, and not which.
+        self._mask_key: Final = os.urandom(32)
+        self._redaction: Final = self._new_redaction()
+
+    def __enter__(self) -> "RecordingLibrary":
+        return self
+
+    def __exit__(self, *args: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the recordings that are open."""
+        while self._open:
+            self._open.popitem()[1].view.close()
+
+    def _new_redaction(self) -> Redaction:
+        return Redaction(RedactionScope(secrets=True), self._mask_key)
+
+    # Listing
+
+    def recordings(self, *, probes: bool = False) -> list[ListedRecording]:
+        """Return all recordings, the latest first; ``probes`` adds the sessions of validate and fuzz."""
+        with self._listing:
+            return [listed for listed in self._listed() if probes or not listed.is_probe]
+
+    def matching(self, match: str) -> list[ListedRecording]:
+        """Return the recordings with a text in handle, label, server or client as shown; for ``*`` all."""
+        wanted = "" if match == "*" else match.casefold()
+        listed = self.recordings(probes="/" in wanted)
+        return (
+            [each for each in listed if wanted in self._searched_text(each).casefold()] if wanted else listed
+        )
+
+    def _searched_text(self, listed: ListedRecording) -> str:
+        entry = listed.entry
+        return "\n".join((listed.handle, *map(self.shown, (entry.label, entry.server, entry.client))))
+
+    def _listed(self) -> list[ListedRecording]:
+        found: dict[str, ListedRecording] = {}
+        folders: dict[str, RecordingFolder] = {}
+        probes: set[str] = set()
+        too_long = 0
+        walk = os.walk(self._folder)
+        for where, below, _ in islice(walk, _MAX_FOLDERS):
+            below[:] = sorted(name for name in below if not name.endswith(JOURNAL_SUFFIX))
+            others = below if where in probes else set(below) - set(paths.without_probes(where, below))
+            probes |= {os.path.join(where, name) for name in others}
+            folders[where] = folder = self._folders.get(where) or RecordingFolder(where, follows=False)
+            try:
+                entries = folder.entries()
+            except OSError:
+                continue  # it was deleted, or may not be read
+            for entry in entries:
+                handle = self.handle_of(entry.path)
+                if len(handle) <= _MAX_HANDLE_CHARACTERS:
+                    found.setdefault(handle, ListedRecording(handle, entry, where in probes))
+                else:
+                    too_long += 1
+        self._folders = folders
+        parts = [f"{too_long} with long names"] if too_long else []
+        parts += [f"those behind the first {_MAX_FOLDERS} folders"] if next(walk, None) else []
+        self.left_out = f"not searched: {' and '.join(parts)}" if parts else ""
+        return sorted(found.values(), key=lambda listed: listed.order, reverse=True)
+
+    def handle_of(self, path: str) -> str:
+        """Return the handle of the recording at ``path``."""
+        relative = os.path.relpath(path, self._folder).removesuffix(SUFFIX)
+        return visible(relative.replace(os.sep, "/"))
+
+    def contains(self, path: str) -> bool:
+        """Whether ``path`` is below the folder."""
+        folder = os.path.realpath(self._folder)
+        return os.path.realpath(path).startswith(os.path.join(folder, ""))
+
+    def find(self, named: str) -> ListedRecording:
+        """Return the recording with this handle, label or part of a handle.
+
+        Without ``named``, it is the latest that has a message.
+
+        ``LABEL~1`` is the one before the latest with a label.
+
+        Raises:
+            AgentError: no recording matches, or several do.
+        """
+        listed = self.recordings(probes=bool(named))
+        listed.sort(key=lambda each: each.is_probe)  # a name that fits two does not mean the probe
+        if not listed:
+            step = "let the user record a session with mcpproxy -- SERVER"
+            raise AgentError(f"there are no recordings in {visible(self._folder)}; {step}")
+        latest = next((each for each in listed if not each.entry.is_empty), listed[0])
+        if not named:
+            return latest
+        wanted = named.removesuffix(SUFFIX)
+        for each in listed:
+            if each.handle == wanted:
+                return each
+        for label, back in dict.fromkeys(((named, 0), paths.split_label(named))):
+            labelled = [each for each in listed if self.shown(each.entry.label) == label]
+            labelled = [each for each in labelled if not each.is_probe] or labelled
+            if back < len(labelled):
+                return labelled[back]
+            if labelled:
+                have = "recordings have" if len(labelled) > 1 else "recording has"
+                raise AgentError(
+                    f"{len(labelled)} {have} the label {label!r}; list_recordings has all recordings"
+                )
+        matching = [each for each in listed if wanted in each.handle]
+        matching = [each for each in matching if not each.is_probe] or matching
+        if len(matching) == 1:
+            return matching[0]
+        shown = self.shown(named)
+        if matching:
+            names = ", ".join(each.handle for each in matching[:_MAX_SUGGESTIONS])
+            raise AgentError(f"{len(matching)} recordings have {shown!r} in their handle; name one: {names}")
+        names = {each.handle: None for each in listed[:_SUGGESTED_FROM]}
+        names |= {self.shown(each.entry.label): None for each in listed[:_SUGGESTED_FROM]}
+        near = get_close_matches(wanted[:SHORT_CHARACTERS], names, _MAX_SUGGESTIONS, 0.4)
+        step = f"do you mean {' or '.join(near)}?" if near else f"the latest is {latest.handle}"
+        raise AgentError(f"there is no recording {shown!r}; {step} list_recordings has all handles")
+
+    def note_on_latest(self, named: str, listed: ListedRecording, step: str) -> str:
+        """Return what an answer about the latest recording says if none was named; ``step`` leads to all."""
+        return "" if named else f"only {listed.handle} was looked at, the latest recording; {step}"
+
+    def failed_start_after(self, listed: ListedRecording) -> str:
+        """Say which newer session failed before any message, so that it is not the latest; empty if none."""
+        newer = (each for each in self.recordings() if each.order > listed.order and each.entry.has_not_begun)
+        return next(map(self.failed_start, newer), "")
+
+    def failed_start(self, listed: ListedRecording) -> str:
+        """Return which session failed before any message, and how."""
+        return f"{listed.handle} failed before any message: {self.shown(listed.entry.ended)}"
+
+    def find_pair(self, before: str, after: str) -> tuple[ListedRecording, ListedRecording]:
+        """Return the two recordings of a comparison.
+
+        Without ``before``, it is the recording before ``after`` that has its label. Without ``after``, it is
+        the latest with the label of ``before``; without both, the latest of all.
+
+        Raises:
+            AgentError: a name means no recording or several, or there is no other with the label.
+        """
+        if after or not before:
+            second = self.find(after)
+            if before:
+                return self.find(before), second
+            earlier = [each for each in self._with_label_of(second) if each.order < second.order]
+            if earlier:
+                return earlier[0], second
+            raise AgentError(f"{second.handle} is the first with its label; name the recording before")
+        first = self.find(before)
+        latest = self._with_label_of(first)[:1]
+        if latest and latest[0].handle != first.handle:
+            return first, latest[0]
+        raise AgentError(f"{first.handle} is the latest with its label; name the recording after")
+
+    def _with_label_of(self, named: ListedRecording) -> list[ListedRecording]:
+        """Return the recordings with the label of ``named``, the latest first; none if it has no label."""
+        label = named.entry.label
+        return [
+            each
+            for each in self.recordings(probes=named.is_probe)
+            if label and each.entry.label == label and each.is_probe == named.is_probe
+        ]
+
+    def runs(self) -> list[ClientRun]:
+        """Return the runs, in the order in which they began."""
+        entries = [listed.entry for listed in self.recordings()]
+        if self._runs[0] != entries:
+            self._runs = entries, runs(entries)
+        return self._runs[1]
+
+    # Reading
+
+    def opened(self, listed: ListedRecording) -> OpenedRecording:
+        """Return an open recording that has everything recorded so far.
+
+        Raises:
+            AgentError: a file of it is a link.
+            TraceError: it cannot be read.
+        """
+        recording = self._open.pop(listed.handle, None)
+        if recording and recording.view.running:
+            recording.view.refresh()
+            recording = replace(recording, listed=listed)
+        elif recording and recording.listed != listed:  # the file was completed or replaced
+            recording.view.close()
+            recording = None
+        if recording is None:
+            self._refuse_links(listed)
+            redaction = self._new_redaction()
+            view = open_view(listed.entry.path, masking=redaction, only_reads=True)
+            recording = OpenedRecording(listed, view, redaction)
+        self._open[listed.handle] = recording
+        while len(self._open) > _MAX_OPEN:
+            self._open.popitem(last=False)[1].view.close()
+        return recording
+
+    def loaded(self, listed: ListedRecording) -> LoadedTrace:
+        """Return the messages of a recording, for a comparison.
+
+        Raises:
+            AgentError: it is too large, or a file of it is a link.
+            TraceError: it cannot be read.
+        """
+        trace = self.small_trace(listed, "mcpproxy diff")
+        return from_trace(trace, masked=self._new_redaction().record, peer=SERVER)
+
+    def small_trace(self, listed: ListedRecording, command: str) -> Trace:
+        """Return a recording that is read as a whole. ``command`` is what a person types for a larger one.
+
+        Raises:
+            AgentError: it is too large, or a file of it is a link.
+            TraceError: it cannot be read.
+        """
+        if listed.entry.size > _MAX_COMPARED_BYTES:
+            fact = f"has {listed.entry.size >> 20} MB, which is too much to compare here"
+            raise AgentError(f"{listed.handle}: {fact}; the user can compare it with {command}")
+        return self.trace(listed)
+
+    def allow(self, entry: RecordingEntry) -> None:
+        """Refuse a recording that is too large to be read beside another, or a file of which is a link.
+
+        Raises:
+            AgentError: it is one.
+        """
+        self.small_trace(
+            ListedRecording(self.handle_of(entry.path), entry, is_probe=False), "mcpproxy prompt"
+        )
+
+    def trace(self, listed: ListedRecording) -> Trace:
+        """Return a recording as it is. Nothing in it is masked.
+
+        Raises:
+            AgentError: a file of it is a link.
+            TraceError: it cannot be read.
+        """
+        self._refuse_links(listed)
+        return read_untouched(listed.entry.path)
+
+    def _refuse_links(self, listed: ListedRecording) -> None:
+        for file in chain.files_of(listed.entry.path):
+            if os.path.islink(file):
+                fact = "a file of it is a symbolic link, which is not followed"
+                raise AgentError(f"{listed.handle}: {fact}; choose another recording")
+
+    def unreadable(self, fault: TraceError) -> AgentError:
+        """Return the error that tells an agent that a recording cannot be read."""
+        place = "" if fault.line is None else f"line {fault.line}: "
+        fact = f"{place}{self.shown(fault.fact)}"
+        return AgentError(f"{self.handle_of(fault.path)}: {fact}; choose another recording")
+
+    # Texts
+
+    def shown(self, text: str, limit: int = SHORT_CHARACTERS) -> str:
+        """Return a text masked, safe to show, and at most ``limit`` characters long."""
+        text = visible(self._redaction.text(text))
+        return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+    def target_of(self, view: View) -> str:
+        """Return the command or the URL of the server of a recording."""
+        words = " ".join(self._redaction.command(view.header.command))
+        return self.shown(words or self._redaction.url(view.header.upstream), 1000)

@@ -1,0 +1,165 @@
+"""A call as one line of the list: method and target, arguments, outcome and latency."""
+
+from typing import Final
+
+from mcpproxy.base.style import duration
+from mcpproxy.judge.session.frame import Severity
+from mcpproxy.judge.session.outcomes import Kind, Outcome, state_words, unanswered_word
+from mcpproxy.read.view.calls import Call
+from mcpproxy.read.view.causes import declined_words, error_words
+from mcpproxy.show.tui.spans import Line, Span, Tone, cut, padded, width_of
+
+WIDE: Final = 100
+"""Lines of at least this width have the time of the call and the whole method."""
+
+SLOW_NS: Final = 1_000_000_000
+
+_MARKS: Final[dict[Outcome, tuple[str, Tone]]] = {
+    Outcome.OK: ("✓", "good"),
+    Outcome.TOOL_ERROR: ("✗", "bad"),
+    Outcome.RPC_ERROR: ("✗", "bad"),
+    Outcome.HTTP_ERROR: ("✗", "bad"),
+    Outcome.INPUT_REQUIRED: ("↻", "info"),
+    Outcome.UNANSWERED: ("…", "bad"),
+    Outcome.CANCELLED: ("⊘", "warning"),
+    Outcome.REFUSED: ("⊗", "bad"),
+    Outcome.DECLINED: ("⊖", "dim"),
+    Outcome.NONE: ("·", "dim"),
+    Outcome.UNREADABLE: ("?", "warning"),
+}
+"""The tones are a scale: what fails a call is ``bad``, what waits, is slow or was given up is ``warning``."""
+
+_WAITING: Final[tuple[str, Tone]] = ("…", "warning")
+
+SEVERITY_MARKS: Final[dict[Severity, tuple[str, Tone]]] = {
+    "error": ("✗", "bad"),
+    "warning": ("▲", "warning"),
+    "info": ("i", "info"),
+}
+
+_KINDS: Final = {
+    Kind.ANSWER: "answer to no request",
+    Kind.NOTIFICATION: "notification",
+    Kind.NOT_A_MESSAGE: "not a message",
+    Kind.EXCHANGE: "http",
+    Kind.STDERR: "stderr",
+    Kind.GAP: "gap",
+}
+
+
+def call_line(call: Call, width: int, *, digits: int = 3, waited_ns: int | None = None) -> Line:
+    """Return a call in ``width`` columns.
+
+    ``digits`` is the width of the call's number; ``waited_ns`` is how long a call that is still
+    open has waited, ``None`` for other calls.
+    """
+    is_wide = width >= WIDE
+    mark, tone = outcome_mark(call, waits=waited_ns is not None)
+    left = [Span(f"{call.number:>{digits}} ", "dim"), Span(f"{mark} ", tone)]
+    if is_wide:
+        left.insert(1, Span(f"{offset(call.started_ns):>9} ", "dim"))
+    right = [
+        *findings_mark(call.severity, call.findings, call.worst_findings),
+        Span(" "),
+        _time_span(call, waited_ns),
+    ]
+    room = width - sum(width_of(span.text) for span in (*left, *right))
+    middle = _middle(call, room, full=is_wide, waits=waited_ns is not None)
+    space = Span(" " * max(room - sum(width_of(span.text) for span in middle), 0))
+    return (*left, *middle, space, *right)
+
+
+def _middle(call: Call, room: int, *, full: bool, waits: bool) -> Line:
+    """Return direction, name, arguments and result in at most ``room`` columns."""
+    direction = ("  ↳ " if call.parent else "") + ("← " if call.sender == "server" else "→ ")
+    words, tone = outcome_words(call, waits=waits)
+    said = error_words(call) or declined_words(call)
+    said = said or ": ".join(filter(None, (words, call.said)))
+    result = ("; " if call.said else ": ").join(filter(None, (said, call.cause)))
+    result = f" ⇒ {result}" if result else ""
+    result += f" ({call.intervention})" if call.intervention else ""
+    arguments = f" {call.arguments}" if call.arguments not in ("", "{}") else ""
+    room -= len(direction)
+    # The name gets the room that it needs, except the room reserved for arguments and result.
+    reserved = min(width_of(arguments) + width_of(result), 24)
+    name = cut(title(call, full=full), max(room * 3 // 5, room - reserved))
+    room -= width_of(name)
+    if width_of(arguments) + width_of(result) > room:
+        arguments = cut(arguments, max(room // 2, room - width_of(result)))
+        result = cut(result, room - width_of(arguments))
+    spans = (Span(direction, "dim"), Span(name, "strong"), Span(arguments, "dim"), Span(result, tone))
+    return tuple(span for span in spans if span.text)
+
+
+def title(call: Call, *, full: bool = True) -> str:
+    """Return the method of a call and its target.
+
+    Unless ``full``, a call of a tool is only the tool's name.
+    """
+    if call.target and call.method == "tools/call" and not full:
+        return call.target
+    return " ".join(filter(None, (call.method or _KINDS.get(call.kind, ""), call.target)))
+
+
+def may_be_answered(call: Call) -> bool:
+    """Return whether an answer may still come, if the recording is being made."""
+    return call.outcome is Outcome.UNANSWERED and not call.closed
+
+
+def outcome_mark(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
+    """Return the mark of an outcome, and its tone. A call also waits while its answer may not be read yet."""
+    is_unread = call.outcome is Outcome.UNANSWERED and call.waited_ns is None
+    return _WAITING if waits or is_unread else _MARKS[call.outcome]
+
+
+def loss_tone(word: str) -> Tone:
+    """Return the tone of a number of calls. ``word`` is one of ``CallCounts.unsuccessful``."""
+    if word in ("failed", unanswered_word(running=True)):
+        return "bad" if word == "failed" else _WAITING[1]
+    return _MARKS[Outcome(word)][1]
+
+
+def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
+    """Return the outcome of a call in words, and their tone. A usual result has no words."""
+    if call.outcome in (Outcome.OK, Outcome.NONE):
+        return "", "plain"
+    if call.outcome is Outcome.UNANSWERED and call.waited_ns is None:
+        return "not read yet", "dim"
+    return state_words(call.outcome, call.error_code, running=waits), outcome_mark(call, waits=waits)[1]
+
+
+def findings_mark(severity: Severity | None, total: int, worst: int, *, before: str = " ") -> list[Span]:
+    """Return the mark of the worst severity with how many findings have it, and a + if there are others;
+    nothing without a severity. ``before`` stands before the mark.
+    """
+    if severity is None:
+        return []
+    mark, tone = SEVERITY_MARKS[severity]
+    return [Span(f"{before}{mark}{worst:,}{'+' if total > worst else ''}", tone)]
+
+
+def _time_span(call: Call, waited_ns: int | None) -> Span:
+    ns = call.waited_ns if call.latency_ns is None else call.latency_ns
+    if waited_ns is not None or (ns and call.outcome is Outcome.UNANSWERED):
+        tone = outcome_mark(call, waits=waited_ns is not None)[1]
+        return Span(f"{duration(waited_ns or ns or 0):>7}", tone)
+    if ns is None or call.outcome is Outcome.UNANSWERED:
+        return Span(" " * 7)
+    return Span(f"{duration(ns):>7}", "warning" if ns >= SLOW_NS else "dim")
+
+
+def offset(ns: int) -> str:
+    """Return a time since the start of the recording: ``12.345``, ``3:12.3``, ``1:03:12``."""
+    if ns < 59_999_500_000:
+        return f"{ns / 1e9:.3f}"
+    tenths = round(ns / 1e8)  # rounded before it is divided, so that no part becomes 60
+    minutes, rest = divmod(tenths, 600)
+    if minutes < 60:
+        return f"{minutes}:{rest / 10:04.1f}"
+    return f"{minutes // 60}:{minutes % 60:02}:{rest // 10:02}"
+
+
+def heading(width: int, digits: int) -> Line:
+    """Return the names of the columns of ``call_line``."""
+    left = f"{'#':>{digits}} " + (f"{'time':>9} " if width >= WIDE else "")
+    return (Span(padded(f"{left}  call, arguments ⇒ answer", width - 8), "dim"), Span("    took", "dim"))

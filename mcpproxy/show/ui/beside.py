@@ -1,0 +1,39 @@
+"""The page of ``mcpproxy ui`` beside a session that is recorded (``--ui``).
+
+The recorder starts the page as a process of its own, so the traffic does not wait for the page. The process
+reads from a pipe that only the recorder holds open. So the page ends when the recorder ends, even if the
+recorder is killed.
+"""
+
+import subprocess
+import sys
+from typing import Final
+
+from mcpproxy.base.own_process import own_command
+from mcpproxy.errors import UsageError
+from mcpproxy.record.relay.stderr_line import is_json
+
+_STDERR: Final = 2
+
+
+def check(where: str, *, is_quiet: bool) -> None:
+    """Refuse ``--ui`` if it cannot work. ``where`` names the command in the error.
+
+    Raises:
+        UsageError: the address of the page could not be written, or the system is Windows: only a
+            forked recorder starts the page, and Windows has no fork.
+    """
+    if is_quiet:
+        raise UsageError(where, "--ui writes an address to stderr, and --quiet forbids it", "leave one out")
+    if sys.platform == "win32":
+        fact = "--ui needs fork, which Windows does not have"
+        raise UsageError(where, fact, "run mcpproxy ui in another terminal")
+
+
+def start(trace: str) -> "subprocess.Popen[bytes]":
+    """Start the page on the recording ``trace``. Its address is written to stderr.
+
+    The page ends when the ``stdin`` of the returned process is closed.
+    """
+    command = own_command("mcpproxy", "ui", f"--beside={'json' if is_json() else 'text'}", trace)
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=_STDERR, start_new_session=True)

@@ -1,0 +1,259 @@
+"""The messages that breakpoints hold in running sessions, and their release by the page.
+
+Each session has a socket beside its recording (``intercept.control``). It is asked every ``POLL_S`` which
+messages it holds, by one request at a time however many pages are open; while nothing changes, its answer is
+a few bytes long. A message is released only if the user has allowed that.
+"""
+
+import base64
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, cast
+
+import anyio
+import anyio.to_thread
+
+from mcpproxy.errors import McpProxyError, UsageError
+from mcpproxy.gate.intercept.asking.control_client import NoAnswerError, NotHeldError, ask
+from mcpproxy.gate.intercept.control import Command
+from mcpproxy.judge.session.frame import Frame
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.read.view.call_members import milliseconds
+from mcpproxy.read.view.calls import Role
+from mcpproxy.read.view.view import View
+from mcpproxy.show.ui import held_text
+from mcpproxy.show.ui.library import Library, id_of
+
+POLL_S: Final = 0.25
+"""How often the sessions are asked for their held messages."""
+_ANSWER_S: Final = 2.0
+"""How long a session may take to answer."""
+_AGAIN_S: Final = 5.0
+"""A session that did not answer is asked again after this time, so it does not slow down the others."""
+_MOST_SHOWN: Final = 200_000
+"""The longest text of a message that the page shows and edits, in characters."""
+_LAST_ROWS: Final = 400
+"""How many rows at the end of a recording are searched for the calls of held messages."""
+_LAST_CANCELLED: Final = 20
+
+OFF: Final = "This page only shows. Start it with --allow-send to answer here."
+
+SDK_LIMIT_S: Final = 60.0
+"""How long the TypeScript SDK waits for an answer by default; most clients use it."""
+_WITHOUT_LIMIT: Final = ("mcp", "0.1.0")
+"""The client name and version that the Python SDK sends by default. It waits without a limit."""
+
+
+class NotReleasedError(McpProxyError):
+    """The page cannot release a message. The text is a sentence that the page shows."""
+
+
+@dataclass(slots=True)
+class _SessionState:
+    """The last answer of a session, when it came, and why there is none (``problem``)."""
+
+    path: str
+    state: JSON = None
+    held: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    answered_at_s: float = 0.0
+    problem: str = ""
+    again_at_s: float = 0.0
+
+
+class Breakpoints:
+    """The messages that the sessions of ``library`` hold. ``may_release``: the user allows their release."""
+
+    def __init__(self, library: Library, *, may_release: bool) -> None:
+        self.may_release: Final = may_release
+        self._library: Final = library
+        self._sessions: dict[str, _SessionState] = {}
+        self._lock: Final = anyio.Lock()
+        self._asked_at_s = 0.0
+        self._version = 0
+
+    async def held(self) -> tuple[int, JSONObject]:
+        """Return the held messages, and a number that changes whenever they do."""
+        async with self._lock:
+            if time.monotonic() - self._asked_at_s >= POLL_S:
+                await self._ask_all()
+                self._asked_at_s = time.monotonic()
+        sessions = sorted(self._sessions.values(), key=lambda session: session.path)
+        rows: list[JSON] = [_session_row(session) for session in sessions]
+        return self._version, {"may_release": self.may_release, "sessions": rows}
+
+    async def _ask_all(self) -> None:
+        paths = await anyio.to_thread.run_sync(self._library.controlled_paths)
+        before = {path: (one.state, one.problem) for path, one in self._sessions.items()}
+        self._sessions = {path: self._sessions.get(path) or _SessionState(path) for path in paths}
+        async with anyio.create_task_group() as tasks:
+            for session in list(self._sessions.values()):
+                tasks.start_soon(self._ask_session, session)
+        if before != {path: (one.state, one.problem) for path, one in self._sessions.items()}:
+            self._version += 1
+
+    async def _ask_session(self, session: _SessionState) -> None:
+        if session.problem and time.monotonic() < session.again_at_s:
+            return
+        command: Command = {"do": "list", "starts": True, "state": session.state}
+        try:
+            answer = await anyio.to_thread.run_sync(ask, session.path, command, _ANSWER_S)
+        except NoAnswerError as error:
+            session.problem, session.again_at_s = error.fact, time.monotonic() + _AGAIN_S
+        except UsageError:  # it has ended
+            self._sessions.pop(session.path, None)
+        else:
+            session.problem = ""
+            if "same" not in answer:
+                session.state = cast("JSON", answer["state"])
+                session.held = cast("list[dict[str, Any]]", answer["held"])
+                session.answered_at_s = time.monotonic()
+
+    async def text(self, id: str, number: int) -> JSONObject:
+        """Return a held message as a text to read and to edit: ``text``, and the ``length`` of the whole.
+
+        Raises:
+            NotReleasedError: it is not held any more.
+        """
+        raw = await self._held_bytes((await self._library.entry(id)).path, number)
+        text = held_text.shown(raw)
+        return {"text": text[:_MOST_SHOWN], "length": len(text)}
+
+    async def release(self, id: str, body: JSON) -> JSONObject:
+        """Release one message or several, as the page asks in ``body``.
+
+        Returns:
+            How many were released, and how many were not held any more.
+
+        Raises:
+            NotReleasedError: none was released.
+        """
+        if not self.may_release:
+            raise NotReleasedError(OFF)
+        asked = body if isinstance(body, dict) else {}
+        do, numbers = asked.get("do"), asked.get("numbers")
+        if do not in ("resume", "drop", "edit", "error") or not isinstance(numbers, list) or not numbers:
+            raise NotReleasedError("do and numbers are expected.")
+        path = (await self._library.entry(id)).path
+        command: Command = {"do": do, **{name: asked[name] for name in ("code", "message") if name in asked}}
+        if do == "edit":
+            command = await self._edit_command(path, numbers[0], asked)
+        released, problem = 0, ""
+        for number in numbers[:1] if do == "edit" else numbers:
+            try:
+                await self._send_command(path, {**command, "number": number})
+                released += 1
+            except NotReleasedError as error:
+                problem = str(error)
+        if not released:
+            raise NotReleasedError(problem)
+        self._asked_at_s = 0.0  # so that the next list has this change
+        return {"released": released, "missing": len(numbers) - released}
+
+    async def _edit_command(self, path: str, number: JSON, asked: Mapping[str, JSON]) -> Command:
+        """Return the command for an edited message; a message with the same bytes is only resumed."""
+        text = asked.get("text")
+        if not isinstance(text, str):
+            raise NotReleasedError("text: a string is expected.")
+        if not held_text.is_json(text) and asked.get("anyway") is not True:
+            raise NotReleasedError("This is not JSON. Confirm that it may be given all the same.")
+        raw = await self._held_bytes(path, number)
+        try:
+            edited = held_text.edited(raw, text)
+        except ValueError:
+            raise NotReleasedError("The text has characters that cannot be written in UTF-8.") from None
+        if edited == raw:
+            return {"do": "resume"}
+        return {"do": "edit", "base64": base64.b64encode(edited).decode()}
+
+    async def _held_bytes(self, path: str, number: JSON) -> bytes:
+        answer = await self._send_command(path, {"do": "show", "number": number})
+        (held,) = cast("list[dict[str, Any]]", answer["held"])
+        return base64.b64decode(held["base64"])
+
+    async def _send_command(self, path: str, command: Command) -> Command:
+        try:
+            return await anyio.to_thread.run_sync(ask, path, command)
+        except NotHeldError as error:
+            what = f"{error.fact[:1].upper()}{error.fact[1:]}."
+            if "already" not in what:
+                what = "It is not held any more: its time was over, or its connection has ended."
+            raise NotReleasedError(what) from None
+        except NoAnswerError:
+            what = "The session does not answer; its process may be stopped. It may do this when it goes on."
+            raise NotReleasedError(what) from None
+        except UsageError:
+            what = "The session has ended. Its recording says what became of the message."
+            raise NotReleasedError(what) from None
+
+    def context_reader(self, id: str) -> "partial[JSONObject]":
+        """Return a function of a view: it returns what the recording ``id`` knows about its held messages."""
+        held = [
+            one["number"] for each in self._sessions.values() if id_of(each.path) == id for one in each.held
+        ]
+        return partial(_context, numbers=frozenset(held))
+
+
+def _session_row(session: _SessionState) -> JSONObject:
+    age_s = time.monotonic() - session.answered_at_s
+    held: list[JSON] = []
+    for one in session.held:
+        start = base64.b64decode(one["start"])
+        held.append(
+            {
+                **{
+                    name: one[name]
+                    for name in ("number", "kind", "method", "target", "id", "bytes", "rule", "then")
+                },
+                "sender": one["from"],
+                "findings": one["findings"],
+                "preview": start.decode("utf-8", "replace").rstrip("\ufffd"),
+                "held_ms": (one["held_s"] + age_s) * 1000,
+                "left_ms": max(0.0, one["left_s"] - age_s) * 1000,
+            }
+        )
+    return {"recording": id_of(session.path), "problem": session.problem, "held": held}
+
+
+def _context(view: View, numbers: frozenset[int]) -> JSONObject:
+    """Return what the recording of a session knows about the messages ``numbers``.
+
+    ``calls`` has the call of each message, by its number, and when the call began. ``limits`` says for each
+    peer how long it probably waits for an answer, and how that is known.
+    """
+    found: dict[str, JSON] = {}
+    first = max(0, view.count() - _LAST_ROWS)
+    for call in reversed(view.calls(None, first, _LAST_ROWS)):
+        if len(found) == len(numbers):
+            break
+        for part in view.parts(call.number, 100).parts:
+            fault = part.record.fault if isinstance(part.record, Frame) else None
+            if fault and fault.number in numbers and str(fault.number) not in found:
+                found[str(fault.number)] = {
+                    "call": call.number,
+                    "started_ms": milliseconds(call.started_ns),
+                    "preview": call.result if part.role is Role.ANSWER else call.arguments,
+                }
+    return {
+        "calls": found,
+        "limits": {"client": probable_limit(view, "client"), "server": probable_limit(view, "server")},
+    }
+
+
+def probable_limit(view: View, sender: str) -> JSONObject:
+    """Return how long a peer probably waits for an answer: as it did before it gave up, or as its SDK."""
+    filter = f"status:cancelled from:{sender}"
+    cancelled = view.calls(filter, max(0, view.count(filter) - _LAST_CANCELLED), _LAST_CANCELLED)
+    for call in reversed(cancelled):
+        for part in view.parts(call.number, 100).parts:
+            if part.role is Role.CANCEL and "timed out" in part.summary.lower():
+                waited_s = (part.at_ns - call.started_ns) / 1e9
+                return {
+                    "seconds": round(waited_s, 1),
+                    "why": f"it gave up call {call.number} after that time",
+                }
+    clients = {(one.client, one.client_version) for one in view.sessions}
+    if sender == "client" and clients == {_WITHOUT_LIMIT}:
+        return {"seconds": None, "why": "the Python SDK has no limit"}
+    return {"seconds": SDK_LIMIT_S, "why": "the limit of the TypeScript SDK"}

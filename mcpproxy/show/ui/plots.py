@@ -1,0 +1,66 @@
+"""The points and bars that the plots of the page draw."""
+
+from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.read.view.call_members import milliseconds
+from mcpproxy.read.view.diagrams.lanes import FAILED, NOT_ANSWERED, lanes_of
+from mcpproxy.read.view.index.columns import OUTCOMES
+from mcpproxy.read.view.view import View
+from mcpproxy.show.ui import json_rows
+
+
+def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
+    """Return the latencies of calls, and how long those without an answer waited.
+
+    If there are more than ``limit``, successive calls form groups, and the slowest of each group is returned.
+    """
+    columns, now_ns = view.columns, view.index.now_ns()
+    latency_ns, started_ns, outcome = columns.latency_ns, columns.started_ns, columns.outcome
+    took_ns = {
+        row: columns.waited_ns(row, now_ns)
+        for row in view.numbers(filter)
+        if latency_ns[row] >= 0 or outcome[row] in NOT_ANSWERED
+    }
+    rows = list(took_ns)
+    total = len(rows)
+    if total > limit:
+        step = -(-total // limit)
+        rows = [max(rows[start : start + step], key=took_ns.__getitem__) for start in range(0, total, step)]
+    rows.sort(key=started_ns.__getitem__)
+    return {
+        "total": total,
+        "unanswered": sum(outcome[row] in NOT_ANSWERED for row in took_ns),
+        "row": list(rows),
+        "at_ms": [milliseconds(started_ns[row]) for row in rows],
+        "kind": [_kind(outcome[row]) for row in rows],
+        "latency_ms": [milliseconds(took_ns[row]) for row in rows],
+    }
+
+
+def _kind(outcome: int) -> str:
+    return "failed" if outcome in FAILED else OUTCOMES[outcome] if outcome in NOT_ANSWERED else "answered"
+
+
+def spans(
+    view: View, begin_ns: int, end_ns: int, narrow_ns: int, filter: str | None, limit: int
+) -> JSONObject:
+    """Return the rows that were open between two times as bars on lanes, see ``diagrams.lanes``.
+
+    A bar of one row has its ``call``.
+    """
+    found = lanes_of(view, begin_ns, end_ns, narrow_ns, filter, limit=limit)
+    return {
+        "total": found.total,
+        "lanes": found.lanes,
+        "left_out": found.left_out,
+        "bars": [
+            {
+                "lane": bar.lane,
+                "from_ms": milliseconds(bar.began_ns),
+                "to_ms": milliseconds(bar.ended_ns),
+                "count": bar.count,
+                "errors": bar.errors,
+                "call": json_rows.call(view.call(bar.row)) if bar.count == 1 else None,
+            }
+            for bar in found.bars
+        ],
+    }
