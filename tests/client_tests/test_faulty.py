@@ -79,7 +79,7 @@ def test_a_lawful_client_passes_over_http(capsys: pytest.CaptureFixture[str], tm
     outcome = Outcome(capsys, tmp_path, *options, *visit("os._exit(1)"))
     assert outcome.code == 0
     assert statuses(outcome) == dict.fromkeys(["ordinary", "slow-answer", "wrong-id", *names], "passed")
-    assert "ended with exit code 1" in told(outcome)["unauthorized (behaviour)"]
+    assert "ended with exit code 1" in told(outcome)["cut-stream (behaviour)"]
 
 
 ENDS = {
