@@ -83,7 +83,8 @@ def checks(command: list[str], only: str, *, is_http: bool, keep: Path | None = 
 def surprises(name: str, client: SdkClient, found: dict[str, Any]) -> list[str]:
     """Return what is not known of a client."""
     told: list[str] = []
-    if found.get("ordinary", {}).get("status") != "passed":
+    ordinary = found.get("ordinary")
+    if ordinary is None or (ordinary["status"] != "passed" and not ordinary["broken"]):
         told.append(f"{name}: nothing can be said, for it did not do all with the ordinary server")
     for scenario, check in found.items():
         wrong = check["status"] in ("failed", "warning")
@@ -93,7 +94,8 @@ def surprises(name: str, client: SdkClient, found: dict[str, Any]) -> list[str]:
             else (client.broken.get(scenario) == check["broken"])
         )
         if wrong and not is_known:
-            told.append(f"{name}: {check['status']} {scenario}: {check['message']} ({check['broken']})")
+            broken = f" ({check['broken']})" if check["broken"] else ""
+            told.append(f"{name}: {check['status']} {scenario}: {check['message']}{broken}")
     return told
 
 

@@ -58,7 +58,8 @@ CLIENTS: Final = {
     "fastmcp": SdkClient(lambda: _of_pypi("fastmcp", "fastmcp_client.py")),
     "ai-sdk": SdkClient(_ai_sdk),
     # _await_response passes over every message but its answer, and waits 60 s for a server that has ended.
-    # Its transport over HTTP has no MCP-Protocol-Version among its headers.
+    # Its transport over HTTP has no MCP-Protocol-Version among its headers; an answer that came before in a
+    # stream, or that is another message than the expected one, leaves it waiting.
     "chuk-mcp": SdkClient(
         lambda: _of_pypi("chuk-mcp", "chuk_mcp_client.py"),
         {"ordinary": "PROTO-008", "ping-in-call": "LIFE-004", "ping-in-list": "LIFE-004"},
@@ -73,6 +74,11 @@ CLIENTS: Final = {
                 "cut-line",
                 "corrupt-answer",
                 "closed-stdout",
+                "mixed-answers",
+                "duplicate-answer",
+                "id-as-text",
+                "answer-to-nobody",
+                "error-without-id",
             }
         ),
     ),
