@@ -4,6 +4,7 @@ Hosts put names together, replace characters, cut, and add hashes. Each function
 what a host may put before it (``plain`` names of its server), and a tool as a request offers it.
 """
 
+from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import Final
@@ -39,16 +40,17 @@ def whole(offered: OfferedTool) -> str:
     return plain(f"{offered.namespace}_{offered.name}" if offered.namespace else offered.name)
 
 
-def offered_keys(offered: OfferedTool) -> set[str]:
-    """Return by what a tool in a prompt is found: the functions below hold only if one of its keys is one of
-    ``sought_keys`` of the name, which saves the comparison of each name with each other."""
+def offered_keys(offered: OfferedTool) -> Iterator[str]:
+    """Yield by what a tool in a prompt is found: the functions below hold only if one of its keys is one of
+    ``sought_keys`` of the name, which saves the comparison of each name with each other. A long name has
+    hundreds of keys, too many to be kept for each tool; some may come twice."""
     there = whole(offered)[-_LONGEST:]
-    keys = {offered.name, there[-TAIL:]}
+    yield offered.name
+    yield there[-TAIL:]
     for text in {there, _HASH.sub("", there)}:
-        starts = [0, *(at for at, sign in enumerate(text, 1) if sign == "_")]
-        keys.update(text[at:] for at in starts)
-        keys.update(text[at : at + HEAD] for at in starts)
-    return keys
+        for at in (0, *(at for at, sign in enumerate(text, 1) if sign == "_")):
+            yield text[at:]
+            yield text[at : at + HEAD]
 
 
 def sought_keys(name: str, prefixes: AbstractSet[str]) -> set[str]:

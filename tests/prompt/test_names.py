@@ -1,5 +1,6 @@
 """Each tool is compared with the few in a prompt that its name may have become, however many there are."""
 
+import tracemalloc
 from collections.abc import Callable
 from random import Random
 from typing import Final
@@ -77,3 +78,17 @@ def test_a_thousand_tools_that_are_nowhere(monkeypatch: pytest.MonkeyPatch) -> N
     found = names.matched([WireServer(0, "files", "files", "", "", tools, ())], there)
     assert [match.tool.name for match in found if match.offered] == ["tool_7"]
     assert tried < 100
+
+
+def test_long_names_in_a_prompt_take_no_more_memory_than_they_have_characters() -> None:
+    draw = Random(7)
+    there = [offered("_".join(draw.choices("abcdefghij", k=256))) for _ in range(50)]
+    server = WireServer(0, "files", "files", "", "", (WireTool(0, "tool", None, None, 1, 1),), ())
+    tracemalloc.start()
+    try:
+        (match,) = names.matched([server], there)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert match.offered is None
+    assert peak < 10 * sum(len(one.name) for one in there)

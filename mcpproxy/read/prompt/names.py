@@ -64,14 +64,15 @@ def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> li
     named = {server.number: _prefixes(server) for server in servers}
     tools = [tool for server in servers for tool in server.tools]
     free = {written(one): one for one in offered}
-    keyed: dict[str, list[str]] = defaultdict(list)
+    likely: list[set[str]] = [set() for _ in tools]
+    sought: dict[str, list[set[str]]] = defaultdict(list)
+    for tool, those in zip(tools, likely, strict=True):
+        for key in sought_keys(tool.name, named[tool.server]):
+            sought[key].append(those)
     for name, one in free.items():
         for key in offered_keys(one):
-            keyed[key].append(name)
-    likely = [
-        {name for key in sought_keys(tool.name, named[tool.server]) for name in keyed.get(key, ())}
-        for tool in tools
-    ]
+            for those in sought.get(key, ()):
+                those.add(name)
     found: dict[int, Match] = {}
     for fits, certainty, why in WAYS:
         pairs = [
