@@ -31,6 +31,10 @@ class LastLines:
         """Take up lines, with or without their line feed."""
         self._lines.extend(bytes(line[:_LINE_BYTES]) for line in lines[-_MOST_LINES:])
 
+    def has(self, wanted: "re.Pattern[bytes]") -> bool:
+        """Whether a pattern is found in them."""
+        return wanted.search(b"\n".join(self._lines)) is not None
+
     def telling(self, most: int) -> str:
         """Return the line that says what went wrong, at most so many characters of it."""
         told = telling_line([line.decode("utf-8", "backslashreplace").rstrip() for line in self._lines])

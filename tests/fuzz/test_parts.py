@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from mcpproxy.base.telling_line import LastLines
 from mcpproxy.judge.session.frame import SERVER, Finding, Severity
 from mcpproxy.peers.fuzz.draws import Draws
 from mcpproxy.peers.fuzz.errors import NotFuzzedError
@@ -25,6 +26,13 @@ RECORDINGS = Path(__file__).parents[2] / "recordings"
 SHIPPED = [path for path in sorted(RECORDINGS.glob("*.jsonl")) if path.with_suffix(".expected.json").exists()]
 
 TRACEBACK = [b"Traceback (most recent call last):", b'  File "s.py", line 1', b"ValueError: no 5"]
+
+
+def written(*lines: bytes) -> LastLines:
+    """What a server has written to stderr."""
+    stderr = LastLines()
+    stderr.add(*lines)
+    return stderr
 
 
 def step(raw: bytes, *, is_lawful: bool = True, is_handshake: bool = False, session: int = 0) -> FuzzStep:
@@ -120,7 +128,7 @@ def test_what_does_not_happen_again_is_not_made_small() -> None:
 def test_what_counts_as_a_crash(
     exit_code: int | None, stderr: list[bytes], is_lawful: bool, is_crash: bool
 ) -> None:
-    found = end_symptom(exit_code, "it ended", stderr, step(b"1", is_lawful=is_lawful), 0)
+    found = end_symptom(exit_code, "it ended", written(*stderr), step(b"1", is_lawful=is_lawful), 0)
     assert (found is not None) == is_crash
 
 
@@ -128,16 +136,28 @@ def test_the_same_crash_has_the_same_key_whatever_the_value() -> None:
     keys = {
         found.key
         for text in (b"ValueError: no '5' at 0x7f", b"ValueError: no 'abc' at 0x80")
-        if (found := end_symptom(1, "it ended", [text], step(b"1"), 0))
+        if (found := end_symptom(1, "it ended", written(text), step(b"1"), 0))
     }
     assert len(keys) == 1
 
 
 def test_what_node_prints_behind_an_error_is_no_key() -> None:
     behind = [b"    at onError (/srv/a.js:2:3) {", b"  code: -32603", b"}", b"", b"Node.js v20.20.2"]
-    found = end_symptom(1, "it ended", [b"McpError: no shelf", *behind], step(b"1"), 0)
+    found = end_symptom(1, "it ended", written(b"McpError: no shelf", *behind), step(b"1"), 0)
     assert found is not None
     assert found.key == "crash ended with exit code 1 McpError: no shelf"
+
+
+def test_a_trace_of_many_lines_has_the_error_before_it_as_its_key() -> None:
+    frames = [b"    at visit (/srv/a.js:%d:3)" % line for line in range(100)]
+    found = end_symptom(1, "it ended", written(b"TypeError: no shelf", *frames), step(b"1"), 0)
+    assert found is not None
+    assert found.key == "crash ended with exit code 1 TypeError: no shelf"
+
+
+def test_what_a_server_wrote_long_before_its_end_is_no_sign_of_it() -> None:
+    stderr = written(*TRACEBACK, *[b"serving"] * 1000)
+    assert end_symptom(1, "it ended", stderr, step(b"1", is_lawful=False), 0) is None
 
 
 def test_the_control_has_no_change() -> None:

@@ -7,6 +7,7 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from mcpproxy.base.telling_line import LastLines
 from mcpproxy.errors import McpProxyError
 from mcpproxy.judge.ruleset.ruleset import Ruleset
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Stderr
@@ -99,7 +100,7 @@ class _StdioLink:
         """Whether the process ended by itself."""
         self._wire: Final = StdioWire(recording, target.command, target.env, cwd=target.cwd)
         self._wire.on_event = self._on_event
-        self._stderr: Final[list[bytes]] = []
+        self._stderr: Final = LastLines()
         self._why = ""
         self._is_input_closed = False
         self._is_closing = False
@@ -144,4 +145,4 @@ class _StdioLink:
 
     def _on_record(self, event: Recorded) -> None:
         if isinstance(event, Stderr):
-            self._stderr.append(event.raw.rstrip(b"\r\n"))
+            self._stderr.add(event.raw)

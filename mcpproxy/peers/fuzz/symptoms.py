@@ -13,12 +13,11 @@ fault; an end by a signal or an uncaught exception is.
 """
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias, get_args
 
 from mcpproxy.base.system_words import end_text
-from mcpproxy.base.telling_line import telling_line
+from mcpproxy.base.telling_line import LastLines
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Finding
 from mcpproxy.peers.fuzz.steps import FuzzStep
 from mcpproxy.peers.validate.outcome import ANSWER_RULES
@@ -35,6 +34,9 @@ _UNCAUGHT: Final = re.compile(
 
 _VARIABLE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|0x[0-9a-f]+|mk[0-9a-f]{16}q|[0-9]+")
 """The parts that may differ between two messages about one fault."""
+
+_LONGEST: Final = 1024
+"""How much of a message about a fault is looked at, in characters."""
 
 _UNCONDITIONAL: Final = frozenset(
     {
@@ -92,20 +94,19 @@ def normalised(text: str) -> str:
 
 
 def end_symptom(
-    exit_code: int | None, why: str, stderr: Sequence[bytes], step: FuzzStep, index: int
+    exit_code: int | None, why: str, stderr: LastLines, step: FuzzStep, index: int
 ) -> Symptom | None:
     """Return the symptom of a process that ended after ``step``; ``None`` if it may end there.
 
     ``exit_code`` is negative for a signal, and ``None`` if the process closed its stdout and runs on.
-    ``stderr`` are its last lines.
     """
-    is_uncaught = _UNCAUGHT.search(b"\n".join(stderr)) is not None
+    is_uncaught = stderr.has(_UNCAUGHT)
     is_killed = exit_code is not None and exit_code < 0
     if not (step.is_lawful or is_killed or (is_uncaught and exit_code)):
         return None
-    complaint = telling_line([line.decode("utf-8", "replace") for line in stderr]).strip()
+    complaint = normalised(stderr.telling(_LONGEST))
     how = "closed its stdout" if exit_code is None else end_text(exit_code).removeprefix("was ")
-    key = f"crash {how} {normalised(complaint) if complaint else subject_of(step)}"
+    key = f"crash {how} {complaint or subject_of(step)}"
     return Symptom("crash", key, why.removeprefix("it ") if why else how, index)
 
 

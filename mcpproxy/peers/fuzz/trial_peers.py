@@ -3,6 +3,7 @@
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
 
+from mcpproxy.base.telling_line import LastLines
 from mcpproxy.judge.session.frame import Stderr
 from mcpproxy.peers.fuzz.material import Material
 from mcpproxy.peers.fuzz.patience import MOST_TIMES, Patience
@@ -26,8 +27,6 @@ _BETWEEN_PIECES_S: Final = 0.005
 """How long to wait between the pieces of a message, so that the server reads them one by one."""
 _READING_S: Final = 10.0
 """The shortest limit for a server to read what it is sent."""
-_KEPT_LINES: Final = 60
-"""How many lines of stderr are kept to tell how a process ended."""
 
 
 class Peer(Protocol):
@@ -85,7 +84,7 @@ class StdioPeer:
         self.is_silent = False
         self._wire: Final = StdioWire(recording, target.command, target.env, cwd=target.cwd)
         self._client: Final = RpcConnection(self._wire, material.revision)
-        self._stderr: Final[list[bytes]] = []
+        self._stderr: Final = LastLines()
         self._pings = 0
         self._patience: Final = Patience(recording)
         recording.add_listener(self._on_record)
@@ -186,8 +185,7 @@ class StdioPeer:
 
     def _on_record(self, event: Recorded) -> None:
         if isinstance(event, Stderr):
-            self._stderr.append(event.raw.rstrip(b"\r\n"))
-            del self._stderr[:-_KEPT_LINES]
+            self._stderr.add(event.raw)
 
 
 async def _ping(client: RpcConnection, number: int, timeout_s: float, patience: Patience) -> None:
