@@ -33,7 +33,7 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
         seen = ordinary.seen
         declared = ", ".join(map(str, seen.capabilities)) or "none"
         yield "revision-offered", f"offers {seen.wanted or 'no revision'}; capabilities: {declared}"
-        if seen.stateless and not seen.requests["initialize"]:
+        if seen.knows_no_session:
             yield "sessions", "sends no initialize to a server that has sessions"
         if ordinary.stay.is_visit:
             pass  # whether a program goes on that somebody else has started says nothing

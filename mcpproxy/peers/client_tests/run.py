@@ -21,9 +21,9 @@ from mcpproxy.peers.client_tests.client_process import Stay, end_strays, stay
 from mcpproxy.peers.client_tests.rows.authorized import Discovery
 from mcpproxy.peers.client_tests.rows.stateless import NO_HANDSHAKE
 from mcpproxy.peers.client_tests.scenario import Scenario
-from mcpproxy.peers.client_tests.seen import NAMELESS, SeenClient, seen_in
+from mcpproxy.peers.client_tests.seen import NAMELESS, seen_in
 from mcpproxy.peers.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, completed, recorded, served
-from mcpproxy.peers.client_tests.verdict import Played, lacking, late, may_be_late, verdict
+from mcpproxy.peers.client_tests.verdict import Played, lacking, late, may_be_late, of_another_era, verdict
 from mcpproxy.peers.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
 from mcpproxy.peers.client_tests.watch import Watch
 from mcpproxy.peers.validate.check_list import ProgressCallbacks
@@ -136,7 +136,7 @@ class ClientTestRun:
                     if number == 2 and self._test.jobs > 1:
                         self._begin(scenarios[1:], total)
                     play = await (self._tasks.get(scenario.name) or self._turn(scenario, number, total))
-                    if number == 1 and isinstance(play, _Play) and _knows_no_session(play.played.seen):
+                    if number == 1 and isinstance(play, _Play) and of_another_era(play.played):
                         play = await self._stateless_play(play, total)
                     if isinstance(play, _Play) and self._tasks and may_be_late(play.played, self._ordinary):
                         # It may only have had too little of the machine.
@@ -208,7 +208,7 @@ class ClientTestRun:
         ordinary = self._ordinary
         if ordinary is not None and "stateful" not in scenario.eras and not ordinary.seen.stateless:
             return "the client sent no stateless request to the ordinary server"
-        if ordinary is not None and "stateless" not in scenario.eras and _knows_no_session(ordinary.seen):
+        if ordinary is not None and "stateless" not in scenario.eras and ordinary.seen.knows_no_session:
             return "the client sends stateless requests only, and this server has sessions"
         prior = self._plays.get(scenario.after)
         if prior is not None and not prior.played.seen.has_sent(scenario.needs):
@@ -340,10 +340,6 @@ class ClientTestRun:
     def _add(self, check: CheckResult) -> None:
         self._checks.append(check)
         self._progress.ends(check)
-
-
-def _knows_no_session(seen: SeenClient) -> bool:
-    return bool(seen.stateless) and not seen.requests["initialize"]
 
 
 async def _nothing() -> None:

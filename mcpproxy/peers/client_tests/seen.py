@@ -100,6 +100,11 @@ class SeenClient:
     fell_back_ns: int = 0
     last: LastRequest | None = None
 
+    @property
+    def knows_no_session(self) -> bool:
+        """Whether it sent stateless requests, and no ``initialize``."""
+        return bool(self.stateless) and not self.requests["initialize"]
+
     def has_sent(self, method: str) -> bool:
         """Whether the client sent a request or a notification of this method."""
         return bool(self.requests[method] or self.notifications[method])

@@ -68,15 +68,16 @@ def verdict(
     that an earlier scenario has reported; those of this one are added.
 
     What a client does that gave up because our server was late, or after that, is a warning and not a fault.
+    A later scenario may tell it again.
     """
+    told_before = set(told)
     conclusion, path = _conclusion(played, ordinary, told, catalogue, revision)
     words = late(played)
-    last = played.seen.last
-    if conclusion.status != "failed" or not words or last is None or _has_crashed(played.stay):
+    if conclusion.status != "failed" or not words or _has_crashed(played.stay):
         return conclusion, path
-    if conclusion.frames and (path != last.path or conclusion.frames[0] <= last.frame):
-        return conclusion, path  # the server was late with nothing before
-    told.discard(conclusion.requirement)
+    if not _may_be_of_lateness(played, path, conclusion):
+        return conclusion, path
+    told.intersection_update(told_before)
     advice = "try again with --jobs 1, or when the machine is less busy"
     text = f"{conclusion.message}; but {words}, so that the client may only have given up: {advice}"
     return replace(conclusion, status="warning", message=text), path
@@ -93,12 +94,31 @@ def late(played: Played) -> str:
     return f"our server took {last.waited_ns / 1e9:.1f} s to answer {last.method}"
 
 
+def of_another_era(played: Played) -> bool:
+    """Whether a client that was answered in time sends stateless requests only. One that gave up ``discover``
+    may have had ``initialize`` to send."""
+    return played.seen.knows_no_session and not late(played)
+
+
+def _may_be_of_lateness(played: Played, path: str, conclusion: Conclusion) -> bool:
+    """Whether what is concluded may come after a late answer to the last request: it does not come before."""
+    last, frames = played.seen.last, conclusion.frames
+    return not frames or (last is not None and path == last.path and frames[0] > last.frame)
+
+
 def _conclusion(
     played: Played, ordinary: Played | None, told: set[str], catalogue: Catalogue, revision: str
 ) -> tuple[Conclusion, str]:
     new = [pair for pair in played.findings if pair[1].requirement not in told]
     told.update(finding.requirement for _, finding in new)
-    new.sort(key=lambda pair: _FIRST.get(pair[1].severity, 2))
+    is_late = bool(late(played))
+
+    def rank(pair: tuple[str, Finding]) -> tuple[int, bool]:
+        path, finding = pair
+        is_unsure = is_late and _may_be_of_lateness(played, path, conclusion_of(finding))
+        return _FIRST.get(finding.severity, 2), is_unsure
+
+    new.sort(key=rank)
     if new and new[0][1].severity == "error":
         return _broken(new)
     if unanswered := _deaf(played.seen, catalogue, revision):
