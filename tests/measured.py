@@ -54,7 +54,9 @@ _measured: Final = Coverage(data_suffix=True)
 _measured.start()
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
+    """Measure no longer, also in the process that hands the tests out, which collects none."""
     _measured.stop()
 
 
