@@ -30,7 +30,7 @@ settings.load_profile("untimed")
 signals.restore_defaults()
 
 SIGNALS: Final = tuple(map(int, signal.valid_signals()))
-"""All signals; asked for once, for that takes longer than many a test."""
+"""All signals. They are asked for once, because that takes longer than many tests."""
 
 # Output is as in a pipe on every machine; a test that wants a width sets it.
 for variable in ("COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"):

@@ -6,7 +6,7 @@ what a host may put before it (``plain`` names of its server), and a tool as a r
 
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
-from functools import cache
+from functools import lru_cache
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
@@ -29,7 +29,7 @@ def written(offered: OfferedTool) -> str:
     return f"{offered.namespace} / {offered.name}" if offered.namespace else offered.name
 
 
-@cache
+@lru_cache(1 << 14)
 def plain(name: str) -> str:
     """Return a name in lower case, with ``_`` in the place of everything but letters and digits."""
     return _OTHERS.sub("_", name.lower()).strip("_")

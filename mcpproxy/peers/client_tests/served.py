@@ -145,7 +145,7 @@ async def _address(stderr: asyncio.StreamReader, listen: str) -> str:
     """Return the URL that a server of ours says it listens on.
 
     Raises:
-        UsageError: it says something else, and why.
+        UsageError: it does not listen, and why.
     """
     said = LastLines()
     with suppress(TimeoutError):

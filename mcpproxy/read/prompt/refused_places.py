@@ -34,10 +34,9 @@ class RefusedPlace:
 def refused_place(within: str, said: str, tool: ToolWay) -> RefusedPlace | None:
     """Return the place that a service means by ``within``, as ``custom.input_schema.properties.at``.
 
-    Of a whole schema, it is the keyword that is not allowed at its top level by the words ``said``, if it is
-    there.
-    Where the schema ends before the place does, it is the last one that is there. ``None`` for one that is no
-    part of a definition.
+    If that is a whole schema, the place is the keyword at its top that is not allowed there by the words
+    ``said``. Where the schema ends before the place does, it is the last one that is there. ``None`` for one
+    that is no part of a definition.
     """
     steps = _STEP.findall(within)
     if steps and steps[0] not in _PARTS:

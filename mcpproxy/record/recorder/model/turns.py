@@ -149,7 +149,8 @@ def _user_agent(headers: Headers) -> str:
 
 
 def _take(exchange: _Exchange, frame: Frame, *, counts: bool) -> int:
-    """Keep what a frame says, or of a long request what ``counts``; how many bytes of memory that takes."""
+    """Keep what a frame says, and return how many bytes of memory that takes. If turns are only counted
+    (``counts``), a long request loses its long strings."""
     if frame.sender == CLIENT:
         exchange.seq = exchange.seq or frame.seq
         exchange.at_ns = exchange.at_ns or frame.observed_at_ns
