@@ -41,7 +41,8 @@ _SEED: Final = "1"
 """By which faults are decided: a client meets the same ones in each run."""
 _BEHIND: Final = "-behind.jsonl"
 """The end of the name of a recording between a server and the fault before it."""
-_START_S: Final = 20.0
+_START_S: Final = 60.0
+"""How long a server of ours may take to listen, and to end: much less, unless the machine is very busy."""
 _SHOWN: Final = 200
 """How much is said of the reason why a server of ours does not start, in characters."""
 _NEAR: Final = "127.0.0.1:0"
@@ -148,13 +149,16 @@ async def _address(stderr: asyncio.StreamReader, listen: str) -> str:
         UsageError: it does not listen, and why.
     """
     said = LastLines()
-    with suppress(TimeoutError):
+    try:
         async with asyncio.timeout(_START_S):
             while line := await stderr.readline():
                 for word in line.decode(errors="replace").split():
                     if word.startswith("http://"):
                         return word
                 said.add(line)
+    except TimeoutError:
+        fact = f"our server did not listen on {listen} within {_START_S:.0f} s"
+        raise UsageError("--listen", fact, "try again when this machine is less busy") from None
     reason = said.telling(_SHOWN).removeprefix("mcpproxy: ")
     raise UsageError("--listen", f"cannot listen on {listen}", reason or "name another port")
 
