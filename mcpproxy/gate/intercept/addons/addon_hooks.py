@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, cast
 from mcpproxy.addons import DROP, Addon, Answer, Message, Result, Sender, Session
 from mcpproxy.gate.intercept.addons.addon_findings import FindingReader
 from mcpproxy.gate.intercept.addons.addon_frames import AddonFrame, encode_frame
+from mcpproxy.judge.session.frame import other
 from mcpproxy.judge.session.unanswered_requests import UnansweredRequests
 from mcpproxy.protocol.jsonrpc import RequestId, request_id
 
@@ -100,7 +101,7 @@ class AddonHost:
         how = by = ""
         told: tuple[Message | None, ...] = ()
         if hook == "response":
-            told = (opened.requests.take(_other(message.sender), _id(message)),)
+            told = (opened.requests.take(other(message.sender), _id(message)),)
         for addon, function in self._hooks[hook]:
             try:
                 given = _checked(await self._returned(addon, function, opened.session, *told, message), hook)
@@ -220,7 +221,3 @@ def _id(message: Message) -> RequestId | None:
         return request_id(message.id)
     except ValueError:  # an addon has made something else of it
         return None
-
-
-def _other(sender: Sender) -> Sender:
-    return "server" if sender == "client" else "client"

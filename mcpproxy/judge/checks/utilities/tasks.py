@@ -52,7 +52,7 @@ from mcpproxy.judge.checks.utilities.task_reports import (
     task_created,
     task_reported,
 )
-from mcpproxy.judge.session.frame import CLIENT, SERVER, other
+from mcpproxy.judge.session.frame import Sender, other
 from mcpproxy.judge.session.history import History, SentRequest
 from mcpproxy.judge.session.task_table import MAX_REMEMBERED, Tasks
 from mcpproxy.protocol.error_message import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
@@ -144,9 +144,9 @@ def _is_plain(result: JSON) -> bool:
     return isinstance(result, dict) and not result.keys().isdisjoint(("content", "action", "role"))
 
 
-def _declared(requestor: str, method: str, history: History) -> bool:
+def _declared(requestor: Sender, method: str, history: History) -> bool:
     """Whether the receiver declared that it runs requests of this method as tasks."""
-    capabilities = history.capabilities(SERVER if requestor == CLIENT else CLIENT)
+    capabilities = history.capabilities(other(requestor))
     return capabilities is not None and declares(capabilities, CAPABILITY_BY_METHOD[method])
 
 

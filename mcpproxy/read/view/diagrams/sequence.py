@@ -9,7 +9,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.base.style import duration
-from mcpproxy.judge.session.frame import Frame, Sender
+from mcpproxy.judge.session.frame import Frame, Sender, other
 from mcpproxy.judge.session.outcomes import Outcome, state_words
 from mcpproxy.read.view.calls import Call, Detail, Part, Role
 from mcpproxy.read.view.view import AnyFilter, View
@@ -114,9 +114,8 @@ def _arrows(detail: Detail, server: int) -> Iterator[tuple[tuple[int, int], Arro
         yield (part.at_ns, part.seq), _arrow(call, part.at_ns, record.sender, words, outcome, server)
     if call.outcome is Outcome.UNANSWERED and call.waited_ns is not None:
         at_ns = call.started_ns + call.waited_ns
-        receiver: Sender = "server" if call.sender == "client" else "client"
         words = f"no answer to {_name(call)}" + (f" for {duration(call.waited_ns)}" if call.waited_ns else "")
-        yield (at_ns, last_seq), _arrow(call, at_ns, receiver, words, call.outcome, server)
+        yield (at_ns, last_seq), _arrow(call, at_ns, other(call.sender), words, call.outcome, server)
 
 
 def _arrow(call: Call, at_ns: int, sender: Sender, text: str, outcome: Outcome | None, server: int) -> Arrow:
