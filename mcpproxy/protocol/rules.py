@@ -62,7 +62,7 @@ _RULE_MEMBERS: Final = frozenset((*_RULE_TEXTS, "requirements", "opt-in"))
 _REQUIREMENT_MEMBERS: Final = frozenset(
     ("text", "blame", "keyword", "since", "until", "source", "unobservable", "softer")
 )
-_RANK: Final[Mapping[Level, int]] = {"info": 0, "warning": 1, "error": 2}
+RANK: Final[Mapping[Level, int]] = {"info": 0, "warning": 1, "error": 2}
 
 
 class RuleError(McpProxyError, ValueError):
@@ -107,7 +107,7 @@ class Requirement:
         applicable: list[Level] = [level for level in levels if level is not None]
         if not applicable or len(applicable) < len(levels):
             return None
-        return min(applicable, key=lambda level: _RANK[level])
+        return min(applicable, key=lambda level: RANK[level])
 
     def source(self, candidates: Iterable[str], asked: str = "") -> str:
         """Return the URL to cite for a session whose revision is one of ``candidates``.
@@ -153,7 +153,7 @@ class Rule:
         return tuple(
             sorted(
                 keywords,
-                key=lambda word: (-_RANK[SEVERITY[word] or "info"], SEVERITY[word] is None, word),
+                key=lambda word: (-RANK[SEVERITY[word] or "info"], SEVERITY[word] is None, word),
             )
         )
 

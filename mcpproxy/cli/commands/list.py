@@ -16,6 +16,7 @@ from mcpproxy.base.visible import visible
 from mcpproxy.cli import find_traces
 from mcpproxy.cli.arguments import Parser, UsageError, positive
 from mcpproxy.cli.terminal import emit, tell, terminal_style
+from mcpproxy.judge.session.frame import WORST_FIRST
 from mcpproxy.read.reports.text_table import fitted, table, table_width
 from mcpproxy.read.view.folder import recording
 from mcpproxy.read.view.recording_entry import RecordingEntry
@@ -246,7 +247,7 @@ def _is_cut(entry: RecordingEntry, line: str) -> bool:
 def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
     """Return the cells of a recording by the names of the columns. ``number`` is its place in the list."""
     found = entry.findings or {}
-    words = tally(*(found.get(severity, 0) for severity in ("error", "warning", "info")))
+    words = tally(*(found.get(severity, 0) for severity in WORST_FIRST))
     worst, more, _ = words.partition(",")
     worst = worst + "+" if more else worst.replace("no findings", "none")
     is_judged = entry.findings is not None and not (entry.has_not_begun or entry.model)

@@ -130,7 +130,7 @@ def facts_of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellF
             facts |= SEEN_BEFORE
         if exchange.event_count == 1:
             facts |= FIRST_EVENT
-        if frame.event.name not in (None, "", "message"):
+        if not frame.event.is_named_message:
             facts |= NAMED_EVENT
     for message in messages:
         kind = type(message)
@@ -217,7 +217,7 @@ def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed,
             or frame.event.name == "endpoint"
         ):
             return False
-        return frame.event.name in (None, "", "message") or bool(messages)
+        return frame.event.is_named_message or bool(messages)
     if exchange.traffic == "http+sse" or exchange.only_notifies or exchange.method != "POST":
         return False
     if exchange.succeeded:

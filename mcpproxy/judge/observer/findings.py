@@ -11,9 +11,7 @@ from typing import Final, TypeAlias
 from mcpproxy.base.slotted import slotted
 from mcpproxy.judge.checks.engine.context import Violation
 from mcpproxy.judge.session.frame import CLIENT, Blame, Finding, Repeated, Sender, Severity, other
-from mcpproxy.protocol.rules import Catalogue
-
-RANK: Final[dict[Severity, int]] = {"info": 0, "warning": 1, "error": 2}
+from mcpproxy.protocol.rules import RANK, Catalogue
 
 IN_FULL: Final = 100
 """How many findings of one cause are given in full; the others are counted."""

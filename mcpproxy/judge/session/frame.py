@@ -20,6 +20,9 @@ Severity = Literal["error", "warning", "info"]
 CLIENT: Final = "client"
 SERVER: Final = "server"
 
+WORST_FIRST: Final[tuple[Severity, ...]] = ("error", "warning", "info")
+"""The severities of findings in the order in which reports and counts give them."""
+
 FRAME_BYTES: Final = 1 << 10
 """About how much memory a frame with its message takes besides its bytes, for limits on what is kept."""
 
@@ -43,6 +46,14 @@ class SseEvent:
     id: str | None = None
     name: str | None = None
     retry: int | None = None
+
+    @property
+    def is_named_message(self) -> bool:
+        """Whether its name is ``message``, which an event without a name has, too.
+
+        Many clients read only such events: https://html.spec.whatwg.org/multipage/server-sent-events.html.
+        """
+        return self.name in (None, "", "message")
 
 
 @slotted(frozen=True)

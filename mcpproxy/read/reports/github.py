@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.visible import visible, visible_lines
+from mcpproxy.judge.session.frame import WORST_FIRST
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.read.reports.located import Located, Remark, RemarkKind, recording_name, relative
 
@@ -24,7 +25,6 @@ _REMARK_COMMAND: Final[dict[RemarkKind, str]] = {
     "failed before any message": "error",
     "note": "notice",
 }
-_WORST_FIRST: Final = tuple(COMMAND)
 
 
 def lines(
@@ -44,7 +44,7 @@ def lines(
 
     def rank(group: list[Located]) -> tuple[int, bool]:
         finding = group[0].finding
-        return _WORST_FIRST.index(finding.severity), finding.rule not in catalogue.rules
+        return WORST_FIRST.index(finding.severity), finding.rule not in catalogue.rules
 
     for group in sorted(groups.values(), key=rank):
         finding = group[0].finding

@@ -11,13 +11,13 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
+from mcpproxy.judge.session.frame import WORST_FIRST
 from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.read.reports.located import Located, Remark, recording_name
 
 _PUNCTUATION: Final = pattern(r"([!-/:-@\[-`{-~])")
 _MESSAGE_CHARACTERS: Final = 160
 """The length to which the message of a finding is cut."""
-_WORST_FIRST: Final = ("error", "warning", "info")
 
 
 def lines(
@@ -59,7 +59,7 @@ def _rows(findings: list[Located], catalogue: Catalogue) -> Iterator[str]:
     groups: dict[tuple[int, str, str], list[Located]] = {}
     for located in findings:
         finding = located.finding
-        key = (_WORST_FIRST.index(finding.severity), finding.rule, finding.blame)
+        key = (WORST_FIRST.index(finding.severity), finding.rule, finding.blame)
         groups.setdefault(key, []).append(located)
     for (_, code, blame), group in sorted(groups.items(), key=lambda item: item[0]):
         first_finding = group[0].finding

@@ -3,17 +3,14 @@
 import os
 import shlex
 from collections.abc import Iterator, Sequence
-from typing import Final
 
 from mcpproxy.base.paths import inside
 from mcpproxy.base.style import PLAIN, Style, count, duration, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.judge.session.folding import fold
-from mcpproxy.judge.session.frame import Finding
+from mcpproxy.judge.session.frame import WORST_FIRST, Finding
 from mcpproxy.judge.session.outcomes import sum_counts
 from mcpproxy.read.reports.judged_traces import JudgedTrace, JudgedTraces, NamedHost, host_of, more_text
-
-_RANKS: Final = ("error", "warning", "info")
 
 
 def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
@@ -108,7 +105,7 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
         yield f"{count(len(verdict.unjudged), 'trace')} could not be judged."
     yield from _failure_lines(verdict.traces)
     findings = [finding for trace in verdict.traces for finding in trace.findings]
-    if worst := min(findings, key=lambda finding: _RANKS.index(finding.severity), default=None):
+    if worst := min(findings, key=lambda finding: WORST_FIRST.index(finding.severity), default=None):
         rules = "".join(f" --rules {_quoted(folder)}" for folder in verdict.folders)
         yield style.paint(f"What a rule means: mcpproxy explain {visible(worst.rule)}{rules}", "dim")
     if verdict.hosts:

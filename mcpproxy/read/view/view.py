@@ -17,7 +17,7 @@ from mcpproxy.base.style import tally
 from mcpproxy.base.visible import visible
 from mcpproxy.judge.session.ending import ending_text, not_begun
 from mcpproxy.judge.session.filter import Filter, parse_filter
-from mcpproxy.judge.session.frame import Close, Event, Frame
+from mcpproxy.judge.session.frame import WORST_FIRST, Close, Event, Frame
 from mcpproxy.judge.session.outcomes import Kind, Outcome
 from mcpproxy.read.view.call_reader import Masking
 from mcpproxy.read.view.calls import Call, Detail, Part, Progress, Refreshed, SessionSummary
@@ -158,7 +158,7 @@ class View:
         if self.not_begun:
             return "nothing to judge"
         counts = self.findings.counts()
-        return tally(*(counts.get(severity, 0) for severity in ("error", "warning", "info")))
+        return tally(*(counts.get(severity, 0) for severity in WORST_FIRST))
 
     @property
     def sessions(self) -> tuple[SessionSummary, ...]:

@@ -396,11 +396,11 @@ def legacy_message(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
             yield Violation(
                 "HTTP-003", "R-064", "server answered in the body of a POST instead of the stream"
             )
-    elif frame.event.name not in (None, "", "message") and any(
-        "jsonrpc" in m.value for m in well_formed(frame.message)
-    ):
+    elif not frame.event.is_named_message and any("jsonrpc" in m.value for m in well_formed(frame.message)):
         yield Violation(
-            "HTTP-003", "R-064", f"server sent a message in an event named {shortened(frame.event.name)}"
+            "HTTP-003",
+            "R-064",
+            f"server sent a message in an event named {shortened(frame.event.name or '')}",
         )
 
 

@@ -261,11 +261,11 @@ def hasty_reconnect(exchange: HttpExchange, history: HttpHistory, frame: Frame |
 def event_name(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a message in an event with a name other than message (SSE-007)."""
     event = frame.event
-    if event is None or event.name in (None, "", "message"):
+    if event is None or event.is_named_message:
         return
     if any("jsonrpc" in m.value for m in well_formed(frame.message)):
         problem = (
-            f"server sent a message in an event named {shortened(event.name)}; "
+            f"server sent a message in an event named {shortened(event.name or '')}; "
             "many clients only read events named message"
         )
         yield Violation("SSE-007", "R-086", problem, related=(exchange.request.seq,))

@@ -195,7 +195,7 @@ class Transcript:
         assert event is not None
         if not frame.raw:
             name = "event without data"
-        elif not is_message and event.name not in (None, "", "message"):
+        elif not is_message and not event.is_named_message:
             name = f"event {visible(event.name or '')}"
         if event.id is not None:
             id += f" event id {self._style.shorten(visible(event.id), 24)}"

@@ -16,6 +16,7 @@ from mcpproxy.base.files import open_regular
 from mcpproxy.errors import McpProxyError, TraceError
 from mcpproxy.judge.ruleset.ruleset import CustomRuleError, Ruleset
 from mcpproxy.judge.ruleset.selection import Selection
+from mcpproxy.judge.session.frame import WORST_FIRST
 from mcpproxy.read import judging
 from mcpproxy.read.opening import open_trace
 from mcpproxy.read.reports import json as json_report
@@ -86,7 +87,7 @@ def _counts(judged: JudgedTrace) -> tuple[int, int, int]:
     severities = [finding.severity for finding in judged.findings]
     more = {
         severity: sum(repeated.count for repeated in judged.more if repeated.severity == severity)
-        for severity in ("error", "warning", "info")
+        for severity in WORST_FIRST
     }
     return (
         severities.count("error") + more["error"],
