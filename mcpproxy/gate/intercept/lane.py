@@ -3,7 +3,7 @@
 import heapq
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.gate.intercept.fault_actions import FaultAction
@@ -40,12 +40,28 @@ class LaneStep:
 Pieces: TypeAlias = tuple[tuple[int, bytes], ...]
 """The pieces of a line, each with the time in ns after the one before it."""
 
-_Due: TypeAlias = tuple[int, int, LaneStep, bool, Pieces]
-"""When, a number that keeps equal times in order, what, whether it keeps the order, and the further pieces of
-the line."""
 
-_Held: TypeAlias = tuple[FaultMark, bytes, float]
-"""A line that waits for others: its fault, its bytes, and a number by which ``reorder`` sorts."""
+class _Due(NamedTuple):
+    """A step that waits until ``at_ns``, and the further pieces of its line.
+
+    ``number`` keeps steps of equal times in order. A step that ``keeps_order`` goes after all such steps that
+    were scheduled before it, and later lines wait for it.
+    """
+
+    at_ns: int
+    number: int
+    step: LaneStep
+    keeps_order: bool
+    pieces: Pieces
+
+
+class _Held(NamedTuple):
+    """A line that waits for others. ``place`` is the number by which ``reorder`` sorts."""
+
+    mark: FaultMark
+    line: bytes
+    place: float
+
 
 Run: TypeAlias = Callable[[int], Iterator[LaneStep]]
 """Yields what to do with a line, given the time in ns."""
@@ -61,7 +77,7 @@ class Queued:
 
 @slotted()
 class Lane:
-    """What ``sender`` has sent and its receiver was not given. Times are of one monotonic clock, in ns."""
+    """What ``sender`` has sent and its receiver has not got. Times are of one monotonic clock, in ns."""
 
     sender: Sender
     framer: LineFramer = field(default_factory=lambda: LineFramer(LIMIT_BYTES))
@@ -69,13 +85,13 @@ class Lane:
     begun: _Due | None = None
     """The next piece of a line of which the receiver has a part, so that nothing else may be written."""
     last_due_ns: int = 0
-    """When the last thing is due that keeps the order."""
+    """When the last step that keeps the order is due."""
     scheduled: int = 0
-    """How many were scheduled so far."""
+    """How many steps were scheduled so far."""
     ordered: int = 0
-    """How many of those that keep the order wait."""
+    """How many steps wait that keep the order."""
     blocker: FaultMark | None = None
-    """The fault of the last thing that keeps the order, for which later lines wait."""
+    """The fault of the last step that keeps the order, for which later lines wait."""
     held_bytes: int = 0
     """How many bytes wait, for whatever reason."""
     in_pieces: bool = False
@@ -93,6 +109,7 @@ class Lane:
     paused: int = 0
     """How many lines breakpoints hold."""
     has_ended: bool = False
+    """Whether ``sender`` will send nothing more."""
     leaves_in_pieces: bool = False
     """Whether the receiver was given the beginning of a line only."""
     flush_ns: dict[str, int] = field(default_factory=dict[str, int])
@@ -104,9 +121,9 @@ class Lane:
         return self.begun or (self.waiting[0] if self.waiting else None)
 
     def schedule(self, step: LaneStep, due_ns: int, *, keeps_order: bool = True, pieces: Pieces = ()) -> None:
-        """Let a step wait until ``due_ns``; the further ``pieces`` of its line follow it."""
+        """Let a step wait until ``due_ns``. The further ``pieces`` of its line follow it."""
         self.scheduled += 1
-        heapq.heappush(self.waiting, (due_ns, self.scheduled, step, keeps_order, pieces))
+        heapq.heappush(self.waiting, _Due(due_ns, self.scheduled, step, keeps_order, pieces))
         self.held_bytes += len(step.data) + sum(len(data) for _, data in pieces)
         self.ordered += keeps_order
         due_ns += sum(after_ns for after_ns, _ in pieces)
@@ -114,9 +131,9 @@ class Lane:
             self.last_due_ns, self.blocker = max(due_ns, self.last_due_ns), step.fault
 
     def take_due(self, now_ns: int) -> Iterator[LaneStep]:
-        """Yield what is due by now, which then waits no more."""
-        while (due := self.next) is not None and due[0] <= now_ns and not self.in_long_line:
-            at_ns, order, step, is_ordered, pieces = due
+        """Yield the steps that are due by now, and take them out of the lane."""
+        while (due := self.next) is not None and due.at_ns <= now_ns and not self.in_long_line:
+            at_ns, number, step, keeps_order, pieces = due
             if self.begun is None:
                 heapq.heappop(self.waiting)
             self.begun = None
@@ -124,41 +141,41 @@ class Lane:
             if pieces:
                 after_ns, data = pieces[0]
                 piece = LaneStep("give", step.sender, data, step.fault)
-                self.begun = at_ns + after_ns, order, piece, is_ordered, pieces[1:]
+                self.begun = _Due(at_ns + after_ns, number, piece, keeps_order, pieces[1:])
             else:
-                self.ordered -= is_ordered
+                self.ordered -= keeps_order
             yield step
 
     def hold(self, mark: FaultMark, line: bytes, action: FaultAction, place: float, now_ns: int) -> None:
-        """Hold a line until the others have come that ``reorder`` or ``join`` puts it together with.
+        """Hold a line until those have come with which ``reorder`` sorts it, or ``join`` writes it.
 
         ``place`` is the number by which ``reorder`` sorts.
         """
         self.held_bytes += len(line)
         self.flush_ns.setdefault(mark.rule, now_ns + (action.gap_ns or WITHIN_NS))
         if action.verb == "join":
-            self.joined = mark, line, place
+            self.joined = _Held(mark, line, place)
             return
         held = self.reordered.setdefault(mark.rule, [])
-        held.append((mark, line, place))
+        held.append(_Held(mark, line, place))
         if len(held) >= action.count:
             self.flush(mark.rule, now_ns)
 
     def flush(self, rule: str, now_ns: int) -> None:
-        """Give the lines that ``rule`` holds."""
+        """Schedule the lines that ``rule`` holds."""
         due_ns = max(now_ns, self.last_due_ns) if self.ordered else now_ns
-        if self.joined is not None and self.joined[0].rule == rule:
+        if self.joined is not None and self.joined.mark.rule == rule:
             mark, line, _ = self.release_joined()
             self.schedule(LaneStep("give", self.sender, line, mark), due_ns)
-        for mark, line, _ in sorted(self.reordered.pop(rule, []), key=lambda held: held[2]):
+        for mark, line, _ in sorted(self.reordered.pop(rule, []), key=lambda held: held.place):
             self.held_bytes -= len(line)
             self.schedule(LaneStep("give", self.sender, line, mark), due_ns)
         self.flush_ns.pop(rule, None)
 
     def release_joined(self) -> _Held:
-        """Return the line that ``join`` holds, which it then holds no more."""
+        """Take the line that ``join`` holds out of the lane, and return it."""
         assert self.joined is not None
         held, self.joined = self.joined, None
-        self.held_bytes -= len(held[1])
-        self.flush_ns.pop(held[0].rule, None)
+        self.held_bytes -= len(held.line)
+        self.flush_ns.pop(held.mark.rule, None)
         return held

@@ -46,7 +46,7 @@ class Lanes:
         for lane in self._lanes.values():
             if not lane.in_long_line:
                 if (due := lane.next) is not None:
-                    times.append(due[0])
+                    times.append(due.at_ns)
                 times += lane.flush_ns.values()
         if (until_ns := self._held.next_due_ns) is not None:
             times.append(until_ns)
@@ -61,7 +61,7 @@ class Lanes:
     def is_stalled(self, sender: Sender) -> bool:
         """Whether nothing of the lane will ever be given."""
         due = self._lanes[sender].next
-        return due is not None and due[0] >= FOREVER_NS
+        return due is not None and due.at_ns >= FOREVER_NS
 
     def is_full(self, sender: Sender) -> bool:
         """Whether nothing more should be read from ``sender`` for now."""
@@ -269,7 +269,7 @@ class Lanes:
         sender, decision, action = passing.sender, met.decision, met.decision.rule.action
         lane, mark = self._lanes[sender], self._mark(decision.rule.name, action.verb)
         if lane.joined is not None:
-            lane.flush(lane.joined[0].rule, now_ns)
+            lane.flush(lane.joined.mark.rule, now_ns)
         yield LaneStep("withhold", sender, line, mark)
         if action.verb == "pause":
             self._hold(lane, held_message(mark, passing, decision, now_ns, line))
@@ -324,7 +324,7 @@ class Lanes:
             yield LaneStep("withhold", sender, line, FaultMark(mark.rule, mark.action, mark.number))
             lane.release_joined()
             self._schedule(LaneStep("give", sender, first + line, mark), max(now_ns, lane.last_due_ns))
-        elif (blocker := lane.begun[2].fault if lane.begun else lane.blocker) and (
+        elif (blocker := lane.begun.step.fault if lane.begun else lane.blocker) and (
             lane.ordered or lane.begun
         ):
             mark = self._mark(blocker.rule, "wait")
