@@ -15,30 +15,36 @@ _KINDS: Final[dict[str, ContentKind]] = {"image": "image", "audio": "audio"}
 
 
 def objects(value: JSON, pointer: str = "") -> Iterator[tuple[str, JSONObject]]:
-    """Yield the objects in an array, each with its pointer. What is no array holds none."""
+    """Yield the objects in an array, each with its pointer; nothing if ``value`` is no array."""
     for index, item in enumerate(value if isinstance(value, list) else ()):
         if (found := as_object(item)) is not None:
             yield f"{pointer}/{index}", found
 
 
 def first_object(value: JSON) -> JSONObject:
-    """Return the first object in an array, an empty one without any."""
+    """Return the first object in an array; an empty object if there is none."""
     nothing: JSONObject = {}
     return next((found for _, found in objects(value)), nothing)
 
 
 def text_of(value: JSONObject, *names: str) -> str:
-    """Return the string of the first member in ``names`` that is one, else an empty string."""
+    """Return the first member in ``names`` that is a string; an empty string if none is."""
     return next((text for name in names if (text := text_member(value, name)) is not None), "")
 
 
 def first_of(value: JSONObject, *names: str) -> JSON:
-    """Return the first member in ``names`` that is there and not null. Some clients write snake_case."""
+    """Return the first member in ``names`` that is there and not null; ``None`` if there is none.
+
+    Some clients write in snake_case what others write in camelCase.
+    """
     return next((found for name in names if (found := value.get(name)) is not None), None)
 
 
 def called(name: str, arguments: JSON, pointer: str, id: str = "", namespace: str = "") -> ModelCall:
-    """Return a call whose arguments are a value, or a string that holds one. An empty string is ``{}``."""
+    """Return a call. ``arguments`` are a JSON value, or a string with the text of one.
+
+    ``None`` and an empty text are ``{}``. A string that is not JSON stays as it is, with ``is_json`` off.
+    """
     if not isinstance(arguments, str):
         return ModelCall(name, {} if arguments is None else arguments, pointer, id, namespace)
     value = read(arguments.encode("utf-8", "surrogatepass")) if arguments.strip() else {}
@@ -48,7 +54,7 @@ def called(name: str, arguments: JSON, pointer: str, id: str = "", namespace: st
 
 
 def blob(data: str, mime: str) -> Content:
-    """Return what base64 holds, by its media type."""
+    """Return the piece that ``data`` is in base64; without size and digest if it cannot be decoded."""
     kind = _KINDS.get(mime.partition("/")[0], "file")
     raw = decoded(data)
     if raw is None:
@@ -57,7 +63,7 @@ def blob(data: str, mime: str) -> Content:
 
 
 def decoded(data: str) -> bytes | None:
-    """Return what base64 of either alphabet holds, with or without padding; ``None`` if it is none."""
+    """Return what base64 of either alphabet holds, with or without padding; ``None`` if it is not base64."""
     standard = data.translate(_TO_STANDARD)
     try:
         return b64decode(standard + "=" * (-len(standard) % 4))
@@ -66,7 +72,10 @@ def decoded(data: str) -> bytes | None:
 
 
 def data_url(url: str, kind: ContentKind) -> Content:
-    """Return what a ``data:`` URL holds (RFC 2397). Another URL is a reference to where it leads."""
+    """Return the piece that a ``data:`` URL holds (RFC 2397); for any other URL, a reference to it.
+
+    What is not base64 in a ``data:`` URL is not decoded, and gets ``kind``.
+    """
     head, comma, data = url.partition(",")
     if not comma or not head.startswith("data:"):
         return Content("reference", url)
@@ -75,6 +84,6 @@ def data_url(url: str, kind: ContentKind) -> Content:
 
 
 def number(value: JSONObject, name: str) -> int:
-    """Return the member ``name`` if it is an integer, else 0."""
+    """Return the member ``name`` if it is an integer; otherwise 0."""
     found = value.get(name)
     return found if isinstance(found, int) and not isinstance(found, bool) else 0
