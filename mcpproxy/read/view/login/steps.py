@@ -41,7 +41,7 @@ _ENDPOINTS: Final[Mapping[str, Stage]] = {
     "token_endpoint": Stage.TOKEN,
 }
 
-
+# The members of each message that are shown.
 _IN_METADATA: Final = (
     "issuer",
     *_ENDPOINTS,
@@ -78,12 +78,14 @@ _IN_TOKEN_REQUEST: Final = (
     "refresh_token",
 )
 _IN_TOKEN: Final = ("token_type", "expires_in", "scope", "access_token", "refresh_token")
-"""Members that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoginRemark:
-    """A sentence that a step breaks: ``blame`` is who breaks it, ``source`` where the sentence stands."""
+    """What in a step breaks a sentence of the specification.
+
+    ``blame`` is the peer that breaks it, ``source`` the URL of the sentence.
+    """
 
     blame: str
     text: str
@@ -95,8 +97,9 @@ class LoginStep:
     """One request of a login and its answer.
 
     ``seq`` is the frame of the request, ``last_seq`` that of the answer, ``at_ns`` the time of the request
-    since the start of the recording. ``fault`` says why the step failed, and ``source`` where that stands;
-    both are empty if it did not. ``again`` counts further requests with the same answer.
+    since the start of the recording. ``asked`` and ``answered`` say what the request and the answer hold.
+    ``fault`` says why the step failed, and ``source`` is the URL that explains it; both are empty if it did
+    not. ``again`` counts further requests with the same answer.
     """
 
     number: int
@@ -127,7 +130,7 @@ class StepReader:
         self._sends_iss = False
         self._tokens: Final[set[Mask]] = set()
         self._has_new_token = True
-        self._makers: Final[Mapping[Stage, Callable[[WebExchange, LoginStep], None]]] = {
+        self._readers: Final[Mapping[Stage, Callable[[WebExchange, LoginStep], None]]] = {
             Stage.CHALLENGE: self._challenge,
             Stage.RESOURCE: self._resource,
             Stage.SERVER: self._server,
@@ -143,7 +146,7 @@ class StepReader:
         return self._revision or REVISIONS[-1]
 
     def read(self, exchange: WebExchange) -> LoginStep | None:
-        """Return the step that an exchange is, without a number; ``None`` if it is none."""
+        """Return the step that an exchange is, with 0 as its number; ``None`` if it is no step of a login."""
         stage = self._stage(exchange)
         if stage is None:
             return None
@@ -159,8 +162,8 @@ class StepReader:
         )
         if not exchange.status:
             step.fault = "the recording has no answer"
-        self._makers[stage](exchange, step)
-        # What proves possession of a key (RFC 9449) goes with any request.
+        self._readers[stage](exchange, step)
+        # A DPoP proof (RFC 9449) may go with any of these requests.
         if "dpop" in exchange.fields:
             step.asked += ", with a DPoP proof"
         if "dpop-nonce" in exchange.answer_fields:
@@ -184,11 +187,14 @@ class StepReader:
                 return Stage.TOKEN
             return Stage.REGISTRATION if "redirect_uris" in document(exchange.body) else None
         asked = query(exchange.url)
-        is_asked = "client_id" in asked and not asked.keys().isdisjoint({"response_type", "code_challenge"})
-        return Stage.AUTHORIZATION if is_asked else None
+        is_authorization = "client_id" in asked and ("response_type" in asked or "code_challenge" in asked)
+        return Stage.AUTHORIZATION if is_authorization else None
 
     def _named_behind_proxy(self, url: str) -> Stage | None:
-        """Return the stage of a path that a document names at the upstream, which the client asked of us."""
+        """Return the stage for which a document named the upstream's URL with the path of ``url``.
+
+        The client asks mcpproxy for it if mcpproxy stands in front of the upstream.
+        """
         if not self._header.listen or not self._header.upstream:
             return None
         return self.named.get(_plain(origin(self._header.upstream) + urlsplit_or_empty(url).path))
@@ -271,7 +277,7 @@ class StepReader:
             step.remarks.append(LoginRemark("server", text, source))
 
     def _found(self, exchange: WebExchange, step: LoginStep) -> "Mapping[str, object]":
-        """Return the document of an answer; empty, with the fault of the step, if there is none."""
+        """Return the document in an answer. If there is none, return an empty one, and set the step's fault."""
         if not exchange.status:
             return {}
         if exchange.status != 200:
@@ -368,7 +374,7 @@ class StepReader:
         step.remarks.append(LoginRemark("client", text, page(self.revision, "authorization-code-protection")))
 
     def _refuse(self, step: LoginStep, status: int, said: "Mapping[str, object]") -> None:
-        """Note what an answer says about its error, and what that means."""
+        """Add to a step what the answer says of its error, and set the fault and what that error means."""
         if not status and not said:
             return
         error = said.get("error")
