@@ -50,6 +50,10 @@ class Violation:
     data: JSONObject | None = None
 
 
+Violations: TypeAlias = Iterator[Violation]
+"""What most checks yield."""
+
+
 @slotted()
 class MessageContext(Generic[M_co]):
     """One message to be judged, and what is known about it.
@@ -95,16 +99,16 @@ class MessageContext(Generic[M_co]):
 CheckFunction: TypeAlias = Callable[[MessageContext[M], History], Iterable[Violation]]
 """A check of a message."""
 
-HttpCheckFunction: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame | None], Iterator[Violation]]
+HttpCheckFunction: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame | None], Violations]
 """A check of an HTTP exchange. The frame is the body or event being judged, ``None`` at other moments."""
 
-ContentCheckFunction: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame], Iterator[Violation]]
+ContentCheckFunction: TypeAlias = Callable[[HttpExchange, HttpHistory, Frame], Violations]
 """A check of a body or event of an HTTP exchange."""
 
-EventCheckFunction: TypeAlias = Callable[[Signal | Close, History], Iterator[Violation]]
+EventCheckFunction: TypeAlias = Callable[[Signal | Close, History], Violations]
 """A check of a signal, or of the end of the recording."""
 
-StderrCheckFunction: TypeAlias = Callable[[Stderr, History], Iterator[Violation]]
+StderrCheckFunction: TypeAlias = Callable[[Stderr, History], Violations]
 """A check of a line on stderr."""
 
 

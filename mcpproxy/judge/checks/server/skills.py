@@ -44,9 +44,9 @@ from mcpproxy.protocol.methods import EXTENSIONS, SKILLS, declares
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import kind, shown, token
 
-METHODS: Final = EXTENSIONS[SKILLS]
+_METHODS: Final = EXTENSIONS[SKILLS]
 
-DIRECTORY_TYPE: Final = "inode/directory"
+_DIRECTORY_TYPE: Final = "inode/directory"
 """The mimeType of a directory."""
 
 
@@ -54,11 +54,13 @@ DIRECTORY_TYPE: Final = "inode/directory"
 
 
 def faulty_declaration(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report a declaration of the extension without resources, or with a wrong directoryRead (SKILL-001)."""
+    """Report a server that declares the extension but not resources, or with a directoryRead that is no
+    boolean (SKILL-001).
+    """
     result, pointer = context.message.result, context.at + "/result/capabilities"
     capabilities = as_object(member(result, "capabilities"))
-    is_modern = any(version in STATELESS for version in strings_in(member(result, "supportedVersions")))
-    settings = settings_of(SKILLS, capabilities) if capabilities is not None and is_modern else None
+    is_stateless = any(version in STATELESS for version in strings_in(member(result, "supportedVersions")))
+    settings = settings_of(SKILLS, capabilities) if capabilities is not None and is_stateless else None
     if capabilities is None or settings is None:
         return
     if not declares(capabilities, "resources"):
@@ -72,7 +74,7 @@ def faulty_declaration(context: MessageContext[Response], history: History) -> I
 
 
 def unserved_method(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
-    """Report a server that declares the extension and refuses a method of it as unknown (SKILL-002)."""
+    """Report a server that declares the extension, but does not know a method of it (SKILL-002)."""
     request, settings = context.answers, declared_settings(SKILLS, context, history)
     if request is None or settings is None:
         return ()
@@ -90,8 +92,9 @@ def unserved_method(context: MessageContext[ErrorResponse], history: History) ->
 def undeclared_request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a request for skills or directories to a server that does not declare them (SKILL-003).
 
-    Over HTTP many clients may have the same caller, and one of them may know a later declaration. So the
-    connection is compared, and the finding is a warning only: a gateway has one connection for many clients.
+    Over HTTP, clients with equal credentials look like one, and one of them may know a later declaration. So
+    only requests on the connection of the declaration are judged. Even there the finding is a warning only,
+    because a gateway uses one connection for many clients.
     """
     discovered, method = server(history).discovered, context.message.method
     if not context.stateless or discovered is None:
@@ -126,7 +129,8 @@ def undeclared_request(context: MessageContext[Request], history: History) -> It
 def malformed_request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a request that does not name the SKILL.md of a skill, or a directory (SKILL-014).
 
-    A client may send what the server has listed. SKILL-006 reports a server that lists another URI.
+    A client may ask for any URI that the server has listed. If that is not one of a SKILL.md, SKILL-006
+    reports the server.
     """
     if declared_settings(SKILLS, context, history) is None:
         return ()
@@ -144,7 +148,7 @@ def malformed_request(context: MessageContext[Request], history: History) -> Ite
     return ()
 
 
-UNKNOWN: Final = {
+_SAYS_UNKNOWN: Final = {
     method: pattern(
         rf"\b(unknown|no such) ({nouns})\b|\bno ({nouns}) is served\b"
         rf"|\b({nouns}):? ([^\s/]{{1,20}}://\S{{1,200}} )?(was |is |could )?"
@@ -154,7 +158,7 @@ UNKNOWN: Final = {
 }
 """By method: error messages that can only mean that what was asked for is unknown.
 
-A path in such a message is not one of them: a server may lack a directory of its own.
+No message with a path instead of a URI is among them, because a server may lack a directory of its own.
 """
 
 
@@ -171,7 +175,7 @@ def wrong_refusal(context: MessageContext[ErrorResponse], history: History) -> I
         or text is None
     ):
         return ()
-    if not UNKNOWN[request.method].search(text[:1_000].lower()):
+    if not _SAYS_UNKNOWN[request.method].search(text[:1_000].lower()):
         return ()
     problem = f"server refused {request.method} with code {code} instead of {INVALID_PARAMS}: {shown(text)}"
     requirement = ("SKILL-012", "R-309") if request.method == GET else ("SKILL-012", "R-310")
@@ -191,7 +195,7 @@ def wrong_refusal(context: MessageContext[ErrorResponse], history: History) -> I
 
 
 def directory_listing(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report a listing of a directory that is malformed, or has more than its children (SKILL-004,
+    """Report a listing of a directory that is malformed, or has resources below its children (SKILL-004,
     SKILL-013).
     """
     request, result = context.answers, as_object(context.message.result)
@@ -212,7 +216,7 @@ def directory_listing(context: MessageContext[Response], history: History) -> It
 
 
 def _listed_resource(resource: JSON, directory: str, pointer: str) -> Iterator[Violation]:
-    """Report one resource of a directory that is malformed or not its direct child."""
+    """Report a listed resource: malformed, below the children, or a directory with a slash at the end."""
     uri, name = text_member(resource, "uri"), text_member(resource, "name")
     if uri is None or name is None:
         missing = "uri" if uri is None else "name"
@@ -220,12 +224,13 @@ def _listed_resource(resource: JSON, directory: str, pointer: str) -> Iterator[V
         yield Violation("SKILL-004", "R-292", problem, pointer=pointer)
     if uri is None:
         return
-    # The URIs of a scheme of the server's own may not show which resource is in which directory.
-    path = uri.partition("#")[0].partition("?")[0]
-    if path.startswith(directory) and "/" in path[len(directory) :].rstrip("/"):
+    # Any other URI shows nothing: in a scheme of its own, a server may name the resources of a directory in
+    # any way.
+    plain_uri = uri.partition("#")[0].partition("?")[0]
+    if plain_uri.startswith(directory) and "/" in plain_uri[len(directory) :].rstrip("/"):
         problem = f"server listed {shown(uri)}, which is deeper than the children of {shown(directory)}"
         yield Violation("SKILL-013", "R-311", problem, pointer=pointer + "/uri")
-    if uri.endswith("/") and member(resource, "mimeType") == DIRECTORY_TYPE:
+    if uri.endswith("/") and member(resource, "mimeType") == _DIRECTORY_TYPE:
         problem = f"server listed the directory {shown(uri)} with a slash at the end"
         yield Violation("SKILL-013", "R-312", problem, pointer=pointer + "/uri")
 
@@ -233,8 +238,8 @@ def _listed_resource(resource: JSON, directory: str, pointer: str) -> Iterator[V
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("SKILL-001",), faulty_declaration, (Response,), ("server/discover",), sender=SERVER),
-        Check(("SKILL-002",), unserved_method, (ErrorResponse,), METHODS, sender=SERVER),
-        Check(("SKILL-003",), undeclared_request, (Request,), METHODS, sender=CLIENT),
+        Check(("SKILL-002",), unserved_method, (ErrorResponse,), _METHODS, sender=SERVER),
+        Check(("SKILL-003",), undeclared_request, (Request,), _METHODS, sender=CLIENT),
         Check(
             (
                 "SKILL-004",

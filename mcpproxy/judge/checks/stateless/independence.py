@@ -6,12 +6,12 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#sta
 """
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shortened, spelled
+from mcpproxy.judge.checks.engine.context import MessageContext, Violation, Violations, shortened, spelled
 from mcpproxy.judge.checks.stateless.servers import missing_meta, server
 from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.judge.session.frame import Frame
@@ -27,7 +27,6 @@ MAX_REMEMBERED: Final = 100
 The requests to one server with the same credentials have the same caller.
 """
 
-Violations = Iterator[Violation]
 
 _SESSION_REQUIRED: Final = pattern(
     r"server (is )?not (yet )?initiali[sz]ed|before initiali[sz]ation|(call|send) initialize\b"

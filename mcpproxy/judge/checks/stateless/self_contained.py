@@ -12,7 +12,7 @@ from typing import Final
 
 from mcpproxy.judge.checks.basic.meta import meta_of_params
 from mcpproxy.judge.checks.engine import rows
-from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shortened
+from mcpproxy.judge.checks.engine.context import MessageContext, Violation, Violations, shortened
 from mcpproxy.judge.checks.engine.rows import (
     ANSWERS,
     CONTENT,
@@ -65,8 +65,6 @@ REMOVED: Final = (
     "tasks/result",
 )
 """Requests of older revisions that the stateless revisions do not have."""
-
-Violations = Iterator[Violation]
 
 
 # Requests: what their ``_meta`` must contain

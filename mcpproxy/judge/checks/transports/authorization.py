@@ -8,12 +8,11 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/authoriza
 import binascii
 import json
 from base64 import urlsafe_b64decode
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.judge.checks.engine.context import Violation
+from mcpproxy.judge.checks.engine.context import Violation, Violations
 from mcpproxy.judge.checks.engine.http_facts import CHALLENGED, WITH_QUERY, WITH_TOKEN
 from mcpproxy.judge.checks.engine.rows import MCP, OTHER, STREAMABLE, HttpCheck, RuleFamily
 from mcpproxy.judge.session.exchanges import Fields, HttpExchange, HttpHistory
@@ -36,8 +35,6 @@ TOKEN_SCHEMES: Final = ("bearer", "dpop")
 
 _MONTHS: Final = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"]
 _DATE: Final = pattern(r"\w{3}, (\d\d) (\w{3}) (\d{4}) (\d\d):(\d\d):(\d\d) GMT")  # RFC 9110, 5.6.7
-
-Violations = Iterator[Violation]
 
 
 def expired_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:

@@ -6,11 +6,10 @@ contain one message, so only the first request of an exchange is compared.
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
 
-from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.base.secret_names import names_secret
-from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shortened
+from mcpproxy.judge.checks.engine.context import MessageContext, Violation, Violations, shortened
 from mcpproxy.judge.checks.engine.http_facts import VERSIONS_DIFFER, WITH_FAULT
 from mcpproxy.judge.checks.engine.rows import CONTENT, STATELESS, Check, HttpCheck, RuleFamily
 from mcpproxy.judge.checks.stateless.era import shows_modern
@@ -41,9 +40,6 @@ from mcpproxy.protocol.mirrors import (
 from mcpproxy.protocol.request_headers import MCP_NAME_SOURCE, mcp_name
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
 from mcpproxy.protocol.wording import token
-
-Violations = Iterator[Violation]
-
 
 # The client's headers
 

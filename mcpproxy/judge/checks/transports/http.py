@@ -8,11 +8,10 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transport
 """
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.judge.checks.basic.unclear_requests import UnclearRequests, may_be_refused
-from mcpproxy.judge.checks.engine.context import Violation, shortened, spelled
+from mcpproxy.judge.checks.engine.context import Violation, Violations, shortened, spelled
 from mcpproxy.judge.checks.engine.http_facts import (
     CANNOT_ANSWER,
     LEGACY_ENDPOINT_KNOWN,
@@ -59,8 +58,6 @@ _HERE: Final = re.compile(
 
 ``base.authority`` knows it, too, but with the module of sockets, which the judge does not import.
 """
-
-Violations = Iterator[Violation]
 
 
 # The client's request

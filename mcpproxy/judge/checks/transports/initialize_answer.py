@@ -5,15 +5,11 @@
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
 """
 
-from collections.abc import Iterator
-
 from mcpproxy.judge.checks.basic.unanswered_initialize import kept_waiting
-from mcpproxy.judge.checks.engine.context import Violation, spelled
+from mcpproxy.judge.checks.engine.context import Violation, Violations, spelled
 from mcpproxy.judge.checks.transports.streams import unfinished
 from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.judge.session.frame import CLIENT, Frame
-
-Violations = Iterator[Violation]
 
 
 def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:

@@ -3,10 +3,9 @@
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration
 """
 
-from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.judge.checks.engine.context import Violation
+from mcpproxy.judge.checks.engine.context import Violation, Violations
 from mcpproxy.judge.checks.engine.http_facts import WITH_TOKEN
 from mcpproxy.judge.checks.engine.rows import MCP, OTHER, HttpCheck, RuleFamily
 from mcpproxy.judge.checks.transports.authorization import AUTHORIZED
@@ -20,10 +19,8 @@ from mcpproxy.protocol.oauth import RESOURCE_METADATA, SERVER_METADATA
 from mcpproxy.protocol.wording import shown
 
 _ENDPOINTS: Final = ("token_endpoint", "registration_endpoint")
-_LONGEST_FORM: Final = 1 << 16
-"""A longer body, in bytes, is not read as a form."""
-
-Violations = Iterator[Violation]
+_FORM_BYTES: Final = 1 << 16
+"""A longer body is not read as a form."""
 
 
 def foreign_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -44,7 +41,7 @@ def foreign_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 def foreign_secret(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a client secret that another authorization server gave (AUTH-012)."""
     issuers, body = history.issuers, exchange.body
-    if not issuers.secrets or body is None or len(body.raw) > _LONGEST_FORM:
+    if not issuers.secrets or body is None or len(body.raw) > _FORM_BYTES:
         return
     if b"client_secret" not in body.raw:
         return
@@ -58,11 +55,12 @@ def foreign_secret(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 
 def _giver(issued: Issued, issuers: Issuers) -> str:
+    """Return one name of a server that gave a credential, the same one each time."""
     return shown(min(min(issuers.named[place]) for place in issued.places))
 
 
 def remember_issuer(exchange: HttpExchange, frame: Frame, history: HttpHistory) -> None:
-    """Remember what an answer shows of authorization servers: their metadata, and what they give."""
+    """Remember what an answer shows of authorization servers: metadata, or credentials that they give."""
     document = None if isinstance(frame.message, Batch) else as_object(frame.message.value)
     place, issuers = _place(exchange.request.target), history.issuers
     if document is None or "://" not in place or not exchange.succeeded:
@@ -70,10 +68,12 @@ def remember_issuer(exchange: HttpExchange, frame: Frame, history: HttpHistory) 
     if exchange.method == "GET":
         if RESOURCE_METADATA in place:
             if isinstance(resource := document.get("resource"), str):
-                issuers.add_resource(_plain(resource), _texts(document.get("authorization_servers")))
+                issuers.add_resource(
+                    _without_slash(resource), _plain_urls(document.get("authorization_servers"))
+                )
         elif well_known := next((name for name in SERVER_METADATA if name in place), None):
-            names = _texts([document.get("issuer"), place.replace(well_known, "")])
-            issuers.add_server(names, _texts([document.get(name) for name in _ENDPOINTS]))
+            names = _plain_urls([document.get("issuer"), place.replace(well_known, "")])
+            issuers.add_server(names, _plain_urls([document.get(name) for name in _ENDPOINTS]))
     elif exchange.method == "POST":
         if isinstance(token := document.get("access_token"), str):
             issuers.add_credential(issuers.tokens, token, place, frame.seq)
@@ -81,16 +81,18 @@ def remember_issuer(exchange: HttpExchange, frame: Frame, history: HttpHistory) 
             issuers.add_credential(issuers.secrets, secret, place, frame.seq)
 
 
-def _texts(values: JSON) -> frozenset[str]:
+def _plain_urls(values: JSON) -> frozenset[str]:
+    """Return the strings in an array, without slashes at their ends; none if it is no array."""
     listed = values if isinstance(values, list) else []
-    return frozenset([_plain(value) for value in listed if isinstance(value, str)])
+    return frozenset([_without_slash(value) for value in listed if isinstance(value, str)])
 
 
 def _place(target: str) -> str:
-    return _plain(target.partition("?")[0])
+    """Return a request target as a place (see ``session.issuers``): without query and slashes at its end."""
+    return _without_slash(target.partition("?")[0])
 
 
-def _plain(url: str) -> str:
+def _without_slash(url: str) -> str:
     return url.rstrip("/")
 
 

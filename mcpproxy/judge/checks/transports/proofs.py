@@ -5,10 +5,9 @@ A recording masks proofs, so what a proof says of its method, address and nonce 
 Source: https://www.rfc-editor.org/rfc/rfc9449
 """
 
-from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.judge.checks.engine.context import Violation
+from mcpproxy.judge.checks.engine.context import Violation, Violations
 from mcpproxy.judge.checks.engine.http_facts import WITH_PROOF, WITH_TOKEN
 from mcpproxy.judge.checks.engine.rows import MCP, OTHER, HttpCheck, RuleFamily
 from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
@@ -23,8 +22,6 @@ AUTHORIZED: Final = since("2025-03-26")
 """The revisions that have authorization."""
 
 NONCE_WANTED: Final = "use_dpop_nonce"
-
-Violations = Iterator[Violation]
 
 
 def token_without_proof(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:

@@ -7,11 +7,10 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transport
 """
 
 import re
-from collections.abc import Iterator
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.judge.checks.engine.context import Violation, shortened
+from mcpproxy.judge.checks.engine.context import Violation, Violations, shortened
 from mcpproxy.judge.checks.engine.http_facts import (
     ISSUES_SESSION_ID,
     SESSION_ENDED,
@@ -59,8 +58,6 @@ _SAYS_IT_IS_OVER: Final = pattern(
 """Matches what the usual servers say of a session that they do not know, or no longer."""
 
 _DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
-
-Violations = Iterator[Violation]
 
 
 # The session id

@@ -1,15 +1,14 @@
 """SSE streams: which messages belong on which stream, how streams end, and how they are resumed.
 
-The order of messages on different streams is unknown. So each check looks at one stream, or compares ids. The
-*cursor* of a request is the event after which its client resumes a stream.
+The order of messages on different streams is unknown. So each check looks at one stream, or compares ids of
+requests or events. The *cursor* of a request is the event after which its client resumes a stream.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports#resumability-and-redelivery
 """
 
-from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.judge.checks.engine.context import Violation, shortened, spelled
+from mcpproxy.judge.checks.engine.context import Violation, Violations, shortened, spelled
 from mcpproxy.judge.checks.engine.http_facts import (
     AFTER_ANSWERS,
     FIRST_EVENT,
@@ -30,12 +29,10 @@ from mcpproxy.protocol.message_parts import member, well_formed
 LISTEN: Final = "subscriptions/listen"
 
 LINGERING_NS: Final = 10_000_000_000
-"""A stream that is still open this long after its response should have been closed."""
+"""How long a stream may stay open after its response without being reported."""
 
 EARLY_NS: Final = 50_000_000
-"""A client that reconnects this much too early is not reported, because the network changes the times."""
-
-Violations = Iterator[Violation]
+"""How much too early a client may reconnect without being reported, because the network changes the times."""
 
 
 def unanswered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
@@ -64,15 +61,15 @@ def unanswered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def unfinished(exchange: HttpExchange) -> str:
-    """Return what to say of an event with an answer that never ended; empty if there is none."""
+    """Return what to say of an event with a response that never ended; empty if there is no such event."""
     return "; no blank line ends the event with it, so clients discard it" if exchange.unfinished_seq else ""
 
 
 def unfinished_event(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a response in an event that had not ended when its stream was cut (HTTP-012).
 
-    It is an info: a client that reads the response without waiting for the blank line may leave before it,
-    and a server whose connection breaks may have meant to write it.
+    The finding is an info only: a client that reads the response without waiting for the blank line may leave
+    before that line, and a server whose connection breaks may have meant to write it.
     """
     if not exchange.unfinished_seq or not exchange.cut or exchange.ended_by not in (CLIENT, SERVER):
         return
@@ -87,7 +84,9 @@ def unfinished_event(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 
 
 def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
-    """Report a message whose id or token shows that it belongs on another stream (HTTP-013, HTTP-017)."""
+    """Report a message whose id or progress token shows that it belongs on another stream (HTTP-013,
+    HTTP-017).
+    """
     session = exchange.session
     if frame.event is None or session is None or exchange.repeats_earlier_event or exchange.also_carried_by:
         return
@@ -110,6 +109,7 @@ def unrelated_message(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def _unrelated_progress(exchange: HttpExchange, message: Notification) -> Violations:
+    """Report progress whose token shows that it belongs on the stream of another request (HTTP-013)."""
     token, stream, session = member(message.params, "progressToken"), exchange.stream, exchange.session
     assert session is not None
     if stream is None or stream.number != exchange.number or not isinstance(token, int | str):
@@ -150,7 +150,7 @@ def _request_with_token(exchange: HttpExchange, token: int | str) -> SentRequest
 
 
 def message_after_response(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
-    """Report a message on a stream after the response that ends it (HTTP-014)."""
+    """Report a message on a stream after the response that should have ended the stream (HTTP-014)."""
     if (
         exchange.answered_ns is None
         or frame.event is None

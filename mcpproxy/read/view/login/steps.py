@@ -277,7 +277,7 @@ class StepReader:
             step.remarks.append(LoginRemark("server", text, source))
 
     def _found(self, exchange: WebExchange, step: LoginStep) -> "Mapping[str, object]":
-        """Return the document in an answer. If there is none, return an empty one, and set the step's fault."""
+        """Return the document in an answer. If there is none, set the step's fault, and return an empty one."""
         if not exchange.status:
             return {}
         if exchange.status != 200:
