@@ -41,7 +41,7 @@ from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Notification, Resp
 from mcpproxy.protocol.message_parts import WellFormed, member
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, since, span, stateless_of, until
 
-PROGRESS: Final = "notifications/progress"
+_PROGRESS: Final = "notifications/progress"
 
 _TOKEN_PATH: Final = ("params", "progressToken")
 
@@ -50,7 +50,7 @@ _WITHOUT_CONTENT: Final = (202, 204, 205)
 
 
 def facts_of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
-    """Return the facts of the whole request. Its session, if it has one, must be set before."""
+    """Return the facts of the whole request. If it has a session, the caller has set that already."""
     fields, session = exchange.fields, exchange.session
     facts = fields.facts
     if facts is None:
@@ -95,7 +95,7 @@ def _facts_of_fields(fields: Fields) -> HttpFact:
 
 
 def _is_contradicted(exchange: HttpExchange) -> bool:
-    """Whether the header and the body of a stateless request name different protocol versions."""
+    """Whether header and body of a stateless request name different protocol versions."""
     if not exchange.requests:
         return False
     return member(exchange.requests[0].params, "_meta", VERSION_KEY) != exchange.fields.get(PROTOCOL_VERSION)
@@ -121,7 +121,7 @@ def facts_of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellF
     """Return the facts of one body or event of the server."""
     facts = WITH_FAULT if exchange.broken_rules else 0
     if frame.event is None:
-        if not _is_awaited(exchange, frame.message):
+        if not _is_awaited_result(exchange, frame.message):
             facts |= UNAWAITED
     else:
         if exchange.answered_ns is not None:
@@ -136,17 +136,17 @@ def facts_of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellF
         kind = type(message)
         if kind is ErrorResponse:
             facts |= WITH_FAULT | FOR_ONE_REQUEST
-        elif kind is Response or (kind is Notification and not _belongs(exchange, message)):
+        elif kind is Response or (kind is Notification and not _certainly_belongs(exchange, message)):
             facts |= FOR_ONE_REQUEST
     return facts
 
 
-def _belongs(exchange: HttpExchange, message: WellFormed) -> bool:
-    """Whether a notification is certainly allowed in this exchange; if not, a check decides.
+def _certainly_belongs(exchange: HttpExchange, message: WellFormed) -> bool:
+    """Whether a notification certainly belongs in this exchange; if not, the checks judge it.
 
-    Progress must belong to a request of the stream.
+    Only progress can belong elsewhere: on the stream of the request that asked for it.
     """
-    if message.value["method"] != PROGRESS:
+    if message.value["method"] != _PROGRESS:
         return True
     stream, session, token = exchange.stream, exchange.session, member(message.value, *_TOKEN_PATH)
     if stream is None or session is None or session.stateless or not isinstance(token, int | str):
@@ -160,15 +160,15 @@ def _belongs(exchange: HttpExchange, message: WellFormed) -> bool:
     )
 
 
-def _is_awaited(exchange: HttpExchange, message: Message) -> bool:
-    """Whether ``message`` is a result, not in a batch, in answer to a request of this exchange."""
+def _is_awaited_result(exchange: HttpExchange, message: Message) -> bool:
+    """Whether ``message`` is the result of a request of this exchange. A batch is none."""
     if type(message) is not Response:
         return False
     return message.id in [request.id for request in exchange.requests]
 
 
 def facts_of_end(exchange: HttpExchange) -> HttpFact:
-    """Return the fact that the end adds: whether an answer is missing."""
+    """Return the fact that the end adds: that a response is missing."""
     session = exchange.session
     if session is None or not exchange.requests:
         return 0
@@ -183,8 +183,8 @@ def facts_of_end(exchange: HttpExchange) -> HttpFact:
 def has_body(request: RequestHead, fields: Fields) -> bool:
     """Whether a body may follow the head of a request.
 
-    In HTTP/2 and later every POST is assumed to have one; also in HTTP/1.1 if it does not say how long it is,
-    because the archives of browsers do not have all fields.
+    Every POST without a Content-Length is assumed to have one, because the archives of browsers do not have
+    all fields. In HTTP/2 and later so is every other POST.
     """
     length = fields.get("content-length")
     if request.method == "POST" and (length is None or request.version not in ("1.0", "1.1")):
@@ -221,7 +221,7 @@ def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed,
     if exchange.traffic == "http+sse" or exchange.only_notifies or exchange.method != "POST":
         return False
     if exchange.succeeded:
-        return exchange.response_fields.media_type == "application/json"
+        return exchange.response_fields.media_type == JSON_TYPE
     if exchange.traffic == "stateful" and exchange.initialize is None:
         return False
     request_ids = [request.id for request in exchange.requests]
@@ -232,23 +232,21 @@ def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed,
 
 # Revisions
 
-STREAMABLE: Final = since("2025-03-26")
-"""The revisions that have Streamable HTTP."""
+_WITH_STREAMABLE_HTTP: Final = since("2025-03-26")
 
-WITH_SESSIONS: Final = span("2025-03-26", "2026-07-28")
-"""The revisions with Streamable HTTP that have sessions: those before 2026-07-28."""
+_WITH_SESSION_IDS: Final = span("2025-03-26", "2026-07-28")
+"""The revisions in which Streamable HTTP has sessions."""
 
-WITH_SSE: Final = until("2025-03-26")
-"""The revisions that have HTTP+SSE: those before 2025-03-26."""
+_WITH_HTTP_SSE: Final = until("2025-03-26")
 
 
 def revisions_for(exchange: HttpExchange) -> tuple[str, ...]:
     """Return the revisions by which the HTTP part of an exchange may be judged."""
     session = exchange.session
     if session is None:
-        return STREAMABLE
+        return _WITH_STREAMABLE_HTTP
     if session.is_http_sse:
-        return WITH_SSE
+        return _WITH_HTTP_SSE
     if session.stateless:
         # The first request decides; the header only if that request names no stateless revision.
         body_version = (
@@ -259,5 +257,5 @@ def revisions_for(exchange: HttpExchange) -> tuple[str, ...]:
     if session.revision is not None:
         return (session.revision,)
     if exchange.method != "POST" or exchange.initialize is not None or session.id is not None:
-        return WITH_SESSIONS
-    return STREAMABLE
+        return _WITH_SESSION_IDS
+    return _WITH_STREAMABLE_HTTP

@@ -36,32 +36,33 @@ from mcpproxy.protocol.revisions import STATEFUL
 _EVENT_ID_BYTES: Final = 200
 """About how many bytes it takes to remember an event id."""
 
-_SAY_NO_ROUTE: Final = (
+_NOT_FOR_ROUTING: Final = (
     r"accept(-.*)?|baggage|cache-control|connection|content-.*|expect|keep-alive|last-event-id|mcp-.*|origin|"
     r"pragma|priority|referer|sec-.*|te|trace(parent|state)|trailer|transfer-encoding|user-agent"
 )
-_OF_NO_ROUTE: Final = pattern(_SAY_NO_ROUTE)
-_OF_NO_STATELESS_ROUTE: Final = pattern(f"{_SAY_NO_ROUTE}|authorization")
-"""The header fields by which no gateway chooses a server. In the stateless revisions, server/discover may be
-sent without credentials."""
+_IGNORED: Final = pattern(_NOT_FOR_ROUTING)
+_IGNORED_IF_STATELESS: Final = pattern(f"{_NOT_FOR_ROUTING}|authorization")
+"""Names of header fields by which no gateway chooses a server. In the stateless revisions
+Authorization is one of them, because server/discover may be sent without credentials."""
 
-Key: TypeAlias = tuple[str, RequestId]
+MessageKey: TypeAlias = tuple[str, RequestId]
 """Identifies a request or response of the server: its kind and its id."""
 
 
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Record the caller of a stateless session, and give the session the memory that all stateless
-    sessions share. Give any session without an id the memory that all sessions of its route share, unless
-    there is a gap, behind which the route may lead to a server whose handshake was not seen.
+    """Set what the history of a session has because of its caller.
 
-    In any session, set ``may_lack_messages`` if messages of the session may be missing because of a gap or
-    because they were attributed to another session.
+    - A stateless session gets the name of the caller, and the memories that all stateless sessions share.
+    - A session without an id gets the memories that all sessions of its route share; but not after a gap,
+      because the route may then lead to a server whose handshake was not seen.
+    - ``may_lack_messages`` is set if messages of the session may be missing because of a gap, or may have
+      been attributed to another session.
     """
     message_history = session.judge.history
     # With HTTP+SSE, messages go to a URL of their own.
     if session.id is None and not session.is_http_sse and not history.has_gap:
-        names = _OF_NO_STATELESS_ROUTE if session.stateless else _OF_NO_ROUTE
-        route = exchange.request.target, exchange.fields.besides(names)
+        ignored = _IGNORED_IF_STATELESS if session.stateless else _IGNORED
+        route = exchange.request.target, exchange.fields.besides(ignored)
         message_history.endpoint_memories = get_or_make(
             history.endpoint_memories, route, dict[type, object], MAX_REMEMBERED
         )
@@ -78,7 +79,7 @@ def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpH
 def remember_request(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
     """Remember the stream that the request opens or resumes.
 
-    A new session also gets what is known about its server.
+    The history of a new session gets what is known about its server.
     """
     connection = exchange.request.connection
     if exchange.initialize is not None and not session.is_http_sse:
@@ -91,14 +92,12 @@ def remember_request(exchange: HttpExchange, session: HttpSession, history: Http
     if session.id is not None or session.stateless or PROTOCOL_VERSION in exchange.fields:
         history.saw_streamable_http = True
     if exchange.method == "POST":
-        # The second argument says whether a POST opened the stream.
-        exchange.stream = HttpStream(
-            exchange.number, True, tuple(request.id for request in exchange.requests)
-        )
+        request_ids = tuple(request.id for request in exchange.requests)
+        exchange.stream = HttpStream(exchange.number, posted=True, request_ids=request_ids)
         return
     last_event_id = exchange.last_event_id
     if not last_event_id:
-        exchange.stream = HttpStream(exchange.number, False)
+        exchange.stream = HttpStream(exchange.number, posted=False)
     elif (cursor := session.events.get(last_event_id)) is not None:
         exchange.cursor, exchange.stream = cursor, cursor.stream
 
@@ -117,7 +116,7 @@ def remember_opening(exchange: HttpExchange, session: HttpSession, history: Http
 
 
 def remember_metadata(exchange: HttpExchange, history: HttpHistory) -> None:
-    """Remember whether the server has protected resource metadata, the document about authorization."""
+    """Remember whether the server serves metadata of its protected resource (RFC 9728)."""
     path = exchange.request.target.partition("?")[0]
     if exchange.succeeded and path.startswith(RESOURCE_METADATA):
         history.metadata = "served"
@@ -127,7 +126,7 @@ def remember_metadata(exchange: HttpExchange, history: HttpHistory) -> None:
 
 
 def remember_page_access(exchange: HttpExchange, history: HttpHistory) -> None:
-    """Remember what the server's answer does not let a web page send or read."""
+    """Remember what the server does not let web pages send or read."""
     if is_allowed_preflight(exchange):
         origin, known = exchange.fields.get("origin") or "", history.refused_to_pages
         refused = known.get(origin, frozenset()) | refused_to_page(exchange)
@@ -163,7 +162,7 @@ def remember_messages(
             history.supported_versions.setdefault(exchange.server, {}).setdefault(version, seq)
 
 
-def remember_delivery(exchange: HttpExchange, session: HttpSession, keys: Sequence[Key]) -> None:
+def remember_delivery(exchange: HttpExchange, session: HttpSession, keys: Sequence[MessageKey]) -> None:
     """Remember the messages on this stream: while it is open, no other stream may carry the same messages."""
     for key in keys:
         session.delivered.setdefault(key, exchange.number)
@@ -209,7 +208,7 @@ def _remember_server(
 
 
 def _remember_mismatch(exchange: HttpExchange, tool: str, frame: Frame, history: HttpHistory) -> None:
-    """Remember a call that was refused for its Mcp-Param headers, unless other headers were also wrong."""
+    """Remember a call that was refused for its Mcp-Param headers, if no other header was wrong."""
     if exchange.broken_rules.isdisjoint(("HDR-001", "HDR-002", "HDR-003", "HDR-004", "PROTO-008")):
         mismatch = HeaderMismatch(frame.seq, exchange.fields.starting(PARAM_PREFIX))
         keep_latest(history.header_mismatches, (exchange.request.connection, tool), mismatch, MAX_REMEMBERED)
@@ -219,7 +218,7 @@ def remember_event(
     exchange: HttpExchange,
     frame: Frame,
     event: SseEvent,
-    keys: Sequence[Key],
+    keys: Sequence[MessageKey],
     history: HttpHistory,
     memory_use: MemoryUse,
 ) -> None:
@@ -266,7 +265,7 @@ def remember_event_id(exchange: HttpExchange, session: HttpSession, frame: Frame
 
 
 def remember_lost(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Remember the requests whose stream ended before their answers were sent on it."""
+    """Remember the unanswered requests of a stateless session, whose stream has ended."""
     connection = exchange.request.connection
     for request in session.judge.history.client.pending.values():
         lost = LostRequest(request, connection)
@@ -294,7 +293,7 @@ def _tools(message: WellFormed) -> list[tuple[str, JSON]]:
     ]
 
 
-def keys_of(messages: tuple[WellFormed, ...]) -> Sequence[Key]:
+def keys_of(messages: tuple[WellFormed, ...]) -> Sequence[MessageKey]:
     """Return the keys of the requests and responses among ``messages``."""
     if len(messages) == 1 and type(messages[0]) is Notification:
         return ()  # the most common event, handled first for speed
