@@ -277,7 +277,7 @@ class StepReader:
             step.remarks.append(LoginRemark("server", text, source))
 
     def _found(self, exchange: WebExchange, step: LoginStep) -> "Mapping[str, object]":
-        """Return the document in an answer. If there is none, set the step's fault, and return an empty one."""
+        """Return the document in an answer; an empty one, and set the fault of the step, if there is none."""
         if not exchange.status:
             return {}
         if exchange.status != 200:
