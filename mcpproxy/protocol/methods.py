@@ -46,7 +46,6 @@ class Need:
     condition: Condition = "always"
 
 
-# Method names that start with "notifications/" are notifications, all others requests.
 _METHODS: Final = """
 method                                    sender  since       until
 
@@ -94,8 +93,7 @@ subscriptions/listen                      client  2026-07-28  -
 notifications/subscriptions/acknowledged  server  2026-07-28  -
 """
 
-# A row with a condition ("task" in "tools/call?task") applies only to params that meet the condition
-# (see _CONDITIONS).
+# A row with a condition ("task" in "tools/call?task") applies only to params that meet it (see _CONDITIONS).
 # From 2026-07-28 on, a server makes its requests as input requests inside a result. They need the same
 # capabilities as before, so their rows have no "until".
 _NEEDS: Final = """
@@ -169,7 +167,7 @@ def extension_methods() -> frozenset[str]:
 
 
 def defined(method: str, revision: str) -> Method | None:
-    """Return ``method`` as ``revision`` defines it; ``None`` if it does not exist there."""
+    """Return ``method`` as ``revision`` defines it; ``None`` if it does not define it."""
     return _methods().get((method, revision))
 
 
@@ -197,7 +195,7 @@ def method_names(*revisions: str) -> tuple[str, ...]:
 
 
 def kind_of(method: str) -> Kind:
-    """Return whether messages with this method are requests or notifications, in any revision."""
+    """Return whether messages with this method are requests or notifications, whatever the revision."""
     return "notification" if method.startswith("notifications/") else "request"
 
 
@@ -212,8 +210,9 @@ def applies(need: Need, params: JSON) -> bool:
 
 
 def first_need(needs: tuple[Need, ...], params: "JSON | Absent") -> Need | None:
-    """Return the first of ``needs`` that applies to a message with these ``params``; ``None`` for none."""
+    """Return the first of ``needs`` that applies to a message with ``params``; ``None`` if none does."""
     for need in needs:
+        # The first test is not needed for the result: most needs have no condition.
         if need.condition == "always" or applies(need, None if params is ABSENT else params):
             return need
     return None
@@ -272,6 +271,6 @@ def _needs() -> Mapping[tuple[str, str], tuple[Need, ...]]:
 
 
 def table_rows(table: str) -> list[dict[str, str]]:
-    """Return the rows of a table in text, each by the column names in its first line."""
+    """Return the rows of a text table, each as its words by the names of the columns in the first line."""
     header, *rows = [line.split() for line in table.splitlines() if line]
     return [dict(zip(header, row, strict=True)) for row in rows]

@@ -157,6 +157,11 @@ class Rule:
             )
         )
 
+    def level(self, revision: str) -> Level | None:
+        """Return the most severe level of a violation in ``revision``; ``None`` if it has no level."""
+        keywords = self.keywords(revision)
+        return SEVERITY[keywords[0]] if keywords else None
+
 
 @slotted(frozen=True)
 class Catalogue:

@@ -1,13 +1,7 @@
 """A rule as a JSON object."""
 
 from mcpproxy.protocol.revisions import VERSIONS
-from mcpproxy.protocol.rules import SEVERITY, Level, Requirement, Rule
-
-
-def level(rule: Rule, revision: str) -> Level | None:
-    """Return the most severe level that a violation of ``rule`` can have in ``revision``."""
-    keywords = rule.keywords(revision)
-    return SEVERITY[keywords[0]] if keywords else None
+from mcpproxy.protocol.rules import Requirement, Rule
 
 
 def as_object(rule: Rule) -> dict[str, object]:
@@ -19,7 +13,7 @@ def as_object(rule: Rule) -> dict[str, object]:
         "why": rule.why,
         "example": rule.example,
         "instead": rule.instead,
-        "levels": {revision: level(rule, revision) for revision in VERSIONS},
+        "levels": {revision: rule.level(revision) for revision in VERSIONS},
         "requirements": [_requirement(requirement) for requirement in rule.requirements],
     }
 

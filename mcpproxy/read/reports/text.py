@@ -14,7 +14,7 @@ from mcpproxy.read.reports.judged_traces import JudgedTrace, JudgedTraces, Named
 
 
 def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
-    """Yield the lines of the whole run: every trace, then the summary."""
+    """Yield the lines of a whole run: those of every trace, then the summary."""
     for trace in verdict.traces:
         yield from trace_lines(trace, style, base=base, hosts=verdict.hosts)
     yield from summary_lines(verdict, style)
@@ -23,10 +23,10 @@ def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Ite
 def trace_lines(
     trace: JudgedTrace, style: Style = PLAIN, *, base: str = "", hosts: tuple[NamedHost, ...] = ()
 ) -> Iterator[str]:
-    """Yield the findings of one trace, each with its source, then notes about missing records.
+    """Yield the findings of one trace, each with its source, then what is missing from it.
 
-    What the named ``hosts`` do is left out: it is in the matrix, which comes at the end of the run.
-    Findings that say the same are one, with a count. Paths inside the folder ``base`` are relative to it.
+    Findings about the named ``hosts`` are left out, because the matrix at the end of the run has them.
+    Findings with the same text are one, with a count. Paths inside the folder ``base`` are relative to it.
     """
     in_matrix = {id for id, _, _ in hosts}
     for folded in fold(finding for finding in trace.findings if host_of(finding) not in in_matrix):
@@ -57,17 +57,17 @@ def finding_lines(
 def finding_line(finding: Finding, style: Style = PLAIN, *, in_frame: bool = False) -> str:
     """Return one finding without its place: severity, rule, peer at fault, what happened.
 
-    With ``in_frame`` the line names the frame, if the finding is about a frame.
+    With ``in_frame`` the line has the number of the frame, if the finding is about a frame.
     """
     message = visible(finding.message)
-    # Most messages begin with the peer at fault. Then the peer is not printed again before the message.
+    # Most messages begin with the peer at fault, which then needs no prefix.
     words = message if message.startswith(f"{finding.blame} ") else f"{finding.blame}: {message}"
     frame = f"frame {finding.frame}: " if in_frame and finding.frame else ""
     return f"{finding_head(finding, style)} {frame}{words}"
 
 
 def finding_head(finding: Finding, style: Style = PLAIN) -> str:
-    """Return the severity and the rule."""
+    """Return the beginning of the line of a finding: the severity and the rule."""
     return f"{style.severity(finding.severity)} {style.paint(visible(finding.rule), 'bold')}"
 
 
@@ -83,9 +83,9 @@ def _evidence(finding: Finding) -> str:
 
 
 def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
-    """Yield the counts of traces, frames and findings, and the next step if there is one.
+    """Yield the counts of traces, frames and findings, what could not be judged, and the next step.
 
-    If no trace could be judged, that is told elsewhere, and there is nothing to count.
+    Yield nothing if no trace could be judged: the caller says why.
     """
     if not verdict.traces:
         return
@@ -129,7 +129,7 @@ def _incomplete_lines(traces: Sequence[JudgedTrace]) -> Iterator[str]:
 
 
 def _failure_lines(traces: Sequence[JudgedTrace]) -> Iterator[str]:
-    """Yield what failed in the recordings. It is no finding, but whoever looks for it may ask here."""
+    """Yield which servers and calls failed. These are not findings, but users look for them in a report."""
     if not_begun := [trace for trace in traces if trace.not_begun]:
         several = f"{len(not_begun):,} servers could not be started, or failed before any message"
         yield (several if len(not_begun) > 1 else not_begun[0].not_begun) + _where(not_begun)
@@ -142,7 +142,7 @@ def _failure_lines(traces: Sequence[JudgedTrace]) -> Iterator[str]:
 
 
 def _where(traces: Sequence[JudgedTrace]) -> str:
-    """Return the command that shows what failed in these recordings; empty if it takes several."""
+    """Return the command that shows what failed in these recordings; empty if there is no single one."""
     paths = [trace.path for trace in traces]
     if len(paths) == 1:
         return f": mcpproxy show {_quoted(paths[0])}"

@@ -6,8 +6,8 @@
     [any]
     host = "!=1.4.0"
 
-There is one table per protocol revision, and ``any`` for all revisions. A key is the name by which an
-implementation calls itself. A value is a range of versions as in Python requirements.
+There is one table for each protocol revision, and ``any`` for all. A key is the name that an implementation
+gives itself. A value is a range of versions as in Python requirements.
 """
 
 from collections.abc import Mapping
@@ -63,7 +63,7 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
 
 
 def _range(path: str, name: str, text: object) -> Range:
-    """Return the range in ``text``, as a function that says why a version is not in the range."""
+    """Return a function that says why a version is not in the range ``text``; empty if it is in the range."""
     try:
         allowed = SpecifierSet(text if isinstance(text, str) else "not a string", prereleases=True)
     except InvalidSpecifier:

@@ -14,7 +14,6 @@ from mcpproxy.peers.replay.diff.compare_traces import compare_recordings
 from mcpproxy.peers.replay.diff.comparison import ComparedItem
 from mcpproxy.protocol.revisions import VERSIONS
 from mcpproxy.protocol.rules import Requirement
-from mcpproxy.read.reports.rule_json import level
 from mcpproxy.read.view.calls import FoundRule, RuleFindings
 from mcpproxy.show.agents import cursors
 from mcpproxy.show.agents.answer_types import (
@@ -99,7 +98,7 @@ class JudgementTools:
             why=found.why,
             example=found.example,
             instead=found.instead,
-            levels={revision: word for revision in VERSIONS if (word := level(found, revision))},
+            levels={revision: word for revision in VERSIONS if (word := found.level(revision))},
             requirements=[_requirement(each) for each in found.requirements],
         )
 
