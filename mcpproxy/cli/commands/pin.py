@@ -1,8 +1,8 @@
 """``mcpproxy pin``: approve the tools of a server as they are now.
 
 The definitions of the tools (the pins) are written to a file that people review and keep. ``check --pins``
-judges recordings by that file. If the file exists, the differences are printed, and only ``--update`` changes
-the file.
+reports where recordings differ from that file. If the file exists, ``pin`` prints the differences, and
+changes the file only with ``--update``.
 """
 
 import argparse
@@ -43,7 +43,7 @@ exit codes: 0 pinned, or nothing has changed, 1 something has changed and --upda
   mcpproxy pin http://127.0.0.1:3000/mcp -o pins.json --update
   mcpproxy check recordings/ --pins pins.json"""
 
-STDOUT: Final = "-"
+_STDOUT: Final = "-"
 
 _MAX_LISTINGS: Final = 5
 """How often the tools are listed if the server announces a change each time."""
@@ -73,7 +73,7 @@ def _write_pins(path: str, collected: CollectedPins, *, update: bool) -> int:
     If the file exists, print how its pins differ, and replace them only with ``update``.
     """
     new_pins: Pins = collected.pins
-    if path == STDOUT:
+    if path == _STDOUT:
         emit(pin_file.dumps(new_pins).splitlines())
         return 0
     if not os.path.lexists(path):
@@ -99,12 +99,12 @@ def _summary(pins: Pins) -> str:
     return f"{count(number, 'tool')} of {count(len(pins), 'server')} pinned"
 
 
-def _save_pins(path: str, approved: Pins) -> None:
-    output.write(path, pin_file.dumps(approved).splitlines())
+def _save_pins(path: str, pins: Pins) -> None:
+    output.write(path, pin_file.dumps(pins).splitlines())
 
 
 def _collect_pins(options: argparse.Namespace, command: list[str]) -> tuple[str, CollectedPins]:
-    """Return the pins from the recordings or the server, and before them their source, for messages."""
+    """Return the name of the source for messages, and the pins from it: from recordings, or from a server."""
     sources: list[str] = options.paths
     urls = [name for name in sources if name.startswith(("http://", "https://"))]
     recordings = set(sources) - set(urls)
@@ -158,7 +158,7 @@ def _collect_live_pins(
 
 
 def _why_no_server(url: str, fault: McpProxyError, upstream: UpstreamSettings) -> str:
-    """Return why there is no MCP server at ``url``, if the first request failed with ``fault`` for that."""
+    """Return why there is no MCP server at ``url``; empty if ``fault`` has another cause."""
     from mcpproxy.peers.validate.errors import HttpStatusError
     from mcpproxy.peers.validate.transports.reachability import why_no_server
 
@@ -210,9 +210,9 @@ async def _list_tools(connection: "AbstractAsyncContextManager[Client]") -> tupl
             raise McpProxyError("the server declares no tools; there is nothing to pin")
         is_whole = False
         for _ in range(_MAX_LISTINGS):
-            changes_before = _list_changes(client)
+            changes_before = _announced_changes(client)
             await client.list("tools/list")
-            if _list_changes(client) == changes_before:
+            if _announced_changes(client) == changes_before:
                 is_whole = True
                 break
         if client.is_stateless:
@@ -221,7 +221,7 @@ async def _list_tools(connection: "AbstractAsyncContextManager[Client]") -> tupl
         return (name if isinstance(name, str) else ""), is_whole
 
 
-def _list_changes(client: "Client") -> int:
+def _announced_changes(client: "Client") -> int:
     """Return how often the server has announced that its list of tools has changed."""
     return sum(b"notifications/tools/list_changed" in frame.raw for frame in client.unsolicited)
 

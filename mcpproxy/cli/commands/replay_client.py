@@ -37,7 +37,7 @@ EPILOG: Final = f"""\
 
 
 def run(argv: list[str]) -> int:
-    """Play one recording; return 1 if the server differs from the recorded server.
+    """Play one recording; return 1 if the server differs from the recorded one, and is not recorded anew.
 
     Raises:
         McpProxyError: the arguments are not valid, the trace cannot be read, or the server cannot be reached
@@ -71,7 +71,7 @@ def _play_all(
     options: argparse.Namespace,
     live: Update,
 ) -> bool:
-    """Play every session. Return whether all sessions were played to their end."""
+    """Play the chosen sessions to the ``live`` server. Return whether all were played to their end."""
     source = replay_source(recording)
     sessions = sessions_of(source)
     if options.session:
@@ -93,22 +93,22 @@ def _play_all(
     if not received:
         why = comparison.notes[-1] if comparison.notes else "the server said nothing"
         why = f"{comparison.found}: {why}"
-        if refused and not options.update:  # otherwise a proxy of ours is between
+        if refused and not options.update:  # with --update, a proxy of ours stands before the server
             why = _why_no_server(live, refused[0])
-        said = str(refused[0]) if refused else why
+        refusal = str(refused[0]) if refused else why
         for note in dict.fromkeys(comparison.notes):
-            if not (why.endswith(note) or said in note):
+            if not (why.endswith(note) or refusal in note):  # the error below says it
                 tell(note)
         raise McpProxyError(f"{why}; nothing could be compared")
     return is_complete
 
 
-def _why_no_server(live: Update, said: "HttpRefusal") -> str:
-    """Return why nothing came from the server but a refusal."""
+def _why_no_server(live: Update, refusal: "HttpRefusal") -> str:
+    """Return why the server answered with nothing but refusals, of which ``refusal`` was the first."""
     from mcpproxy.peers.validate.errors import HttpStatusError
     from mcpproxy.peers.validate.transports.reachability import why_no_server
 
-    fault = HttpStatusError(f"HTTP status {said.words}", (), said.status, said.advice)
+    fault = HttpStatusError(f"HTTP status {refusal.words}", (), refusal.status, refusal.advice)
     why = async_main.run_until_terminated(why_no_server(live.url, fault, live.upstream))
     return why or f"{shown((live.url,))}: {fault}"
 
@@ -147,7 +147,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         metavar="SECONDS",
         type=seconds,
         default=TIMEOUT_S,
-        help="how long an answer may take (default: 30)",
+        help=f"how long an answer may take (default: {TIMEOUT_S:g})",
     )
     upstream_options.add_options(parser)
     options = parser.parse_args(argv)

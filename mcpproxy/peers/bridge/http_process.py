@@ -23,10 +23,10 @@ _ENDING: Final = {signal.SIGINT: b"SIGINT", signal.SIGTERM: b"SIGTERM", signal.S
 
 @dataclass(frozen=True)
 class BridgeSettings:
-    """The options of ``bridge --stdio``. ``host`` is the name or address to listen on.
+    """The options of ``bridge --stdio``.
 
-    ``limit`` is the number of sessions, and ``idle_s`` how long one is kept without use. The rest is as in
-    ``HttpApp`` and ``ServerProcess``.
+    ``host`` is the name or address to listen on. At most ``limit`` sessions run at once, and each is kept for
+    ``idle_s`` without use. The other members are parameters of ``HttpApp`` and ``ServerProcess``.
     """
 
     command: Sequence[str]
@@ -52,7 +52,8 @@ async def serve(
 ) -> int:
     """Serve until SIGINT, SIGTERM or SIGHUP. Return the exit code, which is 0.
 
-    The line ``listening`` is said when a signal is an orderly end: who reads it may send one.
+    The line ``listening`` is written to stderr once these signals have handlers, so that whoever reads the
+    line can end the bridge in order.
     """
     leg.open()
     recordings = SessionRecordings(begin, recorder_options, stderr)

@@ -1,4 +1,4 @@
-"""The help: the keys, the marks, and the language of filters."""
+"""The help of the viewer: its keys, its marks, and the language of filters."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -37,8 +37,8 @@ MARKS_HELP: Final = (
 
 
 def help_lines(width: int) -> Iterator[Line]:
-    """Yield the lines of the help; they do not depend on the width."""
-    del width
+    """Yield the lines of the help."""
+    del width  # a ``TextScreen`` gives it, but no line here depends on it
     for title, rows in (("Keys", KEYS_HELP), ("Marks", MARKS_HELP)):
         yield (Span(title, "strong"),)
         for key, what in rows:

@@ -25,16 +25,16 @@ U = TypeVar("U")
 _LEFT_OUT: Final = (
     "--faults", "--fault", "--fault-seed", "--break", "--break-timeout", "--break-then", "--addon",
 )  # fmt: skip
-"""Options that a bridge does not have: ``mcpproxy run`` before or behind it does the same."""
+"""Options of ``run`` that a bridge lacks, because ``mcpproxy run`` before or behind the bridge has them."""
 
 _HELP: Final = {
     "--trace": "record into FILE, with the name of the leg before its suffix",
     "--enforce": "refuse requests of the client on stdio that break one of these rules; may be given again",
 }
-"""The help of options that mean something else here than in ``run`` and ``http``."""
+"""The help of options that have another meaning here than in ``run`` and ``http``."""
 
 _POLL_RETRY_S: Final = 0.1
-"""Messages that come in the meantime are that much later."""
+"""It is short, because messages that come in the meantime wait until the client is back."""
 
 _LISTEN: Final = "127.0.0.1:8765"
 _ENDPOINT: Final = "/mcp"
@@ -128,7 +128,7 @@ _OWN_FIELDS: Final = (
 
 @dataclass(frozen=True)
 class BridgeOptions:
-    """The values of the arguments. ``url`` is empty with ``--stdio``, ``command`` without it."""
+    """The values of the arguments. With ``--stdio`` ``url`` is empty; without it ``command`` is empty."""
 
     recording: RecordingOptions
     label: str
@@ -142,12 +142,16 @@ class BridgeOptions:
     origins: Sequence[str]
     token: str
     streams: bool
+    """Whether every request of a session is answered with an event stream."""
     poll_after_s: float | None
     """After how long the connection of an event stream is closed; ``None`` for never."""
     poll_retry_s: float
     limit: int
+    """How many sessions may run at once."""
     idle_s: float
+    """How long a session is kept that no client uses."""
     grace_s: float
+    """How long a server may take to exit at the end of its session."""
     is_inside: bool
     """Whether this process is the inner half of ``bridge URL``, which speaks HTTP."""
 
@@ -178,7 +182,7 @@ def parse(argv: list[str]) -> BridgeOptions:
         _refuse("a command needs --stdio", "mcpproxy bridge --stdio -- COMMAND [ARG...]")
     if not is_stdio and not url:
         _refuse("one of URL and --stdio is needed", "mcpproxy bridge https://example.com/mcp")
-    poll_after_s = _value(given, "--poll-after", seconds_or_none, None)
+    poll_after_s = _last_value(given, "--poll-after", seconds_or_none, None)
     if "--poll-retry" in given and poll_after_s is None:
         _refuse("--poll-retry needs --poll-after", "say after how long a connection is closed")
     if url:
@@ -204,20 +208,21 @@ def parse(argv: list[str]) -> BridgeOptions:
         token=_with_variables("--token", token),
         streams="--event-streams" in given,
         poll_after_s=poll_after_s,
-        poll_retry_s=_value(given, "--poll-retry", seconds, _POLL_RETRY_S),
-        limit=_value(given, "--max-sessions", positive, _MAX_SESSIONS),
-        idle_s=_value(given, "--session-timeout", seconds, _SESSION_TIMEOUT_S),
-        grace_s=_value(given, "--grace", seconds, GRACE_S),
+        poll_retry_s=_last_value(given, "--poll-retry", seconds, _POLL_RETRY_S),
+        limit=_last_value(given, "--max-sessions", positive, _MAX_SESSIONS),
+        idle_s=_last_value(given, "--session-timeout", seconds, _SESSION_TIMEOUT_S),
+        grace_s=_last_value(given, "--grace", seconds, GRACE_S),
         is_inside="--inside" in given,
     )
 
 
-def _value(given: Given, name: str, read: Callable[[str], T], default: U) -> T | U:
-    """Return the value of the option ``name``, read by an argparse type."""
+def _last_value(given: Given, name: str, read: Callable[[str], T], default: U) -> T | U:
+    """Return the last value of the option ``name``, as ``read`` returns it; ``default`` without it."""
     return (_values(given, name, read) or [default])[-1]
 
 
 def _values(given: Given, name: str, read: Callable[[str], T]) -> list[T]:
+    """Return all values of the option ``name``, as ``read``, an argparse type, returns them."""
     try:
         return [read(value) for value in given[name]]
     except argparse.ArgumentTypeError as error:
@@ -235,23 +240,22 @@ def _recording(given: Given) -> RecordingOptions:
 
 
 def _expanded(name: str, value: str) -> tuple[str, str]:
-    """Return a header with the environment variables in its value replaced. No error shows the value."""
+    """Return a header with environment variables put into its value. No error shows the value."""
     if not _NAME.fullmatch(name) or name.lower() in _OWN_FIELDS:
         _refuse(f"--header {name} cannot be set", "the bridge sends this field itself, or it is not a name")
-
     return name, _with_variables(f"--header {name}", value)
 
 
 def _with_variables(option: str, value: str) -> str:
-    """Return the value of an option with the environment variables in it replaced."""
+    """Return the value of an option with the values of the environment variables that it names."""
 
-    def of(match: re.Match[str]) -> str:
+    def variable(match: re.Match[str]) -> str:
         found = os.environ.get(match[1])
         if not found:
             _refuse(f"{option} names {match[1]}, which is not set", "export the variable first")
         return found
 
-    expanded = _VARIABLE.sub(of, value)
+    expanded = _VARIABLE.sub(variable, value)
     if not _HEADER_VALUE.fullmatch(expanded):
         _refuse(f"{option} has a value that no header can have", "leave out line ends")
     return expanded
