@@ -6,8 +6,8 @@ document of the same origin, or if it is a step of a login, at any origin. All o
 An archive has one time for a whole response. So every event of a stream gets the time at which the stream
 ended, unless the archive lists the events with their times (``_eventSourceMessages`` of Chromium). If the
 client answered a request of the stream earlier, the request and the events before it get a time before that
-answer. Archives often lack the connections, and some also lack credentials or the bodies of
-streams. If an archive lacks the headers, only the messages are read.
+answer. Archives often lack the connections, and some also lack credentials or the bodies of streams. If an
+archive lacks the headers, only the messages are read.
 
 Source: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -61,6 +61,8 @@ _IMPORT_NOTE: Final = "from HAR: times within answers, connections and the sessi
 _PARTIAL_NOTE: Final = "a HAR keeps no order among the messages of streams"
 _NO_BODY: Final = "no body of an answer"
 _WELL_KNOWN: Final = "/.well-known/"
+_LONGEST_MS: Final = 1e10
+"""An exchange that seems to be longer, about four months, counts as one without a duration."""
 _VERSION: Final = re.compile(r"(?:HTTP/|h)([0-9.]+)$", re.IGNORECASE)
 
 
@@ -120,7 +122,7 @@ def read(path: str, session: int) -> ImportedSource:
         or _is_of_login(entry)
     ]
     clock = Clock()
-    clock.since(selected[0].start_ns)  # this sets ``started_at``
+    clock.since(selected[0].start_ns)  # sets ``started_at``
     upstream = next(entry.address for entry in selected if entry.address in addresses)
     left_out = len(entries) - len(selected)
     note = f"; exchanges without MCP, which were left out: {left_out}" if left_out else ""
@@ -134,13 +136,14 @@ def read(path: str, session: int) -> ImportedSource:
         partial=_PARTIAL_NOTE,
         imported=_IMPORT_NOTE + note,
     )
-    # As secret as the archive, which has what is masked, and the same each time: sessions keep their names.
+    # Masks depend on this key. It is the same each time, so that sessions keep their names. Only who has the
+    # archive knows it, and thus the masked values anyway.
     key = digest(path)
     return ImportedSource(header, lambda: _events(selected, addresses, Masker(key)))
 
 
 def _entries(path: str) -> list[_Entry]:
-    """Return all exchanges that have a URL and a time, in the order in which they began."""
+    """Return all exchanges that have a URL and a starting time, in the order of these times."""
     archive = whole_json(path, "HAR")
     raw_entries = member(archive, "log", "entries")
     if not isinstance(raw_entries, list):
@@ -150,6 +153,7 @@ def _entries(path: str) -> list[_Entry]:
 
 
 def _decode_entry(raw: JSON) -> _Entry | None:
+    """Return one entry of the archive; ``None`` if it has no usable URL or no starting time."""
     request, response, url = member(raw, "request"), member(raw, "response"), member(raw, "request", "url")
     start_ns = unix_ns(member(raw, "startedDateTime"))
     if not isinstance(request, dict) or not isinstance(url, str) or start_ns is None:
@@ -160,7 +164,7 @@ def _decode_entry(raw: JSON) -> _Entry | None:
         return None
     duration_ms = member(raw, "time")
     duration_ns = 0
-    if isinstance(duration_ms, int | float) and 0 < duration_ms < 1e10:
+    if isinstance(duration_ms, int | float) and 0 < duration_ms < _LONGEST_MS:
         duration_ns = round(duration_ms * 1e6)
     text = member(request, "postData", "text")
     return _Entry(
@@ -176,7 +180,7 @@ def _decode_entry(raw: JSON) -> _Entry | None:
 
 
 def _stream_events(listed: JSON) -> tuple[_StreamEvent, ...]:
-    """Return the events of a stream; none if one of them has no time or no data."""
+    """Return the events of a stream that Chromium listed; none if one of them has no time or no data."""
     events: list[_StreamEvent] = []
     for event in listed if isinstance(listed, list) else ():
         at_ns, data = unix_ns(member(event, "time")), member(event, "data")
@@ -190,6 +194,7 @@ def _stream_events(listed: JSON) -> tuple[_StreamEvent, ...]:
 
 
 def _is_mcp(entry: _Entry) -> bool:
+    """Whether JSON-RPC was posted over HTTP in this exchange."""
     if entry.request.get("method") != "POST" or not entry.url.startswith(("http://", "https://")):
         return False
     return any(member(single.value, "jsonrpc") == "2.0" for single in singles(parse(entry.body)))
@@ -220,7 +225,7 @@ def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterato
             elif isinstance(event, Frame) and event.raw and not isinstance(event.message, Malformed):
                 event.exchange, event.connection, event.event = 0, 0, None
                 timed.append((at_ns, next(order), event))
-    timed.sort(key=lambda entry: entry[:2])
+    timed.sort(key=lambda each: each[:2])
     clock = Clock()
     seq = 0
     for unix_time_ns, _, event in timed:
@@ -248,7 +253,7 @@ def _exchange_events(
     parts = urlsplit(entry.url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not any(address.startswith(f"{entry.origin}/") for address in addresses):
-        target = entry.origin + target  # a login also leads to other servers
+        target = entry.origin + target  # a URL: a login also leads to other servers
     yield (
         entry.start_ns,
         RequestHead(
@@ -291,7 +296,7 @@ def _exchange_events(
 
 
 def _answer_frames(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame], str]:
-    """Return the frames of an answer, and what is missing of its body, for a gap; empty if nothing is."""
+    """Return the frames of an answer, and in words what its body lacks; empty words if it lacks nothing."""
     content = member(entry.response, "content")
     text = member(content, "text")
     lost = ""

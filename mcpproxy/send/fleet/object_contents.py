@@ -1,4 +1,4 @@
-"""Read objects of a store: decompress them, and count their bytes against a budget meanwhile."""
+"""Read objects of a store: decompress them, and take their bytes from a budget."""
 
 import os
 import shutil
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from mcpproxy.send.fleet.store import Store
 
 LARGEST_FILE_BYTES: Final = 8 << 30
-"""How large one file of a recording may be, decompressed."""
+"""How many bytes one file of a recording may have, decompressed."""
 CACHE_BYTES: Final = 16 << 30
-"""How much may be fetched into one folder; never more than half of the free disk."""
+"""How many bytes may be fetched into one folder, if that is at most half of the free disk."""
 
 _STEP_BYTES: Final = 1024
-"""How much is decompressed at once. However hostile, it becomes at most 32 MiB."""
+"""How many bytes are decompressed at once. Even hostile ones become at most 32 MiB."""
 _WINDOW_BYTES: Final = 128 << 20
 
 
@@ -40,6 +40,7 @@ class DiskBudget(ByteBudget):
             return super().take(size) or self._make_room()
 
     def _make_room(self) -> bool:
+        """Make room if too much was taken, and return whether that succeeded. Here nothing can be deleted."""
         return False
 
 
@@ -50,7 +51,7 @@ def stream_content(
 
     Raises:
         StoreError: the object cannot be read.
-        UsageError: it is damaged, or too large, or the budget is used up.
+        UsageError: the object is damaged, or too large, or the budget is used up.
     """
     where = store.where(key)
     own = ByteBudget(LARGEST_FILE_BYTES)
@@ -62,10 +63,10 @@ def stream_content(
 
 
 def decompress_pieces(pieces: Iterable[bytes], where: str, budget: ByteBudget) -> Iterator[bytes]:
-    """Decompress ``pieces`` of a zstd object; errors name ``where``.
+    """Yield what the ``pieces`` of a zstd object hold, decompressed; errors name ``where``.
 
     Raises:
-        UsageError: they are not zstd, end in the middle, or hold more than ``budget`` allows.
+        UsageError: the pieces are not zstd, end in the middle, or hold more than ``budget`` allows.
     """
     import zstandard
 
