@@ -1,6 +1,6 @@
 """The hooks of addons, called for the messages of all sessions.
 
-Every question is answered: whatever fails here, in a hook or around it, counts as a failed hook.
+Every question of the relay is answered: whatever fails here, in a hook or around it, counts as a failed hook.
 """
 
 import asyncio
@@ -35,8 +35,10 @@ class _OpenSession:
 
 
 class AddonHost:
-    """Calls the hooks of ``addons``, one after the other, and tells what becomes of each message to ``send``,
-    in frames."""
+    """Calls the hooks of ``addons``, one after the other.
+
+    It calls ``send`` with frames for the relay, which say how each message goes on.
+    """
 
     def __init__(
         self, addons: list[Addon], transport: Literal["stdio", "http"], send: Callable[[bytes], object]
@@ -53,14 +55,14 @@ class AddonHost:
             ]
             for name in HOOKS
         }
-        self.are_functions = not any(
+        self.has_only_functions = not any(
             inspect.iscoroutinefunction(hook) for hooks in self._hooks.values() for _, hook in hooks
         )
         """Whether no hook is a coroutine function, so that nothing here ever waits."""
 
     @property
     def hooks(self) -> list[str]:
-        """The hooks that one of the addons has."""
+        """The names of the hooks that at least one addon has."""
         return [name for name, hooks in self._hooks.items() if hooks]
 
     @property
@@ -84,7 +86,11 @@ class AddonHost:
             self._send(encode_frame(question.number, how, addon, content=content))
 
     async def _result(self, question: AddonFrame) -> tuple[str, str, bytes]:
-        """Return how a message goes on, because of which addon, and its new bytes."""
+        """Return how a message goes on, because of which addon, and its new bytes.
+
+        It goes on in one of five ways: ``same``, ``new`` (with the new bytes), ``drop``, ``answer`` (with the
+        bytes of the answer), or ``error``, because a hook of an addon that fails closed has failed.
+        """
         hook, sender, session = question.words
         if hook == "closed":
             await self.close(session)
@@ -97,7 +103,7 @@ class AddonHost:
         return await self._call(hook, opened, message)
 
     async def _call(self, hook: str, opened: _OpenSession, message: Message) -> tuple[str, str, bytes]:
-        """Call the hooks for a message; return as ``_result``."""
+        """Call the hooks for a message, and return the same as ``_result``."""
         how = by = ""
         told: tuple[Message | None, ...] = ()
         if hook == "response":
@@ -125,13 +131,13 @@ class AddonHost:
         return (how, by, message.raw) if how else ("same", "", b"")
 
     async def close(self, id: str | None = None) -> None:
-        """Call ``closed`` of a session, or of all."""
+        """Call the hooks ``closed`` for one open session; for all of them if ``id`` is ``None``."""
         for name in [id] if id is not None else list(self._sessions):
             if opened := self._sessions.pop(name, None):
                 await self._tell("closed", opened.session)
 
     async def tell_findings(self, reader: FindingReader) -> None:
-        """Call ``finding`` for what was found since the last call."""
+        """Call the hooks ``finding`` for the findings since the last call."""
         for finding in reader.read():
             opened = self._sessions.get("") or await self._open("")
             await self._tell("finding", opened.session, finding)
@@ -144,6 +150,7 @@ class AddonHost:
         return opened
 
     async def _tell(self, hook: str, session: Session, *told: object) -> None:
+        """Call the hooks whose result does not count."""
         for addon, function in self._hooks[hook]:
             try:
                 await self._returned(addon, function, session, *told)
@@ -153,12 +160,12 @@ class AddonHost:
                 self._tell_failure(addon, hook, error)
 
     async def _returned(self, addon: Addon, function: Callable[..., object], *told: object) -> object:
-        """Call a hook, and wait for its result within its budget."""
+        """Call a hook, and wait for its result as long as the budget of its addon allows."""
         result = function(*told)
         if result is None or not inspect.isawaitable(result):
             return result
-        if self.are_functions:  # there is no task that could wait; there is one from the next message on
-            self.are_functions = False
+        if self.has_only_functions:  # there is no task that could wait; there is one from the next message on
+            self.has_only_functions = False
             if isinstance(result, Coroutine):
                 cast("Coroutine[object, object, object]", result).close()
             raise TypeError("a function returned what has to be awaited; write it as async def")
@@ -175,7 +182,7 @@ class AddonHost:
         self._send(encode_frame(0, "note", content=line.encode("utf-8", "replace")))
 
     def note_asyncio(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
-        """Write one line about what asyncio would write a traceback about."""
+        """Let the relay write one line for what asyncio would write a traceback for."""
         del loop
         error = about.get("exception")
         why = f": {_error_text(error)}" if isinstance(error, BaseException) else ""
@@ -197,13 +204,17 @@ def _error_text(error: BaseException) -> str:
 
 
 def _is_cancelled() -> bool:
-    """Whether this task is to end, and not only what it waits for."""
+    """Whether this task was cancelled, and not only a task for which it waits."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _checked(result: object, hook: str) -> Result:
-    """Return what a hook returned, if it may return that."""
+    """Return what a hook returned.
+
+    Raises:
+        TypeError, ValueError: the hook may not return that.
+    """
     if result is None or result is DROP:
         return result
     if not isinstance(result, Message | Answer):
@@ -216,8 +227,8 @@ def _checked(result: object, hook: str) -> Result:
 
 
 def _id(message: Message) -> RequestId | None:
-    """Return the id of a request or response; ``None`` without one that can be used."""
+    """Return the id of a request or response; ``None`` if there is none, or none that can be used."""
     try:
         return request_id(message.id)
-    except ValueError:  # an addon has made something else of it
+    except ValueError:  # an addon has replaced the message by one whose id cannot be used
         return None

@@ -73,7 +73,7 @@ class HostLoop:
             if question.words[0] == "recording":
                 self._findings = FindingReader(os.fsdecode(question.content))
                 self._following = asyncio.create_task(self._follow(self._findings))
-            elif self._host.are_functions:
+            elif self._host.has_only_functions:
                 _finish(self._host.take_frame(question))
             else:
                 task = asyncio.create_task(self._host.take_frame(question))
