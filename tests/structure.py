@@ -179,7 +179,7 @@ DECISIONS: Final[Mapping[str, Pattern]] = {
 
 OTHER_DECISIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "name of a call": {
-        "mcpproxy/protocol/registration.py": "whether the name of a tool is one",
+        "mcpproxy/protocol/single_objects.py": "whether the name of a tool is one",
         "mcpproxy/read/reports/fingerprint.py": "what tells the entries of a list apart",
     },
     "JSON form of a call": {

@@ -6,7 +6,7 @@ Code that registers tools or answers calls can import these functions from here:
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from mcpproxy.protocol.registration import (
+    from mcpproxy.protocol.single_objects import (
         Problem,
         extensions,
         validate_server_info,
@@ -26,7 +26,7 @@ __all__ = [
 def __getattr__(name: str) -> object:
     # Imported on first use, because every wrapped server imports this package at its start.
     if name in __all__:
-        from mcpproxy.protocol import registration
+        from mcpproxy.protocol import single_objects
 
-        return getattr(registration, name)
+        return getattr(single_objects, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,7 +1,7 @@
 """Validate one object of the protocol, such as a tool or a result, without a session.
 
 These functions are for servers, gateways and registries that register tools or answer calls. ``extensions``
-lists members that the protocol does not define. The other functions list problems.
+returns the members that the protocol does not define; the others return what is wrong with the object.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/schema
 """
@@ -17,6 +17,7 @@ from mcpproxy.protocol.shapes.lookup import extras, violations
 from mcpproxy.protocol.wording import kind, shown
 
 LATEST: Final = REVISIONS[-1]
+"""The revision that an object is compared with unless the caller names another."""
 
 KINDS: Final[Mapping[str, str]] = {
     "tool": "Tool",
@@ -34,16 +35,21 @@ KINDS: Final[Mapping[str, str]] = {
 }
 """The accepted kinds of object, and the schema type of each."""
 
-SEMVER: Final = pattern(
+_SEMVER: Final = pattern(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z.-]+)?"
 )
+"""A version as Semantic Versioning 2.0.0 writes it, https://semver.org."""
 
 
 @slotted(frozen=True)
 class Problem:
-    """One problem of an object. ``pointer`` is the JSON Pointer of the place, ``message`` a description."""
+    """What is wrong with one member of an object, or with the object.
 
-    severity: Literal["error", "warning", "info"]
+    ``pointer`` is the JSON Pointer of that member, empty for the object; ``message`` is a clause for people.
+    An ``error`` breaks the protocol, an ``info`` does not.
+    """
+
+    severity: Literal["error", "info"]
     pointer: str
     message: str
 
@@ -70,7 +76,7 @@ def validate_server_info(info: JSON, revision: str = LATEST) -> list[Problem]:
         return problems
     if not str(info["name"]).strip():
         problems.append(Problem("error", "/name", "the name is empty"))
-    if not SEMVER.fullmatch(str(info["version"])):
+    if not _SEMVER.fullmatch(str(info["version"])):
         text = f"the version {shown(info['version'])} is not of the form MAJOR.MINOR.PATCH"
         problems.append(Problem("info", "/version", text))
     return problems
@@ -118,7 +124,10 @@ def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
 
 
 def _shape_problems(value: JSON, shape: str, revision: str, pointer: str = "") -> list[Problem]:
-    """Return where ``value``, which is at ``pointer``, differs from the schema type ``shape``."""
+    """Return a problem for each place in ``value`` that differs from the schema type ``shape``.
+
+    ``pointer`` is where ``value`` is in the object.
+    """
     return [
         Problem(
             "error",

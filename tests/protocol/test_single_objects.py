@@ -7,8 +7,8 @@ import pytest
 
 from mcpproxy import protocol
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.registration import KINDS
 from mcpproxy.protocol.revisions import REVISIONS, since
+from mcpproxy.protocol.single_objects import KINDS
 
 TOOL: JSON = {
     "name": "add",
@@ -124,6 +124,6 @@ def test_tool_result(result: JSON, problems: list[tuple[str, str]]) -> None:
 
 
 def test_nothing_is_loaded_before_the_first_use() -> None:
-    program = "import sys, mcpproxy.protocol; print('mcpproxy.protocol.registration' in sys.modules)"
+    program = "import sys, mcpproxy.protocol; print('mcpproxy.protocol.single_objects' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
