@@ -1,7 +1,8 @@
-"""The server over Streamable HTTP, behind the guards of the page: Host, Origin and a token.
+"""``mcpproxy mcp`` over Streamable HTTP, behind the guards of the page: Host, Origin and a token.
 
-The SDK answers two kinds of wrong requests with other errors than the specification demands, so this module
-refuses them: JSON that is not a request, and a request whose header names another revision than its body.
+The SDK answers two kinds of wrong bodies with other errors than the specification demands, so this module
+refuses them: JSON that is not a message of JSON-RPC, and a request whose header names another revision than
+its body.
 """
 
 import logging
@@ -35,7 +36,7 @@ from mcpproxy.show.ui.request_body import BodyTooLargeError, read_body
 
 PATH: Final = "/mcp"
 
-WITHOUT_TOKEN: Final = 403
+STATUS_WITHOUT_TOKEN: Final = 403
 """The status of the answer to a request without the token. After 401 clients look for an authorization
 server, and there is none."""
 
@@ -57,7 +58,7 @@ def app(server: RecordingServer) -> ASGIApp:
 
 
 class RequestChecks:
-    """Wraps the application of the SDK, and refuses requests that it would misunderstand."""
+    """Wraps the application of the SDK, and refuses requests that the SDK would answer with a wrong error."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app: Final = app
@@ -96,7 +97,8 @@ class _OneAnswer:
     """A ``send`` that drops messages after the end of the answer.
 
     If a session ends while its notification is handled, the SDK answers 202, then 500, and raises an
-    exception. After either, uvicorn would close the connection, and with it the next request.
+    exception. A second answer, or an exception, makes uvicorn close the connection, on which the client may
+    have sent its next request.
     """
 
     def __init__(self, send: Send) -> None:
@@ -111,17 +113,18 @@ class _OneAnswer:
 
 
 def _refusal(headers: Headers, body: bytes) -> Response | None:
+    """Return the answer to a body that the SDK must not see; ``None`` if the SDK answers it well."""
     match parse(body):
         case Malformed(flaw=flaw, value=value) if flaw not in _NOT_JSON:
             id = member(value, "id")
-            return _error(
+            return _bad_request(
                 id if isinstance(id, str | int) else None, INVALID_REQUEST, "not a request of JSON-RPC"
             )
         case ErrorResponse(error=Absent()) | Batch(items=()):  # an id alone, and an empty array
-            return _error(None, INVALID_REQUEST, "not a request of JSON-RPC")
+            return _bad_request(None, INVALID_REQUEST, "not a request of JSON-RPC")
         case Request(id=id) as request if version := stateless_version(request):
             if headers.get(PROTOCOL_VERSION, version) != version:
-                return _error(
+                return _bad_request(
                     id, HEADER_MISMATCH, "MCP-Protocol-Version differs from the revision in the body"
                 )
         case _:
@@ -129,6 +132,6 @@ def _refusal(headers: Headers, body: bytes) -> Response | None:
     return None
 
 
-def _error(id: RequestId | None, code: int, text: str) -> Response:
+def _bad_request(id: RequestId | None, code: int, text: str) -> Response:
     id_bytes = None if id is None else written(id)
     return Response(error_message(code, text, id_bytes), 400, media_type="application/json")

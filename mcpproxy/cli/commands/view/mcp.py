@@ -106,4 +106,4 @@ def _serve_http(server: "RecordingServer", given: str, host: str, port: int, tok
         token = secrets.token_urlsafe(24)
         sys.stdout.write(f"Authorization: Bearer {token}\n")
     sys.stdout.flush()
-    page.run(one_secret(http.app(server), token, http.WITHOUT_TOKEN))
+    page.run(one_secret(http.app(server), token, http.STATUS_WITHOUT_TOKEN))
