@@ -22,6 +22,11 @@ class HostFileError(McpProxyError):
         self.next_step = next_step
 
 
+def not_alone(path: str, places: str = "this place") -> HostFileError:
+    """Return the error for a change of ``places`` in a file that would change other values, too."""
+    return HostFileError(path, f"its text cannot be changed in {places} alone", "edit it by hand")
+
+
 class UnrecordedError(HostFileError):
     """A configuration file was written, and afterwards the ledger could not be written.
 

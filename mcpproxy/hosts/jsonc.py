@@ -12,13 +12,15 @@ from mcpproxy.hosts.errors import UnreadableTextError
 from mcpproxy.hosts.text_nodes import Member, Node, Scalar
 
 MOST_LEVELS: Final = 200
+"""How many levels of objects and arrays are read, well below the limit of Python for recursion."""
 
 _SPACE: Final = re.compile(
     r"(?:[ \t\r\n]+|//[^\r\n]*|/\*(?s:.*?)\*/)*"
 )  # Python 3.11.2 errs if it is possessive
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
 _OTHER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true\b|false\b|null\b")
-_LONGEST_INTEGER: Final = 300
+_EXACT_CHARACTERS: Final = 300
+"""A number of as many characters or more is read as a float, because ``int`` refuses thousands of digits."""
 
 
 def read_jsonc(text: str) -> Node:
@@ -32,7 +34,7 @@ def read_jsonc(text: str) -> Node:
 
 
 def departures(text: str) -> list[tuple[int, str]]:
-    """Return what strict JSON does not have, each with its position: a byte order mark, comments, commas.
+    """Return what strict JSON does not have: the position and the name of each, such as ``a comment``.
 
     Raises:
         UnreadableTextError: as for ``read_jsonc``.
@@ -140,7 +142,7 @@ class _Scanner:
 
 
 def _scalar(token: str) -> Scalar:
-    if len(token) < _LONGEST_INTEGER:
+    if len(token) < _EXACT_CHARACTERS:
         value: Scalar = json.loads(token)
         return value
     return float(token)

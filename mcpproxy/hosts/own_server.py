@@ -13,7 +13,7 @@ from typing import Final, cast
 from mcpproxy.hosts.commands import own_program, program_words
 from mcpproxy.hosts.config_writer import check_writable
 from mcpproxy.hosts.document import Document, quoted
-from mcpproxy.hosts.errors import HostFileError
+from mcpproxy.hosts.errors import HostFileError, not_alone
 from mcpproxy.hosts.host_table import Host, ServerFile, path_to_show, paths_of
 from mcpproxy.hosts.plans import FilePlan
 from mcpproxy.hosts.server_entries import ServerEntry, read_file
@@ -102,7 +102,7 @@ def plan_removal(entry: ServerEntry) -> FilePlan:
     document = entry.file.document
     edit = _removal(document, entry)
     if edit is None:
-        raise _refusal(entry.file.path)
+        raise not_alone(entry.file.path)
     return _checked(FilePlan(entry.file, new_text=edited(document.text, [edit])), entry.at, None)
 
 
@@ -208,9 +208,9 @@ def _checked(plan: FilePlan, path: Sequence[str | int], value: Mapping[str, obje
     try:
         after = Document(plan.file.path, plan.content, plan.file.document.language)
     except HostFileError:
-        raise _refusal(plan.file.path) from None
+        raise not_alone(plan.file.path) from None
     if plain(after.root) != _expected(plan.file.document, path, value):
-        raise _refusal(plan.file.path)
+        raise not_alone(plan.file.path)
     return plan
 
 
@@ -228,7 +228,3 @@ def _expected(document: Document, path: Sequence[str | int], value: Mapping[str,
         if holder or document.language == "json":  # TOML has no table without its last member
             break
     return values
-
-
-def _refusal(path: str) -> HostFileError:
-    return HostFileError(path, "its text cannot be changed in this place alone", "edit it by hand")

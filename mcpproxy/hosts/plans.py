@@ -13,7 +13,7 @@ from typing import cast
 from mcpproxy.hosts.commands import own_program, program_words
 from mcpproxy.hosts.config_writer import check_writable, remove_draft, replace_content, sha256
 from mcpproxy.hosts.document import Document, quoted
-from mcpproxy.hosts.errors import HostFileError, UnrecordedError
+from mcpproxy.hosts.errors import HostFileError, UnrecordedError, not_alone
 from mcpproxy.hosts.host_table import is_under_version_control
 from mcpproxy.hosts.ledger import Ledger, State, WrapRecord, now
 from mcpproxy.hosts.remote import address_of, url_through
@@ -181,7 +181,7 @@ def _set_new_text(plan: FilePlan) -> None:
     document = plan.file.document
     plan.new_text = edited(document.text, [edit for step in plan.steps for edit in step.edits])
     path = plan.file.path
-    refusal = HostFileError(path, "its text cannot be changed in these places alone", "edit it by hand")
+    refusal = not_alone(path, "these places")
     try:
         after = Document(path, plan.content, document.language)
     except HostFileError:

@@ -1,6 +1,7 @@
-"""Plans that point a host at ``mcpproxy model``, and those that give its file back.
+"""Plans that point a host at ``mcpproxy model``, and plans that undo this.
 
-The path of the former address stays: ``mcpproxy model`` passes requests with the path that the host gives.
+Only scheme, host and port of the address are replaced. Its path stays, because ``mcpproxy model`` forwards a
+request to the path that the host has sent it to.
 """
 
 import os
@@ -12,7 +13,7 @@ from typing import cast
 from mcpproxy.errors import UsageError
 from mcpproxy.hosts.config_writer import check_writable, remove_draft, replace_content, sha256
 from mcpproxy.hosts.document import Document, quoted
-from mcpproxy.hosts.errors import HostFileError
+from mcpproxy.hosts.errors import HostFileError, not_alone
 from mcpproxy.hosts.host_table import Host, ModelSetting, all_hosts, model_files
 from mcpproxy.hosts.jsonc import departures
 from mcpproxy.hosts.models.records import SettingRecord, SettingRecords, save_settings, setting_records
@@ -24,12 +25,12 @@ from mcpproxy.hosts.text_nodes import Edit, Node, Path, edited, find, plain, tex
 
 
 class ByHandError(HostFileError):
-    """mcpproxy cannot write the setting, and the user can: there is no file or no place in it."""
+    """The user has to write the setting: there is no file, or no place in the file where mcpproxy may."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingPlan:
-    """A file with the setting, or without it, and the record of the setting."""
+    """What the file of a host becomes when the setting is written or undone, and the record of it."""
 
     file_plan: FilePlan
     record: SettingRecord
@@ -54,7 +55,7 @@ def setting_of(host: Host) -> ModelSetting:
 
 
 def usual_service(setting: ModelSetting) -> str:
-    """Return the address that the host uses if nothing names another; empty if that is not known."""
+    """Return the address of the model that the host uses if nothing names one; empty if it is not known."""
     return dict(setting.services).get("*", "")
 
 
@@ -62,13 +63,13 @@ def plan_setting(host: Host, listen: str, records: SettingRecords) -> SettingPla
     """Return the plan that points a host at ``listen``; ``None`` if it is pointed there already.
 
     Raises:
-        ByHandError: the user has to set it.
+        ByHandError: there is no file, or no place in it where mcpproxy may write the setting.
         UsageError: no setting of the host is known.
         HostFileError: the file cannot be read or written, or has an address that cannot be replaced.
     """
     setting = setting_of(host)
     file = _file_of(host, setting)
-    at, service = _place(setting, file)
+    at, service = _key_and_service(setting, file)
     key, document = ".".join(at), file.document
     node = find(document.root, at)
     current = text_of(node)
@@ -80,7 +81,7 @@ def plan_setting(host: Host, listen: str, records: SettingRecords) -> SettingPla
             return None
         fact = f"{key} leads to mcpproxy model at {record.listen} already"
         raise HostFileError(file.path, fact, f"first mcpproxy unwrap {host.id} --model")
-    upstream = current or _of_environment(setting, listen) or service
+    upstream = current or _environment_address(setting, listen) or service
     if not upstream:
         raise ByHandError(file.path, f"it has no {key}", "set it by hand")
     address = address_of(upstream)
@@ -94,15 +95,15 @@ def plan_setting(host: Host, listen: str, records: SettingRecords) -> SettingPla
     if edit is None:
         raise ByHandError(file.path, f"it has no {key}", "set it by hand")
     plan = FilePlan(file, new_text=edited(document.text, [edit]))
-    made = find(_checked(plan, at, url).root, at)
-    assert made is not None
+    new_node = find(_checked(plan, at, url).root, at)
+    assert new_node is not None
     record = SettingRecord(
         host=host.id,
         file=file.real_path,
         at=at,
         old=document.text[edit.start : edit.end],
         new=edit.new,
-        lead=made.start - edit.start,
+        lead=new_node.start - edit.start,
         url=url,
         upstream=upstream,
         listen=listen,
@@ -111,31 +112,31 @@ def plan_setting(host: Host, listen: str, records: SettingRecords) -> SettingPla
     return SettingPlan(plan, record)
 
 
-def plan_return(record: SettingRecord) -> SettingPlan | None:
-    """Return the plan that gives a file back; ``None`` if it no longer has the address of the record.
+def plan_undo(record: SettingRecord) -> SettingPlan | None:
+    """Return the plan that undoes a setting; ``None`` if its file no longer has the address of the record.
 
     Raises:
         HostFileError: the file cannot be read or written, or the setting cannot be taken out alone.
     """
-    if (found := _written(record)) is None:
+    if (found := _find_written(record)) is None:
         return None
     file, node = found
     document = file.document
     check_writable(file)
-    for edit in _undoings(document, node, record):
+    for edit in _undo_edits(document, node, record):
         plan = FilePlan(file, new_text=edited(document.text, [edit]))
         try:
             _checked(plan, record.at, None if record.lead else _scalar(record.old, document))
         except HostFileError:
             continue
         return SettingPlan(plan, record)
-    raise _refusal(file.path)
+    raise not_alone(file.path)
 
 
 def is_written(record: SettingRecord) -> bool:
-    """Whether the file of the host has the address of the record, as far as the file can be read."""
+    """Whether the file of the host has the address of the record, or cannot be read."""
     try:
-        return _written(record) is not None
+        return _find_written(record) is not None
     except HostFileError:
         return True
 
@@ -156,7 +157,7 @@ def write_setting(plan: SettingPlan) -> None:
         raise
 
 
-def give_back(plan: SettingPlan) -> None:
+def undo_setting(plan: SettingPlan) -> None:
     """Write the file, and drop the record. The caller has locked the ledger.
 
     Raises:
@@ -181,8 +182,8 @@ def _write(plan: SettingPlan) -> None:
     replace_content(plan.file_plan.file, plan.file_plan.content)
 
 
-def _written(record: SettingRecord) -> tuple[ConfigFile, Node] | None:
-    """Return the file and the value of a setting; ``None`` if it has another address, or does not exist.
+def _find_written(record: SettingRecord) -> tuple[ConfigFile, Node] | None:
+    """Return the file of a setting, and the value in it; ``None`` if the file is gone or has another value.
 
     Raises:
         HostFileError: the file cannot be read.
@@ -204,8 +205,8 @@ def _file_of(host: Host, setting: ModelSetting) -> ConfigFile:
     return read_file(path, os.path.expanduser("~"))
 
 
-def _place(setting: ModelSetting, file: ConfigFile) -> tuple[tuple[str, ...], str]:
-    """Return the path to the setting, and the address that the host uses without one.
+def _key_and_service(setting: ModelSetting, file: ConfigFile) -> tuple[tuple[str, ...], str]:
+    """Return the keys that lead to the setting, and the address that the host uses if it is not there.
 
     Raises:
         ByHandError: the file does not say which provider is chosen.
@@ -221,7 +222,7 @@ def _place(setting: ModelSetting, file: ConfigFile) -> tuple[tuple[str, ...], st
     return at, services.get(provider, services.get("*", ""))
 
 
-def _of_environment(setting: ModelSetting, listen: str) -> str:
+def _environment_address(setting: ModelSetting, listen: str) -> str:
     """Return the address that the environment names, unless it is our own."""
     url = os.environ.get(setting.variable, "") if setting.variable else ""
     address = address_of(url)
@@ -229,12 +230,16 @@ def _of_environment(setting: ModelSetting, listen: str) -> str:
 
 
 def _insertion(document: Document, at: Path, url: str) -> Edit | None:
-    """Return the edit that adds the setting; ``None`` where its place depends on the layout."""
+    """Return the edit that adds the setting; ``None`` in TOML, where its place depends on the layout."""
     return json_insertion(document, [str(step) for step in at], url) if document.language == "json" else None
 
 
-def _undoings(document: Document, node: Node, record: SettingRecord) -> Iterator[Edit]:
-    """Yield the edits that may undo a setting: of all that was written, else of the value alone."""
+def _undo_edits(document: Document, node: Node, record: SettingRecord) -> Iterator[Edit]:
+    """Yield the edits that may undo a setting, the best first.
+
+    The first restores all text that was replaced, if what was written is there unchanged. The second restores
+    or removes the value alone.
+    """
     start = node.start - record.lead
     if start >= 0 and document.text.startswith(record.new, start):
         yield Edit(start, start + len(record.new), record.old)
@@ -245,27 +250,29 @@ def _undoings(document: Document, node: Node, record: SettingRecord) -> Iterator
 
 
 def _checked(plan: FilePlan, at: Path, value: object) -> Document:
-    """Return the new document, in which ``value``, or nothing, is at ``at`` and all else is as before.
+    """Return the document that a plan makes, after a check that it differs only at ``at``.
+
+    ``value`` is what has to be there, ``None`` for nothing.
 
     Raises:
-        HostFileError: it is not.
+        HostFileError: there is something else, or another value differs.
     """
     before = plan.file.document
     try:
         after = Document(plan.file.path, plan.content, before.language)
     except HostFileError:
-        raise _refusal(plan.file.path) from None
+        raise not_alone(plan.file.path) from None
     is_right = plain(find(after.root, at)) == value
     is_same = _without(plain(before.root), at) == _without(plain(after.root), at)
-    # A comma that is left behind the last member is one that a host with strict JSON does not read.
+    # If an edit leaves a comma after the last member, a host that reads strict JSON drops the file.
     is_json = before.language == "json"
     if not (is_right and is_same) or (is_json and len(departures(after.text)) > len(departures(before.text))):
-        raise _refusal(plan.file.path)
+        raise not_alone(plan.file.path)
     return after
 
 
 def _without(value: object, at: Path) -> object:
-    """Return ``value`` without what is at ``at``, and without tables that have nothing else."""
+    """Return ``value`` without what is at ``at``, and without the tables that are empty then."""
     if not isinstance(value, dict):
         return value
     table = cast("dict[object, object]", value)
@@ -278,7 +285,3 @@ def _scalar(token: str, document: Document) -> str | None:
     """Return the string that a token of this language stands for."""
     text = f'{{"x": {token}}}' if document.language == "json" else f"x = {token}\n"
     return text_of(find(Document("", text.encode(), document.language).root, ("x",)))
-
-
-def _refusal(path: str) -> HostFileError:
-    return HostFileError(path, "its text cannot be changed in this place alone", "edit it by hand")

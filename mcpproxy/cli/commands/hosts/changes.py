@@ -63,6 +63,13 @@ def is_confirmed(verb: str, plans: Sequence[FilePlan]) -> bool:
     return ask(f"{verb} {count(number, 'server')} in {count(len(plans), 'file')}?")
 
 
+def rest_of_file(*, is_original: bool) -> str:
+    """Return a clause about what a file has beside the change that was taken out of it."""
+    return (
+        "the file is as it was before, to the byte" if is_original else "the rest of the file stays as it is"
+    )
+
+
 def ask(question: str) -> bool:
     """Ask on the terminal, and return whether the answer is yes."""
     sys.stdout.flush()

@@ -6,6 +6,7 @@ from typing import Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.address_arguments import split_listen
+from mcpproxy.cli.commands.hosts.changes import rest_of_file
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.errors import UsageError
 from mcpproxy.hosts import ledger
@@ -15,11 +16,11 @@ from mcpproxy.hosts.models.records import setting_records
 from mcpproxy.hosts.models.setting import (
     ByHandError,
     forget,
-    give_back,
     is_written,
-    plan_return,
     plan_setting,
+    plan_undo,
     setting_of,
+    undo_setting,
     usual_service,
     write_setting,
 )
@@ -71,7 +72,7 @@ def point(options: argparse.Namespace) -> int:
     return 0
 
 
-def give_file_back(options: argparse.Namespace) -> int:
+def undo(options: argparse.Namespace) -> int:
     """Undo what ``point`` has written for the host that ``options`` names.
 
     Raises:
@@ -82,7 +83,7 @@ def give_file_back(options: argparse.Namespace) -> int:
     if not records:
         tell(f"{host.name} is not pointed at mcpproxy model; what was set by hand is taken out by hand")
     for record in records:
-        plan, place = plan_return(record), short(record.file)
+        plan, place = plan_undo(record), short(record.file)
         if plan is None:
             what = f"{host.name} is no longer pointed at {record.listen} in {place}"
             if options.dry_run:
@@ -96,12 +97,8 @@ def give_file_back(options: argparse.Namespace) -> int:
             emit(differences([plan.file_plan]), keeps_tabs=True)
             continue
         with ledger.locked_ledger():
-            give_back(plan)
-        state = (
-            "the file is as it was before, to the byte"
-            if plan.is_original
-            else "the rest of the file stays as it is"
-        )
+            undo_setting(plan)
+        state = rest_of_file(is_original=plan.is_original)
         emit([f"{host.name} has its own address again in {visible(place)}: {state}"])
     return 0
 

@@ -6,7 +6,13 @@ from typing import Final
 from mcpproxy.base.visible import visible
 from mcpproxy.cli.arguments import Parser
 from mcpproxy.cli.commands.hosts import model_options
-from mcpproxy.cli.commands.hosts.changes import Changes, check_names_or_all, find_entry, is_confirmed
+from mcpproxy.cli.commands.hosts.changes import (
+    Changes,
+    check_names_or_all,
+    find_entry,
+    is_confirmed,
+    rest_of_file,
+)
 from mcpproxy.cli.commands.hosts.hosts import add_place_options, places, report_problems
 from mcpproxy.cli.terminal import emit, tell
 from mcpproxy.hosts import ledger
@@ -18,8 +24,8 @@ from mcpproxy.hosts.recorded import add_recorded_entries, is_wrapped, lost_wraps
 from mcpproxy.hosts.server_entries import Search, ServerEntry
 
 DESCRIPTION: Final = """\
-Take mcpproxy out of the configuration files of hosts again. What else has changed in a file since its servers
-were wrapped stays; if nothing has, the file is as it was before, to the byte."""
+Take mcpproxy out of the configuration files of hosts again. If nothing else has changed in a file since its
+servers were wrapped, it is then as it was before, to the byte; what else has changed stays."""
 
 
 def run(argv: list[str]) -> int:
@@ -35,24 +41,25 @@ def run(argv: list[str]) -> int:
     parser.add_argument("--yes", action="store_true", help="do not ask")
     options = parser.parse_args(argv)
     if options.model:
-        return model_options.give_file_back(options)
+        return model_options.undo(options)
     check_names_or_all("unwrap", options)
     where = places(options, "unwrap")
     search = search_chosen(where)
     records = ledger.read_ledger()
-    for line in model_options.pointed_hosts() if options.all else ():
-        tell(line)
+    if options.all:
+        for line in model_options.pointed_hosts():
+            tell(line)
     if where.is_everywhere:
         add_recorded_entries(search, records)
     wrapped = [entry for entry in search.entries if is_wrapped(entry, records.records.get(entry.place))]
-    gone = [record for record in lost_wraps(search, records) if record.state == "wrapped"]
+    lost = [record for record in lost_wraps(search, records) if record.state == "wrapped"]
     changes = Changes(goes_on=options.all, code=report_problems(search) if options.all else 0)
-    chosen = wrapped if options.all else _named(search, wrapped, gone, options.server)
+    chosen = wrapped if options.all else _named(search, wrapped, lost, options.server)
     plans = _plans(chosen, records, changes)
     if options.dry_run:
         emit(differences(plans), keeps_tabs=True)
         return changes.code
-    if not plans and not gone and not records.interrupted:
+    if not plans and not lost and not records.interrupted:
         tell("nothing is wrapped" if options.all else "nothing to do")
         return changes.code
     if options.all and plans and not options.yes and not is_confirmed("unwrap", plans):
@@ -62,7 +69,7 @@ def run(argv: list[str]) -> int:
         recover_records(book)
         for plan in changes.written(plans, unwrap_file, book):
             _report_unwrapped(plan)
-        forgotten = [record for record in gone if options.all or record.name in options.server]
+        forgotten = [record for record in lost if options.all or record.name in options.server]
         book.drop(record.place for record in forgotten)
     for record in forgotten:
         tell(f"{record.name} is no longer wrapped in {short(record.file)}: its wrap is forgotten")
@@ -70,14 +77,17 @@ def run(argv: list[str]) -> int:
 
 
 def _named(
-    search: Search, wrapped: Sequence[ServerEntry], gone: Sequence[WrapRecord], names: Sequence[str]
+    search: Search, wrapped: Sequence[ServerEntry], lost: Sequence[WrapRecord], names: Sequence[str]
 ) -> list[ServerEntry]:
-    """Return the wrapped servers with ``names``, and say which of the named servers are not wrapped."""
+    """Return the wrapped servers with ``names``, and say which of the named servers are not wrapped.
+
+    ``lost`` are the wraps that are in no file any more; of these the caller says so.
+    """
     chosen: list[ServerEntry] = []
     for name in dict.fromkeys(names):
         if any(entry.name == name for entry in wrapped):
             chosen.append(find_entry(wrapped, name, search))
-        elif not any(record.name == name for record in gone):
+        elif not any(record.name == name for record in lost):
             entry = find_entry(search.entries, name, search)
             tell(f"{entry.name} is not wrapped ({short(entry.file.path)})")
     return chosen
@@ -91,18 +101,15 @@ def _plans(chosen: Sequence[ServerEntry], records: Ledger, changes: Changes) -> 
     plans: list[FilePlan] = []
     for entries in by_file.values():
         with changes.planning():
-            found = [(entry, records.records.get(entry.place)) for entry in entries]
+            pairs = [(entry, records.records.get(entry.place)) for entry in entries]
             plans.append(
-                plan_file([plan_unwrap(entry, record and wrap_of(entry, record)) for entry, record in found])
+                plan_file([plan_unwrap(entry, record and wrap_of(entry, record)) for entry, record in pairs])
             )
     return plans
 
 
 def _report_unwrapped(plan: FilePlan) -> None:
     names = ", ".join(visible(step.entry.name) for step in plan.steps)
-    first = {record.sha256_before for record in plan.records}
-    is_original = sha256(plan.content) in first
-    state = (
-        "the file is as it was before, to the byte" if is_original else "the rest of the file stays as it is"
-    )
+    hashes_before = {record.sha256_before for record in plan.records}
+    state = rest_of_file(is_original=sha256(plan.content) in hashes_before)
     emit([f"unwrapped {names} in {visible(short(plan.file.path))}: {state}"])
