@@ -1,6 +1,6 @@
-"""Checks whether ``mcpproxy replay client`` repeats a fault from its recording.
+"""Checks whether ``mcpproxy replay client`` repeats a fault from the recording of it.
 
-The player of that command plays the recording over a connection that is recorded and judged again.
+The player of that command plays the recording over a connection that is recorded and judged, too.
 """
 
 import asyncio
@@ -38,20 +38,20 @@ if TYPE_CHECKING:  # imports the HTTP library, which stdio does not need
 async def replay_shows_fault(
     trace: str, symptom: Symptom, target: Target, rules: Ruleset, path: str, timeout_s: float
 ) -> bool:
-    """Play ``trace`` to the server, and record that at ``path``. Return whether the fault shows again.
+    """Play ``trace`` to the server, record the session at ``path``, and return whether the fault shows again.
 
-    An HTTP trace with several sessions is played session by session, as the command does.
+    The sessions of an HTTP trace are played one after the other, as the command does.
     """
     recording = Recordings(rules, path, "", "fuzz replay").begin("replay", target)
     sessions = sessions_of(replay_source(load(trace)))
-    has_failed = False
+    is_shown = False
     for session in sessions:
         link = _http(target, recording, session) if target.url else _StdioLink(target, recording)
         player = Player(session)
         with suppress(McpProxyError):
             await play(player, link, timeout_s)
-        has_failed = has_failed or _shows_fault(symptom, player, link)
-    return has_failed or (symptom.kind == "protocol" and _has_violation(symptom, recording))
+        is_shown = is_shown or _shows_fault(symptom, player, link)
+    return is_shown or (symptom.kind == "protocol" and _has_violation(symptom, recording))
 
 
 def _http(target: Target, recording: SessionRecording, session: RecordedSession) -> "RecordedHttpLink":
@@ -61,16 +61,15 @@ def _http(target: Target, recording: SessionRecording, session: RecordedSession)
 
 
 def _has_violation(symptom: Symptom, recording: SessionRecording) -> bool:
-    requirement = symptom.key.split(" ")[1]
     return any(
-        requirement in (finding.requirement, finding.rule)
+        symptom.requirement in (finding.requirement, finding.rule)
         for finding in recording.findings
         if finding.blame == SERVER and finding.rule not in ANSWER_RULES
     )
 
 
 def _shows_fault(symptom: Symptom, player: Player, link: "_StdioLink | RecordedHttpLink") -> bool:
-    """Whether a session shows the fault; false for a violation, which only the judge sees."""
+    """Whether a session that was played shows the fault; false for a violation, which only the judge sees."""
     live = player.live.messages
     match symptom.kind:
         case "crash":

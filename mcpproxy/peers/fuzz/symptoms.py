@@ -80,7 +80,12 @@ class Symptom:
     @property
     def cause(self) -> str:
         """The same for a fault and its like in a control: the requirement of a violation, else the key."""
-        return " ".join(self.key.split(" ")[:2]) if self.kind == "protocol" else self.key
+        return f"protocol {self.requirement}" if self.kind == "protocol" else self.key
+
+    @property
+    def requirement(self) -> str:
+        """The requirement that is violated, or the rule if it has none; empty for another kind of fault."""
+        return self.key.split(" ")[1] if self.kind == "protocol" else ""
 
     @property
     def ends_server(self) -> bool:

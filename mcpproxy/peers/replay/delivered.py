@@ -29,8 +29,8 @@ from mcpproxy.judge.session.frame import (
 )
 from mcpproxy.record.trace.reader import Trace
 
-_OURS: Final = FaultMark("", "answer", 0)
-"""The mark of the head of an answer that mcpproxy gave itself."""
+_ANSWERED_BY_PROXY: Final = FaultMark("", "answer", 0)
+"""The mark of the head of an answer that mcpproxy gave itself, if the recording has none."""
 
 
 def seen_by(peer: Sender, trace: Trace) -> Iterator[Event | Finding]:
@@ -47,7 +47,7 @@ def seen_by(peer: Sender, trace: Trace) -> Iterator[Event | Finding]:
         return
     reached = _reached_exchanges(trace) if peer == SERVER else None
     pieces: dict[Sender, list[bytes]] = {CLIENT: [], SERVER: []}
-    disconnecting: Sender = SERVER
+    cut_sender: Sender = SERVER  # the sender of the message at which mcpproxy cut the streams
     for event in trace.events():
         match event:
             case Frame() | RequestHead() | ResponseHead() | ExchangeEnd() if (
@@ -56,7 +56,7 @@ def seen_by(peer: Sender, trace: Trace) -> Iterator[Event | Finding]:
                 continue
             case Frame():
                 if event.fault is not None and event.fault.action == "disconnect":
-                    disconnecting = event.sender
+                    cut_sender = event.sender
                 if _is_seen(peer, event.sender, event) and (frame := _whole(event, pieces)) is not None:
                     yield frame
             case RequestHead() | ResponseHead():
@@ -64,14 +64,18 @@ def seen_by(peer: Sender, trace: Trace) -> Iterator[Event | Finding]:
                     yield head
             case Note() if event.what == CUT:
                 yield event
-                if not event.why.endswith("half-close") or disconnecting == other(peer):
+                # A half-close ends only the stream of that sender, which the other peer reads.
+                if not event.why.endswith("half-close") or cut_sender == other(peer):
                     yield Eof(other(peer), event.observed_at_ns)
             case _:
                 yield event
 
 
 def _is_seen(peer: Sender, sender: Sender, event: Frame | RequestHead | ResponseHead) -> bool:
-    """Whether ``peer`` has sent or got this, and not something in its place."""
+    """Whether ``peer`` has sent ``event`` or was given it, and not something in its place.
+
+    ``sender`` is the peer that sent it, or in whose place mcpproxy did.
+    """
     return not event.by_proxy if sender == peer else event.by_proxy or event.fault is None
 
 
@@ -81,11 +85,14 @@ def _head(peer: Sender, head: RequestHead | ResponseHead) -> RequestHead | Respo
     if not _is_seen(peer, sender, head):
         return None
     is_given = head.by_proxy and sender != peer
-    return replace(head, by_proxy=False, fault=head.fault or _OURS) if is_given else head
+    return replace(head, by_proxy=False, fault=head.fault or _ANSWERED_BY_PROXY) if is_given else head
 
 
 def _whole(frame: Frame, pieces: dict[Sender, list[bytes]]) -> Frame | None:
-    """Return a frame that was given as one of its sender; ``None`` for a piece that is not the last."""
+    """Return a frame, whole if mcpproxy gave it in pieces; ``None`` for a piece that is not the last.
+
+    ``pieces`` holds the earlier pieces of each sender.
+    """
     if not frame.by_proxy:
         return frame
     held = pieces[frame.sender]

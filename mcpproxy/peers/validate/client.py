@@ -50,7 +50,10 @@ class Client(RpcConnection):
         return answer
 
     async def initialize(self, version: str | None = None) -> Answer:
-        """Send ``initialize``.
+        """Send ``initialize``, and adopt the revision that the server offers.
+
+        ``version`` is the revision to ask for, by default ours. A server over HTTP that refuses may be one of
+        HTTP+SSE: if so, the request is sent again by that transport.
 
         Raises:
             AlreadyInitializedError: the session is open already.
@@ -149,8 +152,7 @@ class Client(RpcConnection):
             ValidateError: there is no response, or it is malformed.
         """
         self._must_be_open()
-        member = method.partition("/")[0]
-        member = "resourceTemplates" if method == "resources/templates/list" else member
+        listed = "resourceTemplates" if method == "resources/templates/list" else method.partition("/")[0]
         items: list[JSONObject] = []
         cursor: JSON = None
         used_cursors: set[str] = set()
@@ -158,9 +160,9 @@ class Client(RpcConnection):
             answer = await self.request(method, ABSENT if cursor is None else {"cursor": cursor})
             if answer.is_error:
                 raise self._refused(method, answer)
-            page = answer.members.get(member)
+            page = answer.members.get(listed)
             if not isinstance(page, list):
-                raise MalformedAnswerError(f"the result of {method} has no list {member}", answer.frames)
+                raise MalformedAnswerError(f"the result of {method} has no list {listed}", answer.frames)
             items += [item for item in page if isinstance(item, dict)]
             cursor = answer.members.get("nextCursor")
             if cursor is None:
@@ -194,7 +196,7 @@ class Client(RpcConnection):
         return answer.members
 
     async def alive(self) -> bool:
-        """Whether the server still answers."""
+        """Send ``ping``, and return whether the server answers it."""
         try:
             await self.ping()
         except (UnansweredError, HttpStatusError):
@@ -207,8 +209,8 @@ class Client(RpcConnection):
 
     def _refused(self, what: str, answer: Answer) -> RefusedError:
         code, message = answer.code, answer.error.get("message")
-        text = f", {shown(message)}" if message else ""
-        text = f"the server refused {what}: error {shown(code)}{text}"
+        words = f", {shown(message)}" if message else ""
+        text = f"the server refused {what}: error {shown(code)}{words}"
         return RefusedError(text, answer.frames, code, message)
 
 

@@ -34,16 +34,16 @@ class Passthrough:
     """The messages to and from the server behind the recording."""
 
     def __init__(self) -> None:
-        # The client's ``initialize``, until the server has answered it.
+        # The client's ``initialize``, which goes before the first miss, until the server has answered it.
         self._initialize: LiveMessage | None = None
-        # Lines to write when the server has answered ``initialize``.
+        # Lines for the server that wait until it has answered ``initialize``.
         self._lines_after_handshake: list[bytes] = []
-        # Whether a request was passed on.
+        # Whether a miss was passed on, so that there is a server.
         self._is_begun = False
-        # Whether lines can be written without waiting for the answer to ``initialize``.
+        # Whether the server has answered ``initialize``, or needs none.
         self._is_ready = False
         self._passed_requests: Final[UnansweredRequests[LiveMessage]] = UnansweredRequests()
-        # For the requests of the server, which get new ids: the bytes of their own ids.
+        # The requests of the server by their new ids: the bytes of the ids that the server gave them.
         self._own_ids: Final[UnansweredRequests[bytes]] = UnansweredRequests()
         self._numbers: Final = count()
 
@@ -62,7 +62,7 @@ class Passthrough:
                 self._initialize = live
             case Notification():
                 if self._is_begun:
-                    return self._lines_for_server([live.raw])
+                    return self._lines_for_server(live.raw)
                 if live.message.method == "notifications/initialized":
                     self._lines_after_handshake.append(live.raw)
             case Response(id=id) | ErrorResponse(id=id) if own_id := self._own_ids.take(SERVER, id):
@@ -76,7 +76,7 @@ class Passthrough:
         assert isinstance(live.message, Request)
         self._passed_requests.add(CLIENT, live.message.id, live)
         if self._is_begun:
-            return self._lines_for_server([live.raw])
+            return self._lines_for_server(live.raw)
         self._is_begun = True
         if self._initialize is None or self._initialize is live:  # no handshake comes before this request
             self._initialize = None
@@ -94,7 +94,7 @@ class Passthrough:
                 if initialize and isinstance(initialize.message, Request) and initialize.message.id == id:
                     self._initialize, self._is_ready = None, True
                     waiting_lines, self._lines_after_handshake = self._lines_after_handshake, []
-                    return [], waiting_lines
+                    return [], waiting_lines  # the recording has answered the client's ``initialize``
                 live = self._passed_requests.take(CLIENT, id)
                 return ([OutgoingMessage(raw, live=live, answers=True)] if live else []), []
             case Request():
@@ -111,11 +111,11 @@ class Passthrough:
         why = "the server behind the recording has ended"
         return [error(live, IN_PLACE_OF_PEER, why) for live in self._passed_requests.take_if(lambda _: True)]
 
-    def _lines_for_server(self, lines: list[bytes]) -> list[bytes]:
-        """Return the lines if they can be written now; else keep them until the handshake is over."""
+    def _lines_for_server(self, line: bytes) -> list[bytes]:
+        """Return the line if it can be written now, else keep it until the handshake is over."""
         if self._is_ready:
-            return lines
-        self._lines_after_handshake += lines
+            return [line]
+        self._lines_after_handshake.append(line)
         return []
 
 
