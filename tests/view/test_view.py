@@ -97,7 +97,7 @@ def test_a_running_recording_grows_row_by_row(recorder: Recorder) -> None:
         recorder.append(session)
         recorder.end()
         assert not view.refresh().running
-        assert view.complete
+        assert not view.notes
         assert view.call(5).waited_ns == 90 * MS
         assert view.refresh().first == 0
 
@@ -143,7 +143,7 @@ def test_a_cut_recording_shows_what_is_whole(tmp_path: Path) -> None:
     path.write_text("\n".join(records) + '\n{"type":"frame","seq":6,"t":1', encoding="utf-8")
     with open_view(path) as view:
         assert view.count() == 3
-        assert not view.complete
+        assert view.notes
         assert view.notes == (
             "line 7: cut off mid-record; 6 records read",
             "no close record: the recording was cut off",
@@ -154,7 +154,7 @@ def test_a_last_record_without_its_line_feed_is_whole(tmp_path: Path) -> None:
     path = tmp_path / "whole.jsonl"
     path.write_text("\n".join(finding_session()), encoding="utf-8")
     with open_view(path) as view:
-        assert view.complete
+        assert not view.notes
         assert view.ended is not None
 
 
@@ -210,7 +210,7 @@ def test_a_rotated_recording_is_one(tmp_path: Path) -> None:
     write(tmp_path / "s.2.jsonl", (header, *later))
     for name in ("s.jsonl", "s.2.jsonl"):
         with open_view(tmp_path / name) as view:
-            assert (view.complete, view.count(), view.call(4).result) == (True, 4, "Oslo: sunny")
+            assert (view.notes, view.count(), view.call(4).result) == ((), 4, "Oslo: sunny")
             assert view.count('"oslo: sunny"') == 1
             assert [part.seq for part in view.parts(4).parts] == [6, 7]
 

@@ -1,31 +1,35 @@
-"""Short texts for the messages of the Agent Client Protocol: what a turn was about, and how it went.
+"""Short texts for the messages of the Agent Client Protocol: what each asks, says or gives.
 
-A text is empty if the message does not have the usual members; it is then shown as JSON.
+A digest is a function that takes the params or the result of a message and returns its text. A text is empty
+if the message does not have the usual members; it is then shown as JSON.
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, cast
+from typing import Final
+
+from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.message_parts import as_object
 
 _MAX_TEXT: Final = 400
 """After this many characters, a text is cut."""
 
-_Members = Mapping[str, Any]
+_Members = Mapping[str, JSON]
 
 
-def _object(value: object) -> _Members:
+def _object(value: JSON) -> _Members:
     """Return ``value`` if it is an object, otherwise an empty one."""
-    return cast("_Members", value) if isinstance(value, dict) else {}
+    return as_object(value) or {}
 
 
-def _objects(value: object) -> Iterator[_Members]:
-    """Yield the objects of a list."""
-    for item in cast("list[Any]", value) if isinstance(value, list) else ():
+def _objects(value: JSON) -> Iterator[_Members]:
+    """Yield the objects of a list; nothing if ``value`` is no list."""
+    for item in value if isinstance(value, list) else ():
         if isinstance(item, dict):
-            yield cast("_Members", item)
+            yield item
 
 
-def _words(*values: object) -> str:
-    """Return the texts and numbers among ``values``, separated by spaces."""
+def _words(*values: JSON) -> str:
+    """Return the texts and integers among ``values``, separated by spaces."""
     texts = (value[:_MAX_TEXT] if isinstance(value, str) else value for value in values)
     return " ".join(str(text) for text in texts if text != "" and type(text) in (str, int))
 
@@ -50,13 +54,14 @@ def _update(params: _Members) -> str:
     if not isinstance(kind, str):
         return ""
     content = update.get("content")
-    # A chunk has one block, a whole message a list of them.
-    blocks = (_block(_object(content)), *(_block(block) for block in _objects(content)))
-    said = (*blocks, _object(update.get("plan")).get("planId"))
+    said: tuple[JSON, ...] = ()
+    if kind.endswith(("_chunk", "_message", "_thought")):
+        # A chunk has one block, a whole message a list of them.
+        blocks = (_block(_object(content)), *(_block(block) for block in _objects(content)))
+        said = (*blocks, _object(update.get("plan")).get("planId"))
     title = update.get("title") or update.get("toolCallId") or update.get("terminalId")
     state = update.get("state") or update.get("status")
-    rest = (update.get("stopReason"), update.get("currentModeId"), title)
-    return _words(kind, state, *rest, *(said if kind.endswith(("_chunk", "_message", "_thought")) else ()))
+    return _words(kind, state, update.get("stopReason"), update.get("currentModeId"), title, *said)
 
 
 def _permission(params: _Members) -> str:
@@ -74,8 +79,8 @@ def _outcome(result: _Members) -> str:
     return _words(outcome.get("outcome"), outcome.get("optionId"))
 
 
-def _members(*names: str) -> Callable[[_Members], str]:
-    """Return the digest of a message that consists of these members."""
+def _values_of(*names: str) -> Callable[[_Members], str]:
+    """Return a digest that gives the values of these members, in this order."""
 
     def digest(members: _Members) -> str:
         return _words(*(members.get(name) for name in names))
@@ -85,33 +90,33 @@ def _members(*names: str) -> Callable[[_Members], str]:
 
 def _command(params: _Members) -> str:
     args = params.get("args")
-    return _words(params.get("command"), *(cast("list[Any]", args) if isinstance(args, list) else ()))
+    return _words(params.get("command"), *(args if isinstance(args, list) else ()))
 
 
 ARGUMENTS: Final[Mapping[str, Callable[[_Members], str]]] = {
     "session/prompt": _prompt,
     "session/update": _update,
     "session/request_permission": _permission,
-    "session/set_mode": _members("modeId"),
-    "session/set_config_option": _members("configId", "value"),
-    "fs/read_text_file": _members("path"),
-    "fs/write_text_file": _members("path"),
+    "session/set_mode": _values_of("modeId"),
+    "session/set_config_option": _values_of("configId", "value"),
+    "fs/read_text_file": _values_of("path"),
+    "fs/write_text_file": _values_of("path"),
     "terminal/create": _command,
-    "terminal/output": _members("terminalId"),
-    "terminal/wait_for_exit": _members("terminalId"),
-    "terminal/kill": _members("terminalId"),
-    "terminal/release": _members("terminalId"),
-    "elicitation/create": _members("mode", "message", "url"),
-    "elicitation/complete": _members("elicitationId"),
+    "terminal/output": _values_of("terminalId"),
+    "terminal/wait_for_exit": _values_of("terminalId"),
+    "terminal/kill": _values_of("terminalId"),
+    "terminal/release": _values_of("terminalId"),
+    "elicitation/create": _values_of("mode", "message", "url"),
+    "elicitation/complete": _values_of("elicitationId"),
 }
-"""By method, the text for a request or notification."""
+"""Method -> the digest of its params."""
 
 RESULTS: Final[Mapping[str, Callable[[_Members], str]]] = {
-    "session/new": _members("sessionId"),
-    "session/prompt": _members("stopReason"),
+    "session/new": _values_of("sessionId"),
+    "session/prompt": _values_of("stopReason"),
     "session/request_permission": _outcome,
-    "terminal/create": _members("terminalId"),
-    "terminal/output": _members("output"),
-    "fs/read_text_file": _members("content"),
+    "terminal/create": _values_of("terminalId"),
+    "terminal/output": _values_of("output"),
+    "fs/read_text_file": _values_of("content"),
 }
-"""By method, the text for an answer."""
+"""Method -> the digest of its result."""

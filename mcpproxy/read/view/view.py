@@ -135,13 +135,8 @@ class View:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is missing from the recording, each in a part of a sentence."""
+        """What is missing from the recording, as far as is known, each in a part of a sentence."""
         return tuple(self.index.notes())
-
-    @property
-    def complete(self) -> bool:
-        """Whether nothing is known to be missing from the recording."""
-        return not self.index.notes()
 
     @property
     def not_judged(self) -> str:
@@ -150,8 +145,8 @@ class View:
 
     @property
     def found(self) -> str:
-        """The numbers of findings in words, as ``tally`` says them, ``not judged``, or ``nothing to judge``
-        if the server failed before any message.
+        """The numbers of findings in words, as ``tally`` says them; or else ``not judged``, or ``nothing to
+        judge`` if the server failed before any message.
         """
         if self.header.imported or self.header.model:
             return "not judged"
@@ -238,20 +233,17 @@ class View:
             call = replace(call, progress=progress)
         if call.outcome not in LOST:
             return call
-        latest = self._parts.latest(row)
         if call.outcome is Outcome.UNANSWERED and self.unread:
             call = replace(call, waited_ns=None)
-        stray = self._stray(call)
-        latest += self._beside(call)
-        cause = brief_cause(call, latest, stray, self._how_it_ended)
+        latest = [*self._parts.latest(row), *self._beside(call)]
+        cause = brief_cause(call, latest, self._stray(call), self._how_it_ended)
         return replace(call, cause=cause) if cause else call
 
     def _beside(self, call: Call) -> list[Part]:
-        """Return what may tell why a call failed and may be no part of it: the answer, as it may be an
-        element of a batch, and what the server wrote to stderr at last, before it failed, for a call that
-        was open then.
+        """Return records that may say why a call got no result, and may belong to another row.
 
-        If several calls are open, that belongs to none of them.
+        These are the answer, which may be an element of a batch; and for a call that was open when the server
+        ended, its last lines on stderr, which belong to no call if several were open.
         """
         if call.outcome in (Outcome.RPC_ERROR, Outcome.UNREADABLE):
             return self._parts.answer(call.number)
@@ -268,7 +260,7 @@ class View:
 
     def _stray(self, call: Call) -> Part | None:
         """Return what the receiver of a request sent in the place of its answer, or before it: an answer with
-        a wrong id, or what is not a message; ``None`` if there is nothing like that."""
+        a wrong id, or what is not a message; ``None`` if it sent no such thing."""
         if call.kind is not Kind.REQUEST:
             return None
         # All requests of a batch are in one frame.
@@ -318,9 +310,7 @@ class View:
         self._parts = SortedCallParts(self.columns, self.index.reader)
 
     def raw(self, seq: int) -> bytes:
-        """Return the bytes of a frame as they were sent.
-
-        Those of a frame in an SSE event are the whole event.
+        """Return the bytes of a frame as they were sent; of a frame in an SSE event, those of the event.
 
         Raises:
             LookupError: there is no frame with this number.

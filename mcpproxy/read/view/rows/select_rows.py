@@ -48,8 +48,8 @@ def select(
 
 @slotted(frozen=True)
 class _Tested:
-    """Rows and the term that they are tested for. A test returns for each row whether the term holds,
-    without regard to its ``-``."""
+    """A term, and the rows to test. A test returns for each row whether the term holds, whatever ``negated``
+    says."""
 
     index: IndexedTrace
     findings: RecordedFindings
@@ -177,7 +177,7 @@ def _lines_in(columns: Columns, term: Term) -> set[int]:
             if low <= high:
                 lines.update(columns.line_of_seq[int(low) : int(high) + 1])
             lines.update(line for seq, line in columns.far_seqs.items() if seq in value)
-    return lines - {0}
+    return lines - {0}  # the lines of rows without an answer, and of numbers without a record
 
 
 _TESTS: Final[Mapping[Key, Callable[[_Tested], Iterable[object]]]] = {
