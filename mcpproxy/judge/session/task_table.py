@@ -49,8 +49,8 @@ def is_later(
 ) -> bool:
     """Whether a report was certainly made after the report in frame ``seq`` with the timestamp ``updated``.
 
-    This is certain if the report answers ``request`` and the request was sent after frame ``seq``, or if
-    ``timestamp`` is later than ``updated``.
+    ``request`` is the request that the report answers, ``None`` for a notification, and ``timestamp`` the
+    time that the report names.
     """
     if request is not None and request.seq > seq:
         return True
@@ -61,12 +61,13 @@ def is_later(
 class TaskListing:
     """One listing of all tasks with tasks/list, which may take several pages.
 
-    ``start_seq`` is the frame of the first request, ``end_seq`` the frame of the last page.
+    ``start_seq`` is the frame of the first request. ``end_seq`` is the frame of the last page, and ``end_ns``
+    its time. ``next_cursor`` is the cursor of the next page, ``None`` if there is none.
     """
 
     start_seq: int
     ids: set[str] = field(default_factory=set[str])
-    next: str | None = None  # the cursor of the next page
+    next_cursor: str | None = None
     end_seq: int = 0
     end_ns: int = 0
 
@@ -77,8 +78,8 @@ class Tasks:
 
     ``support`` is the taskSupport of each tool, ``None`` if the tool was listed with different values.
     ``listing`` is the unfinished listing of each runner's tasks, ``listed`` the latest finished one.
-    ``tokens`` has the tasks by runner, type of the progress token, and token of the request that became the
-    task.
+    ``tokens`` has each task by its runner and the progress token of the request that became it. The type of
+    the token is in the key, because in Python ``True`` equals ``1``.
     """
 
     by_id: dict[tuple[Sender, str], Task] = field(default_factory=dict[tuple[Sender, str], Task])
@@ -101,7 +102,7 @@ class Tasks:
             del self.by_id[next(iter(self.by_id))]
 
     def unlisted(self, runner: Sender) -> list[Task]:
-        """Return the tasks that tasks/get returned before the latest full listing, which lacks them."""
+        """Return the tasks that the latest full listing lacks, though tasks/get returned them before it."""
         listing = self.listed.get(runner)
         if listing is None:
             return []

@@ -39,16 +39,20 @@ UNRELATED_CODES: Final = (METHOD_NOT_FOUND, HEADER_MISMATCH, MISSING_CAPABILITY,
 """Codes of errors that are about the method, the headers or the revision and not about the cursor."""
 
 MAX_CURSORS: Final = 16_384
+"""The number of cursors of one list that are remembered."""
+
 MAX_LISTS: Final = 1024
+"""The number of lists that are remembered."""
+
 MAX_UNKNOWN: Final = 64
-"""The number of cursors per list, of lists, and of requests with an unknown cursor that are remembered."""
+"""The number of requests with an unknown cursor that are remembered."""
 
 MAX_STEPS: Final = 1024
 """The number of pages that are followed back to find out whether cursors lead in a circle."""
 
 Key = tuple[str, Sender, str, int]
-"""Identifies a list: the caller (see ``History.caller``), the side that requests pages, the method, and a
-hash of what the list is of: a directory, or ``None`` for all other lists."""
+"""Identifies a list: the caller (see ``History.caller``), the side that requests pages, the method, and the
+hash of the URI of the directory that is listed, or of ``None`` if the method lists no directory."""
 
 
 @slotted()
@@ -80,7 +84,10 @@ class Cursors:
     sent_empty: bool = False
 
     def leads_to(self, cursor: str, start: str | None) -> bool:
-        """Whether following ``cursor`` from page to page comes to ``start``, or the two are equal."""
+        """Whether ``cursor`` led, from page to page, to the cursor ``start``, or the two are equal.
+
+        The pages are followed back from ``start``.
+        """
         cursor_hash, current = hash(cursor), None if start is None else hash(start)
         for _ in range(MAX_STEPS):
             if current is None or current == cursor_hash:
@@ -135,7 +142,7 @@ def refused_cursor(context: MessageContext[ErrorResponse], history: History) -> 
     if not isinstance(code, int) or code == INVALID_PARAMS or code in UNRELATED_CODES:
         return ()
     problem = f"{context.sender} refused an unknown cursor with {code} instead of {INVALID_PARAMS}"
-    at_most = "info" if context.stateless else None  # The cursor may have been given before the recording.
+    at_most = "info" if context.stateless else None  # for the reason in ``unknown_cursor``
     return (
         Violation(
             "PAGE-003",
@@ -173,8 +180,9 @@ def restarted(context: MessageContext[Request], history: History) -> Iterable[Vi
     """Report a client that reads the first page again and again instead of the page of an empty cursor
     (PAGE-005).
 
-    One request for the first page may be of another reader in the same client. The connection is compared,
-    because over HTTP many clients may have the same caller.
+    The first request for the first page after the empty cursor may come from another part of the client, so
+    the second is reported, once. The connection is compared, because over HTTP many clients may have the same
+    caller.
     """
     message = context.message
     key = _key(history, context.sender, message.method, message.params)
@@ -221,7 +229,7 @@ def _cursor(params: "JSON | Absent") -> str | None:
 
 
 def _is_foreign(context: MessageContext, history: History) -> bool:
-    """Whether a list may be one of an unknown extension, because the server has not declared Skills."""
+    """Whether a method of Skills may be that of another extension, as the server has not declared Skills."""
     return context.method in EXTENSION_LISTS and declared_settings(SKILLS, context, history) is None
 
 
@@ -250,27 +258,31 @@ def _cursors(request: SentRequest, history: History) -> Cursors:
 
 
 def remember_unknown(context: MessageContext[Request], history: History) -> None:
-    """Record a request with a cursor that was never given."""
+    """Remember a request with a cursor that was never given."""
     cursor = _cursor(context.message.params)
     if cursor is not None and context.asked is not None and _is_unknown(context, history, cursor):
         history.of(Pages).unknown.append(context.asked)
 
 
 def remember_page(context: MessageContext, history: History) -> None:
-    """Record the cursor of a page and the cursor of its request, unless they lead in a circle."""
+    """Remember the cursor of a page with the cursor of its request, unless they lead in a circle.
+
+    An empty cursor makes the next page the unread one, if there is none and the client does not follow such
+    cursors.
+    """
     request, cursor = context.answers, member(context.message.value, "result", "nextCursor")
     if request is None or not isinstance(cursor, str):
         return
     cursors, sent = _cursors(request, history), _cursor(request.params)
     if not cursors.leads_to(cursor, sent):
         cursors.add(cursor, sent)
-    is_news = cursors.unread is None and not cursors.sent_empty and not request.cancelled
-    if cursor == "" and is_news and context.stateless and not _is_foreign(context, history):
+    may_be_missed = cursors.unread is None and not cursors.sent_empty and not request.cancelled
+    if cursor == "" and may_be_missed and context.stateless and not _is_foreign(context, history):
         cursors.unread = UnreadPage(context.seq, context.frame.connection, request.candidates)
 
 
 def remember_request(context: MessageContext[Request], history: History) -> None:
-    """Record that the client requested the page of an empty cursor, or the first page instead."""
+    """Remember that the client requested the page of an empty cursor, or the first page instead."""
     cursor, method = _cursor(context.message.params), context.message.method
     key = _key(history, context.sender, method, context.message.params)
     cursors = history.across_requests(Pages).lists.get(key)

@@ -69,10 +69,10 @@ def remember_listing(context: MessageContext, history: History) -> None:
     receiver, cursor = context.sender, member(request.params, "cursor")
     listing = TaskListing(request.seq) if cursor is None else tasks.listing.pop(receiver, None)
     tasks_on_page, next_cursor = member(message.result, "tasks"), member(message.result, "nextCursor")
-    if listing is None or listing.next != cursor or not isinstance(tasks_on_page, list):
+    if listing is None or listing.next_cursor != cursor or not isinstance(tasks_on_page, list):
         return
     listing.ids.update(id for task in tasks_on_page if isinstance(id := member(task, "taskId"), str))
-    listing.next = next_cursor if isinstance(next_cursor, str) else None
+    listing.next_cursor = next_cursor if isinstance(next_cursor, str) else None
     if len(listing.ids) > MAX_REMEMBERED:
         return
     if next_cursor is not None:
