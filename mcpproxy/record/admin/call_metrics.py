@@ -4,8 +4,9 @@ Every value of a label makes a time series, and peers choose the names of method
 one that the specification defines, and a tool is one that the server has listed or has answered with a
 result: at most ``MAX_TOOLS``. All others are ``OTHER``.
 
-Which request an answer belongs to is decided as everywhere (``session.unanswered_requests``): first in its
-HTTP exchange, then in its session.
+Only messages in HTTP exchanges are counted, because only recordings over HTTP have metrics. Which request an
+answer belongs to is decided as everywhere (``session.unanswered_requests``): first in its exchange, then in
+its session.
 """
 
 from dataclasses import dataclass
@@ -42,13 +43,20 @@ from mcpproxy.protocol.message_parts import member, singles, target_of
 from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.record.trace.session_labels import SessionNames
 
-DURATION_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
+DURATION_BINS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
 """The upper bounds of histograms of durations, in seconds."""
+
 MAX_TOOLS: Final = 200
+"""How many tools are labels."""
+
 OTHER: Final = "_OTHER"
+"""The label of all other methods and tools."""
+
 MAX_OPEN: Final = 4096
 """How many requests may wait for their answers; beyond that the oldest is forgotten."""
+
 _LONGEST_TOOL: Final = 128
+"""A tool with a name of more characters is no label."""
 
 _SUCCEEDED: Final = (Outcome.OK, Outcome.INPUT_REQUIRED, Outcome.DECLINED)
 _METHODS: Final = {*methods.method_names(*REVISIONS), *methods.extension_methods()}
@@ -61,7 +69,7 @@ class _Exchange:
     responded_ns: int = 0
     is_stream: bool = False
     is_unread: bool = False
-    """Whether something in its answer could not be read."""
+    """Whether a part of it could not be read, or is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +79,8 @@ class _Call:
     tool: str
     asked_ns: int
     asked: Innermost
-    exchange: int | None
-    """The exchange of its request; ``None`` on stdio."""
+    exchange: int
+    """The exchange of its request."""
 
 
 class CallMetrics:
@@ -84,7 +92,7 @@ class CallMetrics:
             "mcpproxy_call_duration_seconds",
             "From a request to its answer.",
             labels,
-            buckets=DURATION_S,
+            buckets=DURATION_BINS_S,
             registry=registry,
         )
         self._errors: Final = Counter(
@@ -143,30 +151,34 @@ class CallMetrics:
             if call.method == "tools/list":
                 tools = member(answer.result, "tools")
                 for tool in tools if isinstance(tools, list) else ():
-                    self._name_tool(member(tool, "name"))
+                    self._add_tool_label(member(tool, "name"))
             elif call.tool:
-                self._name_tool(call.tool)
+                self._add_tool_label(call.tool)
         self._end_call(call, outcome, frame.observed_at_ns)
 
-    def _name_tool(self, name: JSON) -> None:
+    def _add_tool_label(self, name: JSON) -> None:
         if isinstance(name, str) and len(self._tools) < MAX_TOOLS and len(name) <= _LONGEST_TOOL:
             self._tools.setdefault(name, visible(name))
 
     def _end_exchange(self, exchange: _Exchange, end: ExchangeEnd) -> None:
-        """End the calls that can get no answer any more. A stream may be resumed in another exchange."""
+        """End the calls that can get no answer any more.
+
+        If their stream may be resumed, or the exchange ended well, the calls stay open, because the answers may
+        come in another exchange.
+        """
         status = exchange.status
-        unread = unread_outcome(status) if exchange.is_unread else Outcome.UNANSWERED
-        if status < 400 and unread is Outcome.UNANSWERED and (exchange.is_stream or not end.cut):
+        outcome = unread_outcome(status) if exchange.is_unread else Outcome.UNANSWERED
+        if status < 400 and outcome is Outcome.UNANSWERED and (exchange.is_stream or not end.cut):
             return
         for call in self._open.take_if(lambda call: call.exchange == end.exchange):
             if status < 400:
-                self._end_call(call, unread)
+                self._end_call(call, outcome)
             else:
-                outcome = status_outcome(call.asked, status, by_proxy=exchange.by_proxy)
-                self._end_call(call, outcome, exchange.responded_ns)
+                by_status = status_outcome(call.asked, status, by_proxy=exchange.by_proxy)
+                self._end_call(call, by_status, exchange.responded_ns)
 
     def _end_call(self, call: _Call, outcome: Outcome, answered_ns: int | None = None) -> None:
-        """Count a call."""
+        """Count a call, and observe its duration if it was answered at ``answered_ns``."""
         labels = (
             call.sender,
             call.method if call.method in _METHODS else OTHER,
@@ -179,5 +191,5 @@ class CallMetrics:
 
 
 def _tool_name(request: Request) -> str:
-    """Return the name of the tool that is called; empty for another request."""
+    """Return the name of the tool that a request calls; empty if it calls none."""
     return (target_of(request.method, request.params) or "") if request.method == "tools/call" else ""

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disa
 from mcpproxy.judge.session.exchanges import Fields
 from mcpproxy.judge.session.frame import SERVER, Event, ExchangeEnd, Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.protocol.message_parts import answers_in
-from mcpproxy.record.admin.call_metrics import DURATION_S, CallMetrics
+from mcpproxy.record.admin.call_metrics import DURATION_BINS_S, CallMetrics
 
 
 class Metrics:
@@ -32,7 +32,7 @@ class Metrics:
         self._latency = Histogram(
             "mcpproxy_response_latency_seconds",
             "From the request's head to the message that answers it, or else to the response's head.",
-            buckets=DURATION_S,
+            buckets=DURATION_BINS_S,
             registry=self.registry,
         )
         self._open = self._gauge("open_exchanges", "Exchanges under way.")
