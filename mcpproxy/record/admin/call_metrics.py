@@ -163,8 +163,8 @@ class CallMetrics:
     def _end_exchange(self, exchange: _Exchange, end: ExchangeEnd) -> None:
         """End the calls that can get no answer any more.
 
-        If their stream may be resumed, or the exchange ended well, the calls stay open, because the answers may
-        come in another exchange.
+        If their stream may be resumed, or the exchange ended well, the calls stay open: another exchange may
+        bring the answers.
         """
         status = exchange.status
         outcome = unread_outcome(status) if exchange.is_unread else Outcome.UNANSWERED
