@@ -21,7 +21,11 @@ What the model saw is in it, too, if the recording of its interface is in the sa
 
 
 def run(argv: list[str]) -> int:
-    """Write one recording as an HTML file."""
+    """Write one recording as an HTML file.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or the recording cannot be read.
+    """
     file = read_arguments("html", "Write a recording as one HTML file to send.", EPILOG, argv)
 
     from mcpproxy.read.edit.redact import Redaction, RedactionScope
@@ -34,27 +38,34 @@ def run(argv: list[str]) -> int:
     from mcpproxy.show.ui.prompt_seen import prompt_in_file
 
     own = recording(os.path.abspath(file.recording))
-    entry = json_rows.recording("exported", own)
+    page_entry = json_rows.recording("exported", own)
+    # ``str`` gives a text back as it is.
     mask = str if file.keep_secrets else Redaction(RedactionScope(secrets=True)).text
     entries = recordings(os.path.dirname(own.path))
     prompt: JSON = None
     model_saw: dict[int, list[str]] = {}
-    with suppress(TraceError):  # another recording of the run cannot be read
+    with suppress(TraceError):  # if another recording of the run cannot be read, the page is made without it
         prompt = prompt_in_file(own, entries, mask)
         if may_have_its_model(own, entries):
             from mcpproxy.read.prompt.seen_call import SeenCalls
 
-            found = SeenCalls().all(own, entries)
-            model_saw = {number: [*map(mask, words)] for number, words in found.items()}
+            clauses = SeenCalls().all(own, entries)
+            model_saw = {number: [*map(mask, texts)] for number, texts in clauses.items()}
     with ExitStack() as stack:
         path = file.recording
         if not file.keep_secrets:
             path = stack.enter_context(masked_copy(open_trace(path)))
             masked = recording(path)
-            names = {"label": masked.label, "client": masked.client, "server": masked.server}
-            entry = {**entry, **names, "ended": masked.ended, "searched": masked.searched}
+            page_entry |= {
+                "label": masked.label,
+                "client": masked.client,
+                "server": masked.server,
+                "ended": masked.ended,
+                "searched": masked.searched,
+            }
+        page_entry["path"] = os.path.basename(file.recording)
         view = stack.enter_context(open_view(path))
-        texts = pieces(view, {**entry, "path": os.path.basename(file.recording)}, prompt, model_saw)
+        texts = pieces(view, page_entry, prompt, model_saw)
         write_new(file.output, (text.encode() for text in texts))
         rows = view.count()
     file.tell_written(count(rows, "row"))

@@ -45,7 +45,7 @@ _REPLAYS: Final[dict[bool | None, str]] = {True: "yes", False: "no", None: "not 
 
 
 def run(argv: list[str]) -> int:
-    """Fuzz one server.
+    """Fuzz one server; return 1 if faults were found, 130 if the user interrupted the search, otherwise 0.
 
     Raises:
         McpProxyError: the arguments are not valid, the recording has no request, or there is no server.
@@ -53,13 +53,13 @@ def run(argv: list[str]) -> int:
     options, command = _arguments(argv)
     target = _target(options, command)
     trace = find_traces.one(options.trace)
-    found = material(load(trace))
+    recorded = material(load(trace))
     limits = TrialLimits(options.timeout, options.start_timeout)
     folder = options.output or _new_folder(paths.label_for(command) if command else "http")
     status = StatusLine()
     campaign = Campaign(
         target,
-        found,
+        recorded,
         ruleset.load(),
         FuzzOptions(
             options.seed, options.time, options.count, options.faults, limits, options.strict, options.only
@@ -76,7 +76,7 @@ def run(argv: list[str]) -> int:
     finally:
         status.clear()
     if options.json:
-        emit([json.dumps(_as_json(result), indent=2, ensure_ascii=False)])
+        emit([json.dumps(dataclasses.asdict(result), indent=2, ensure_ascii=False)])
     else:
         emit(_lines(result))
     if result.is_interrupted:
@@ -86,20 +86,21 @@ def run(argv: list[str]) -> int:
 
 def _tell_at_once(status: StatusLine, fault: ServerFault) -> None:
     status.clear()
-    tell(f"{_kind(fault)} after {fault.after_s:.1f} s: {fault.changes}: {fault.text}")
+    tell(f"{_label(fault)} after {fault.after_s:.1f} s: {fault.changes}: {fault.text}")
 
 
-def _kind(fault: ServerFault) -> str:
+def _label(fault: ServerFault) -> str:
+    """Return the kind of a fault; of one that does not count without ``--strict``, ``warning``."""
     return "warning" if fault.severity == "warning" else fault.kind
 
 
 def _lines(result: FuzzResult) -> list[str]:
-    """Return the table of faults, and a line about what was sent."""
+    """Return the table of faults, what was seen and is not reported, and lines about what was sent."""
     lines: list[str] = []
     if result.faults:
         rows = [("FAULT", "FRAMES", "REPLAYS", "RECORDING")]
         for fault in result.faults:
-            rows.append((_kind(fault), str(fault.frames), _REPLAYS[fault.is_replayed], visible(fault.trace)))
+            rows.append((_label(fault), str(fault.frames), _REPLAYS[fault.is_replayed], visible(fault.trace)))
         head, *body = table(rows, terminal_style(), right={1})
         lines.append(head)
         for line, fault in zip(body, result.faults, strict=True):
@@ -112,12 +113,12 @@ def _lines(result: FuzzResult) -> list[str]:
     warnings = sum(fault.severity == "warning" for fault in result.faults)
     faults = len(result.faults) - warnings
     none = "no fault confirmed" if result.unconfirmed else "no faults" if result.sent else "nothing was tried"
-    found = count(faults, "fault") if faults else none
-    found += f", {count(warnings, 'warning')}" if warnings else ""
+    how_many = count(faults, "fault") if faults else none
+    how_many += f", {count(warnings, 'warning')}" if warnings else ""
     # Each change is sent once before any is sent again.
     changes = f"{'of ' if result.sent < result.changes else ''}{count(result.changes, 'different change')}"
     lines.append(
-        f"{found}: {count(result.sent, 'changed message')} ({changes}) in "
+        f"{how_many}: {count(result.sent, 'changed message')} ({changes}) in "
         f"{count(result.sessions, 'session')}, {result.seconds:.0f} s, seed {result.seed}"
     )
     if result.is_interrupted:
@@ -127,10 +128,6 @@ def _lines(result: FuzzResult) -> list[str]:
     if result.stopped:
         lines.append(f"stopped early: {visible(result.stopped)}")
     return lines
-
-
-def _as_json(result: FuzzResult) -> dict[str, object]:
-    return dataclasses.asdict(result)
 
 
 def _target(options: argparse.Namespace, command: list[str]) -> Target:
@@ -143,7 +140,7 @@ def _target(options: argparse.Namespace, command: list[str]) -> Target:
     if not (is_loopback(host) or host in allowed):
         fact = "is not on this machine, and what is sent may harm it"
         raise UsageError(host or address, fact, f"--allow-host {host} if the server is yours")
-    return Target(url=options.url, headers=tuple(options.header), upstream=upstream)
+    return Target(url=address, headers=tuple(options.header), upstream=upstream)
 
 
 def _new_folder(label: str) -> str:
@@ -198,14 +195,14 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
         metavar="SECONDS",
         type=seconds,
         default=10.0,
-        help="so long without an answer is a hang (default: 10)",
+        help="how long the server may take to answer before that is a hang (default: 10)",
     )
     add(
         "--start-timeout",
         metavar="SECONDS",
         type=seconds,
         default=60.0,
-        help="the same for its first answer (default: 60)",
+        help="how long it may take to start and give its first answer (default: 60)",
     )
     add(
         "--allow-host",

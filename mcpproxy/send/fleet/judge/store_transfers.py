@@ -1,7 +1,7 @@
-"""Bring recordings to the process that judges them, and its results out.
+"""Read recordings for the process that judges them, and write its results.
 
-A store answers after milliseconds, a distant one after tens of them, and a small recording is judged in two.
-So the next recordings are fetched, and earlier results are written, while one is judged. The bytes that are
+A store takes milliseconds to answer, a distant one tens of them, and a small recording is judged in two. So
+while one recording is judged, the next ones are fetched and earlier results are written. The bytes that are
 fetched ahead are bounded, and nobody looks at them before their turn: a hostile recording harms only itself.
 """
 
@@ -31,7 +31,7 @@ _STACK_BYTES: Final = 1 << 20
 
 @dataclass(slots=True)
 class JudgeTurn:
-    """A recording to judge; ``ahead`` are its objects, if they are fetched ahead."""
+    """A recording to judge. ``ahead`` gives its objects, and is ``None`` if they are fetched in its turn."""
 
     number: int
     recording: FleetRecording
@@ -40,7 +40,7 @@ class JudgeTurn:
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
-    """The outcome of the recording with this number. Its record is written, if it has one."""
+    """The result of the recording with this number. If it has a record, that is written."""
 
     number: int
     result: UnitResult
@@ -69,7 +69,10 @@ class Transfers:
         return self._corpus.opened(turn.recording)
 
     def keep_result(self, number: int, result: UnitResult) -> None:
-        """Write the result of the turn with this number, now or later."""
+        """Write the record of a result, now or later, and then let ``steps`` yield it as a ``KeptResult``.
+
+        ``number`` is that of its turn. If the record cannot be written, the recording counts as skipped.
+        """
         self._write_result(number, result)
 
     def _write_result(self, number: int, result: UnitResult) -> None:
@@ -94,11 +97,12 @@ class StoreTransfers(Transfers):
         self._pool: Final = ThreadPoolExecutor(REQUESTS)
         self._arrived: Final[SimpleQueue[JudgeTurn | None]] = SimpleQueue()
         """Turns; ``None`` says that a result was kept, or that there are no more turns."""
-        self._is_over = False
+        self._has_all_turns = False
+        """Whether ``_arrived`` gets no more turns."""
 
     def steps(self, turns: Iterable[JudgeTurn]) -> Iterator[JudgeTurn | KeptResult]:
         threading.Thread(target=self._fetch_ahead, args=(turns,), daemon=True).start()
-        while not self._is_over or not self._arrived.empty():
+        while not self._has_all_turns or not self._arrived.empty():
             turn = self._arrived.get()
             yield from self._drain_kept()
             if turn is not None:
@@ -126,7 +130,7 @@ class StoreTransfers(Transfers):
                     turn.ahead = self._pool.submit(self._corpus.packed, turn.recording, LARGEST_AHEAD_BYTES)
                 self._arrived.put(turn)
         finally:
-            self._is_over = True
+            self._has_all_turns = True
             self._arrived.put(None)
 
     def _write_in_pool(self, number: int, result: UnitResult) -> None:
@@ -134,7 +138,7 @@ class StoreTransfers(Transfers):
             self._write_result(number, result)
         except MemoryError:
             os._exit(OUT_OF_MEMORY)
-        except BaseException:  # the top of a thread: without an answer the parent would wait for ever
+        except BaseException:  # in a thread: the parent would wait for this result for ever
             traceback.print_exc()
             os._exit(1)
         self._arrived.put(None)
