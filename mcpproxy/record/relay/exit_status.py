@@ -1,4 +1,7 @@
-"""The end of a session: waiting times, exit codes and the last record. Both stdio relays use this module."""
+"""The end of a session: how long it waits for the server and the recorder, its exit code, its EXIT record.
+
+Both stdio relays use this module, and the HTTP proxy and the bridge use parts of it.
+"""
 
 from __future__ import annotations
 
@@ -13,23 +16,24 @@ if TYPE_CHECKING:
     from typing import Final
 
 GRACE_S: Final = 5.0
-"""How long a server that has to exit may take, before SIGTERM and again before SIGKILL."""
+"""How long a server that has to exit may take until SIGTERM is sent to it, and again until SIGKILL is."""
 
 LINGER_S: Final = 0.25
 """How long the children of a server that has exited may keep its pipes open."""
 
 RECORDER_S: Final = 1.0
-"""How long the end of a session waits for the recorder, if somebody reads its summary, or the server failed
-of its own accord."""
+"""How long a relay that has lost its server waits for the recorder if somebody reads the summary, or if the
+server exited with an error by itself."""
 
 UNREAD_S: Final = 0.05
-"""The same if nobody reads it, because the host waits for our exit: a late recorder goes on alone."""
+"""How long it waits if nobody reads the summary. That is short, because the host waits for our exit, and a
+late recorder goes on alone."""
 
 SUMMARY_S: Final = 0.25
-"""How much longer the wait is for the last lines of a recorder that has completed the recording."""
+"""How much longer it waits for the last lines of a recorder that has completed the recording."""
 
 LATE_RECORDER: Final = "the recorder is not done; it goes on alone, and mcpproxy show waits for it"
-"""What stderr says in place of the summary when that time is over."""
+"""What stderr says in place of the summary if the recorder is not done when the wait is over."""
 
 
 class RecorderWait:
@@ -40,7 +44,7 @@ class RecorderWait:
     """
 
     def __init__(self, seconds: float, journals: Iterable[str]) -> None:
-        """``seconds`` is the wait in seconds, and ``journals`` are the folders of the journals."""
+        """Begin to wait for ``seconds``. ``journals`` are the folders of the journals of the recording."""
         self._deadline = time.monotonic() + seconds
         self._journals = tuple(journals)
         self._is_extended = False
@@ -69,10 +73,9 @@ def no_recorder(fault: OSError) -> str:
 
 
 def recorder_s(*, is_awaited: bool) -> float:
-    """Return how long the end of a session waits for the recorder, in seconds.
+    """Return ``RECORDER_S`` if somebody reads the recorder's last lines on stderr, otherwise ``UNREAD_S``.
 
-    ``is_awaited`` says that the user has asked for the recorder's lines on stderr. On a terminal somebody
-    reads them anyway.
+    ``is_awaited`` says that the user has asked for these lines. On a terminal somebody reads them anyway.
     """
     return RECORDER_S if is_awaited or os.isatty(2) else UNREAD_S
 
