@@ -4,6 +4,7 @@ It has no SDK, so that each fault is a line that can be read here. Without fault
 """
 
 import json
+import signal
 import struct
 import sys
 import time
@@ -17,6 +18,7 @@ FAULTS: Final = {
     "crash-on-huge-number": "add packs its numbers into 64 bits",
     "crash-on-lone-surrogate": "answers are written as UTF-8, without escapes",
     "crash-on-deep-nesting": "nest counts depth by recursion",
+    "signal-on-long-name": "greet is killed for a long name, and nothing is on stderr",
     "hang-on-batch": "a batch waits for something that never comes",
     "hang-on-cancel": "a cancellation waits for its request, also if there is none",
     "id-as-text": "an error repeats the id as a string",
@@ -161,6 +163,8 @@ class Planted:
         match name, arguments:
             case "greet", {"name": str(who)}:
                 initial = who[0] if "crash-on-empty-text" in self.faults else who[:1]
+                if len(who) > 100 and "signal-on-long-name" in self.faults:
+                    signal.raise_signal(signal.SIGTERM)
                 if len(who) > 100 and "result-without-content" in self.faults:
                     return {}
                 return content(f"Hello {who}, {initial}.")

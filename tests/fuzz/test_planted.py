@@ -30,6 +30,7 @@ FOUND = {
     "crash-on-huge-number": ("crash", "struct.error"),
     "crash-on-lone-surrogate": ("crash", "UnicodeEncodeError"),
     "crash-on-deep-nesting": ("crash", "RecursionError"),
+    "signal-on-long-name": ("crash", "SIGTERM"),
     "hang-on-batch": ("hang", "ping"),
     "hang-on-cancel": ("hang", "ping"),
     "id-as-text": ("protocol", "PROTO-007"),

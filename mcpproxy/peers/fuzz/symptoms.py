@@ -76,6 +76,8 @@ class Symptom:
     marker: bytes = b""
     is_provoked: bool = False
     severity: Literal["error", "warning"] = "error"
+    ending: str = ""
+    """How the process ended, whatever the step before it: ``ended with exit code 1``; empty if it did not."""
 
     @property
     def cause(self) -> str:
@@ -112,7 +114,7 @@ def end_symptom(
     complaint = normalised(stderr.telling(_LONGEST))
     how = "closed its stdout" if exit_code is None else end_text(exit_code).removeprefix("was ")
     key = f"crash {how} {complaint or subject_of(step)}"
-    return Symptom("crash", key, why.removeprefix("it ") if why else how, index)
+    return Symptom("crash", key, why.removeprefix("it ") if why else how, index, ending=how)
 
 
 def violation_symptom(finding: Finding, step: FuzzStep, index: int, *, is_provoked: bool) -> Symptom | None:
