@@ -182,6 +182,14 @@ OTHER_DECISIONS: Final[Mapping[str, Mapping[str, str]]] = {
         "mcpproxy/protocol/single_objects.py": "whether the name of a tool is one",
         "mcpproxy/read/reports/fingerprint.py": "what tells the entries of a list apart",
     },
+    "required HTTP headers of a request": {
+        "mcpproxy/peers/replay/client/recorded_headers.py": "a recorded header, with the live name",
+    },
+    "JSON-RPC error of ours": {
+        "mcpproxy/peers/client_tests/faulty.py": "a member of an answer that is wrong on purpose",
+        "mcpproxy/peers/scripted_model/answers/chat.py": "an error of a model API",
+        "mcpproxy/peers/scripted_model/answers/gemini.py": "an error of a model API",
+    },
     "JSON form of a call": {
         "mcpproxy/send/fleet/columns/frame_batch.py": "the columns of a table with a row for each message",
         "mcpproxy/read/reports/transcripts/transcript_json.py": "one message, and the frame that it answers",

@@ -69,7 +69,7 @@ def target_of(method: str, params: "JSON | Absent") -> str | None:
 def updated_resource(message: Single) -> str | None:
     """Return the URI of the resource that a notification says was updated, ``None`` for other messages."""
     if isinstance(message, Notification) and message.method == "notifications/resources/updated":
-        return text_member(message.params, "uri")
+        return target_of("resources/subscribe", message.params)  # which names it in the same member
     return None
 
 

@@ -53,13 +53,15 @@ def required_headers(
     if version := own_version or version:
         headers.append(("MCP-Protocol-Version", version))
     if call is not None and (own_version or version in STATELESS):
-        headers.append(("Mcp-Method", call.method))
-        headers += _names(call, mirrors)
+        headers += _routing_headers(call, mirrors)
     return headers
 
 
-def _names(call: Request | Notification, mirrors: Mapping[str, Mirrors]) -> Iterator[tuple[str, str]]:
-    """Yield the headers that repeat what a stateless request names, and arguments of a tool."""
+def _routing_headers(
+    call: Request | Notification, mirrors: Mapping[str, Mirrors]
+) -> Iterator[tuple[str, str]]:
+    """Yield the headers that repeat the method of a stateless message, its name, and arguments of a tool."""
+    yield "Mcp-Method", call.method
     if (name := mcp_name(call.method, call.params)) is None:
         return
     yield "Mcp-Name", encoded(name)

@@ -11,7 +11,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.session.frame import Frame
 from mcpproxy.protocol.jsonrpc import ABSENT, Batch, Flaw, Malformed, Message, Notification
 from mcpproxy.protocol.jsontext import unclosed
-from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.protocol.message_parts import as_object, singles
 
 MAX_BYTES: Final = 1 << 20
 MAX_LINES: Final = 65_536
@@ -99,7 +99,7 @@ def is_meant(message: Message) -> bool:
     answer with an id are taken for messages.
     """
     if isinstance(message, Batch):
-        return any(is_meant(item) for item in message.items)
+        return any(is_meant(single) for single in singles(message))
     value = as_object(message.value)
     if value is None or "jsonrpc" in value:
         return value is not None

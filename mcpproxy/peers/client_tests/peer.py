@@ -15,7 +15,7 @@ from queue import Empty, Queue
 from typing import BinaryIO, Final, NoReturn
 
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.message_parts import as_object, text_member
+from mcpproxy.protocol.message_parts import as_object, target_of, text_member
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATEFUL, STATELESS, VERSION_KEY, Era
 
 ANSWER_S: Final = 4.0
@@ -51,6 +51,11 @@ class PeerRequest:
     id: JSON
     method: str
     params: JSONObject
+
+    @property
+    def target(self) -> str | None:
+        """The tool, prompt or resource that the request is about."""
+        return target_of(self.method, self.params)
 
     @property
     def version(self) -> str:

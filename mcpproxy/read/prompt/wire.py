@@ -11,7 +11,7 @@ from mcpproxy.judge.session.frame import Frame
 from mcpproxy.judge.session.outcomes import Kind
 from mcpproxy.model.values import blob
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Malformed, Request, Single
-from mcpproxy.protocol.message_parts import as_object, member, singles, text_member
+from mcpproxy.protocol.message_parts import as_object, member, singles, target_of, text_member
 from mcpproxy.read.view.calls import Call, ToolDefinition
 from mcpproxy.read.view.view import View
 
@@ -235,7 +235,7 @@ def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Itera
         yield WireCall(
             number,
             call.number,
-            text_member(asked.params, "name") or "",
+            target_of(asked.method, asked.params) or "",
             member(asked.params, "arguments") or {},
             text_member(asked.params, "_meta", "callId") or "",
             as_object(member(answered, "result")),

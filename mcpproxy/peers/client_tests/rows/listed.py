@@ -31,7 +31,7 @@ def _app_pages(peer: ScriptedServer, asked: PeerRequest) -> None:
 
 
 def _app_page(peer: ScriptedServer, asked: PeerRequest) -> None:
-    if asked.params.get("uri") == _PAGE:
+    if asked.target == _PAGE:
         page: JSONObject = {"uri": _PAGE, "mimeType": _PAGE_TYPE, "text": "<!doctype html><p>echo</p>"}
         peer.result(asked, {"contents": [page]})
     else:
@@ -44,7 +44,7 @@ def _skill_files(peer: ScriptedServer, asked: PeerRequest) -> None:
 
 
 def _skill_file(peer: ScriptedServer, asked: PeerRequest) -> None:
-    if asked.params.get("uri") == _SKILL:
+    if asked.target == _SKILL:
         text = "---\nname: greeting\ndescription: How to greet\n---\n\nSay hello.\n"
         peer.result(asked, {"contents": [{"uri": _SKILL, "mimeType": "text/markdown", "text": text}]})
     else:

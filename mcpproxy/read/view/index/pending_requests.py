@@ -30,11 +30,15 @@ class PendingRequests:
         self.token_of: Final[dict[int, Token]] = {}
         """Row of an open request -> its token, if it has one."""
 
+    def add_single(self, row: int, client: bool, key: Key) -> None:
+        """Add a request that has this key alone."""
+        self.by_key[client][key] = row
+
     def add(self, row: int, client: bool, keys: tuple[Key, ...]) -> None:
         """Add a request that has several keys."""
         self._keys[row] = keys
         for key in keys:
-            self.by_key[client][key] = row
+            self.add_single(row, client, key)
 
     def close(self, key: Key, client: bool) -> int:
         """Remove the request that has this key alone, and return its row."""

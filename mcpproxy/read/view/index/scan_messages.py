@@ -128,7 +128,7 @@ class MessageScan:
                 columns.started_ns[row] = exchange.started_ns or seen.at_ns
             self._carry(exchange, row, id, members, client=client)
         elif id is not None:
-            self._open.by_key[client][id] = row
+            self._open.add_single(row, client, id)
         if "_meta" in members and type(meta := members["_meta"]) is dict:
             self._request_meta(cast("dict[str, Any]", meta), row, session, seen)
         if self._is_acp and method == "session/prompt" and client:
