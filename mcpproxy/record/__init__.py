@@ -1,1 +1,1 @@
-"""Bytes pass, a copy goes to the journal; from the journal to the trace."""
+"""Forward the bytes, copy them into a journal, and make the trace from the journal."""

@@ -42,7 +42,7 @@ def make_app(metrics: Metrics) -> Starlette:
 
 
 def guarded(app: ASGIApp, names: Collection[str]) -> ASGIApp:
-    """Return ``app`` behind a guard: a Host that is neither a loopback name nor in ``names`` gets 403."""
+    """Return ``app`` behind a guard: if Host is no loopback name and not in ``names``, the answer is 403."""
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         hosts = [value for name, value in scope.get("headers", ()) if name == b"host"]

@@ -1,12 +1,12 @@
 """Metrics of calls: how long it takes until a request is answered, and how calls fail, by method and tool.
 
-Every value of a label makes a time series, and peers choose the names of methods and tools. So a method is
-one that the specification defines, and a tool is one that the server has listed or has answered with a
-result: at most ``MAX_TOOLS``. All others are ``OTHER``.
+Every value of a label makes a time series, and peers choose the names of methods and tools. So only some
+names become labels: the methods that the specification defines, and the first ``MAX_TOOLS`` tools that the
+server has listed or has answered with a result. All others get the label ``OTHER``.
 
-Only messages in HTTP exchanges are counted, because only recordings over HTTP have metrics. Which request an
-answer belongs to is decided as everywhere (``session.unanswered_requests``): first in its exchange, then in
-its session.
+Only messages in HTTP exchanges are counted, because only recordings over HTTP have metrics. An answer is
+matched to its request as everywhere else (``session.unanswered_requests``): first within its exchange, then
+within its session.
 """
 
 from dataclasses import dataclass
@@ -47,16 +47,16 @@ DURATION_BINS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.
 """The upper bounds of histograms of durations, in seconds."""
 
 MAX_TOOLS: Final = 200
-"""How many tools are labels."""
+"""The largest number of tools with a label of their own."""
 
 OTHER: Final = "_OTHER"
 """The label of all other methods and tools."""
 
 MAX_OPEN: Final = 4096
-"""How many requests may wait for their answers; beyond that the oldest is forgotten."""
+"""The largest number of unanswered requests; beyond it the oldest is forgotten."""
 
 _LONGEST_TOOL: Final = 128
-"""A tool with a name of more characters is no label."""
+"""The longest name, in characters, that becomes a label."""
 
 _SUCCEEDED: Final = (Outcome.OK, Outcome.INPUT_REQUIRED, Outcome.DECLINED)
 _METHODS: Final = {*methods.method_names(*REVISIONS), *methods.extension_methods()}
@@ -64,23 +64,29 @@ _METHODS: Final = {*methods.method_names(*REVISIONS), *methods.extension_methods
 
 @dataclass(slots=True)
 class _Exchange:
+    """An open HTTP exchange; before the head of its response, ``status`` and ``responded_ns`` are 0."""
+
     status: int = 0
     by_proxy: bool = False
     responded_ns: int = 0
     is_stream: bool = False
     is_unread: bool = False
-    """Whether a part of it could not be read, or is not recorded."""
+    """Whether a part of the exchange could not be read, or is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Call:
+    """A request without an answer so far."""
+
     sender: Sender
     method: str
     tool: str
+    """The name of the tool that the request calls; empty if it calls none."""
     asked_ns: int
     asked: Innermost
+    """The method of the request, or of the message that the request carries (MCP inside ACP)."""
     exchange: int
-    """The exchange of its request."""
+    """The number of the request's exchange."""
 
 
 class CallMetrics:
@@ -103,9 +109,9 @@ class CallMetrics:
         )
         self._exchanges: Final[dict[int, _Exchange]] = {}
         self._names: Final = SessionNames()
-        self._open: Final[UnansweredRequests[_Call]] = UnansweredRequests(2 * MAX_OPEN)  # in two scopes each
+        self._open: Final[UnansweredRequests[_Call]] = UnansweredRequests(2 * MAX_OPEN)  # two scopes each
         self._tools: Final[dict[str, str]] = {}
-        """The names of the tools that are labels -> their labels."""
+        """The name of a tool -> its label."""
 
     def count_event(self, event: Event) -> None:
         """Count an event that was recorded."""
@@ -161,10 +167,10 @@ class CallMetrics:
             self._tools.setdefault(name, visible(name))
 
     def _end_exchange(self, exchange: _Exchange, end: ExchangeEnd) -> None:
-        """End the calls that can get no answer any more.
+        """End the calls of an exchange that can get no answer any more.
 
-        If their stream may be resumed, or the exchange ended well, the calls stay open: another exchange may
-        bring the answers.
+        If the client may resume the exchange's event stream, or if the exchange was complete, its calls stay
+        open: another exchange may bring the answers.
         """
         status = exchange.status
         outcome = unread_outcome(status) if exchange.is_unread else Outcome.UNANSWERED

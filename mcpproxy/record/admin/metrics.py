@@ -20,13 +20,13 @@ class Metrics:
     """The metrics of one recording, in their own registry."""
 
     def __init__(self) -> None:
-        disable_created_metrics()  # otherwise a time for each counter, which is that of the recording
+        disable_created_metrics()  # otherwise each counter also exports the time when it was made
         self.registry: Final = CollectorRegistry()
-        self._frames = self._counter("frames", "Bodies and SSE events recorded.", "sender")
-        self._requests = self._counter("requests", "HTTP requests recorded.")
-        self._responses = self._counter("responses", "HTTP responses recorded.", "code", "by")
-        self._findings = self._counter("findings", "Findings recorded.", "rule", "severity", "blame")
-        self._cut_exchanges = self._counter(
+        self._frames = self._add_counter("frames", "Bodies and SSE events recorded.", "sender")
+        self._requests = self._add_counter("requests", "HTTP requests recorded.")
+        self._responses = self._add_counter("responses", "HTTP responses recorded.", "code", "by")
+        self._findings = self._add_counter("findings", "Findings recorded.", "rule", "severity", "blame")
+        self._cut_exchanges = self._add_counter(
             "exchanges_cut", "Exchanges that ended before they were complete.", "by"
         )
         self._latency = Histogram(
@@ -35,18 +35,19 @@ class Metrics:
             buckets=DURATION_BINS_S,
             registry=self.registry,
         )
-        self._open = self._gauge("open_exchanges", "Exchanges under way.")
-        self._streams = self._gauge("open_streams", "SSE streams under way.")
-        self._lag = self._gauge(
+        self._open = self._add_gauge("open_exchanges", "Exchanges under way.")
+        self._streams = self._add_gauge("open_streams", "SSE streams under way.")
+        self._lag = self._add_gauge(
             "recorder_lag_seconds", "How old the latest record was when it was written to the trace."
         )
-        self._stuck = self._gauge("recorder_stuck", "1 while the trace cannot be written.")
+        self._stuck = self._add_gauge("recorder_stuck", "1 while the trace cannot be written.")
         self._calls: Final = CallMetrics(self.registry)
         self._request_ns: dict[int, int] = {}
-        """For each open exchange, the time of the request's head."""
+        """For each open exchange, the time of the request's head, in nanoseconds."""
         self._head_latency_s: dict[int, float | None] = {}
-        """For each open exchange whose message is not answered yet, the latency of the response's head;
-        ``None`` before the head. If the exchange ends without an answer, this latency is observed."""
+        """For each open exchange with an unanswered message, the seconds from the request's head to the
+        response's head; ``None`` before the response. If the exchange ends without an answer, this latency is
+        observed."""
         self._streaming: set[int] = set()
         """The open exchanges whose response is an SSE stream."""
         self.trouble = ""
@@ -106,8 +107,8 @@ class Metrics:
         self.trouble = trouble
         self._stuck.set(bool(trouble))
 
-    def _counter(self, name: str, help: str, *labels: str) -> Counter:
+    def _add_counter(self, name: str, help: str, *labels: str) -> Counter:
         return Counter(f"mcpproxy_{name}", help, labels, registry=self.registry)
 
-    def _gauge(self, name: str, help: str) -> Gauge:
+    def _add_gauge(self, name: str, help: str) -> Gauge:
         return Gauge(f"mcpproxy_{name}", help, registry=self.registry)

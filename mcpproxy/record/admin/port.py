@@ -1,7 +1,8 @@
 """The admin port: a web server in a thread of the recorder. Its failures do not affect the recording.
 
 The constructor opens the port and raises an exception if that fails. The web server is imported and started
-later, in its thread: if that fails, the failure is reported once, and the recording goes on without the port.
+later, in its thread: if that fails, the failure is reported once, and the recording continues without the
+port.
 
 On a loopback address the port answers only requests whose Host is a name of this machine, so a web page whose
 name was made to resolve to this machine (DNS rebinding) gets nothing. On another address the names of the
@@ -67,6 +68,7 @@ class AdminPort:
         self._socket.close()
 
     def _serve(self) -> None:
+        """Import and run the web server; called in its thread."""
         try:
             import uvicorn
 
@@ -90,5 +92,5 @@ class AdminPort:
                 return
             self._server.run(sockets=[self._socket])
         except Exception as fault:
-            # Any exception: nothing above catches it in this thread, and the recording must go on.
+            # Any exception: nothing above catches it in this thread, and the recording must continue.
             self._tell(f"the admin port is gone: {fault!r}; the recording goes on")

@@ -17,20 +17,27 @@ LINE_LIMIT_BYTES: Final = 16 << 10
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16}+)[ \t]*+(?:;[^\r\n]*+)?\r?\n")
 _BLANK = (b"\r\n", b"\n")
 _LENGTH_DIGITS: Final = 18
+"""The longest Content-Length that is read, in digits."""
 
 
 class Body(Protocol):
     """Decodes one body from the bytes that are fed, until the body is ``over`` or ``broken``."""
 
     @property
-    def over(self) -> bool: ...
+    def over(self) -> bool:
+        """Whether the body is complete."""
+        ...
+
     @property
     def broken(self) -> str:
         """Why the bytes are not a valid body; empty while they are."""
         ...
 
     @property
-    def trailers(self) -> Headers: ...
+    def trailers(self) -> Headers:
+        """The fields after the last chunk."""
+        ...
+
     @property
     def rest(self) -> bytes:
         """The line, or all trailer lines, that broke the body; empty while the body is valid. ``feed`` does
@@ -38,7 +45,7 @@ class Body(Protocol):
         ...
 
     def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
-        """Take ``data`` from ``start`` on; return the content, and the index of the first byte not taken."""
+        """Read ``data`` from ``start`` on; return the content, and the index of the first byte not read."""
         ...
 
     def missing(self) -> str:
@@ -99,7 +106,8 @@ class Chunked:
         self._left = 0  # bytes left of the current chunk
         self._line = b""  # the beginning of an incomplete line
         self._lines: bytearray | None = None  # the trailer lines so far
-        # The method that reads the next line. A recorder stores its name, to continue here after a crash.
+        # The method that reads the next line. A checkpoint holds its name, so that the recorder can continue
+        # in the middle of a body after a crash.
         self._read = Chunked._size
 
     def feed(self, data: bytes, start: int) -> tuple[bytes, int]:
@@ -111,12 +119,12 @@ class Chunked:
                 parts.append(part)
                 self._left -= len(part)
                 position += len(part)
-                # The usual case: the data holds the whole chunk, with its line end.
+                # The usual case: the data holds the complete chunk, with its line end.
                 if not self._left and data.startswith(b"\r\n", position):
                     position += 2
                     self._read = Chunked._size
                 continue
-            # The usual case: the data holds the whole line with the size.
+            # The usual case: the data holds the complete line with the size.
             size = None if self._line or self._read != Chunked._size else _CHUNK_LINE.match(data, position)
             if size is not None and size.end() - position <= LINE_LIMIT_BYTES:
                 self._begin(int(size[1], 16))
@@ -130,7 +138,7 @@ class Chunked:
 
     def _take_line(self, data: bytes, start: int) -> int:
         """Read a size line, a chunk's line end or a trailer line; return the index of the first byte not
-        taken."""
+        read."""
         stop = data.find(b"\n", start) + 1
         if stop and not self._line:
             line = data[start:stop]
@@ -198,7 +206,10 @@ def request_body(framing: Framing) -> Body | str:
 
 
 def response_body(method: str, status: int, framing: Framing) -> Body | str:
-    """Return the body of a final response to ``method``, or a text that says why its end cannot be known."""
+    """Return the body of a final response to a ``method`` request.
+
+    A text says why the end of the body cannot be known.
+    """
     if method == "HEAD" or status in (204, 304):
         return NO_BODY
     coding = framing.get("transfer-encoding")

@@ -260,6 +260,7 @@ def _zstd_module() -> Any:
 
 
 _MOST_CODINGS: Final = 3
+"""The most codings of one body that are decoded."""
 _ENGINES: Final[dict[str, Callable[[], Decompressor | None]]] = {
     "gzip": _gzip,
     "x-gzip": _gzip,

@@ -1,7 +1,7 @@
-"""One side of an HTTP/1.x connection: heads and bodies in turn, as long as its bytes are HTTP.
+"""Parse one side of an HTTP/1.x connection: heads and bodies in turn, as long as its bytes are HTTP.
 
-The base class here has what requests and responses share. Its two subclasses in ``http1`` read the heads.
-Bytes that are not HTTP are called opaque: they are passed on without being interpreted.
+The base class here parses what requests and responses have in common. Its two subclasses in ``http1`` read
+the heads. Bytes that are not HTTP are called opaque: they are passed on without being interpreted.
 """
 
 import re
@@ -18,7 +18,7 @@ _SEEN_BYTES: Final = 5
 
 
 class ConnectionSide(ABC):
-    """Parses the bytes of the side ``of``, and appends the heads, contents and ends in them to ``pieces``."""
+    """Parses the bytes that the side ``of`` sent, and appends the heads, contents and ends to ``pieces``."""
 
     __slots__ = ("_body", "_opaque", "at_ns", "broken", "exchange", "held", "of", "pieces")
 
@@ -38,10 +38,10 @@ class ConnectionSide(ABC):
 
     @abstractmethod
     def read_head(self, raw: bytes) -> None:
-        """Read a whole head, its blank line included."""
+        """Parse a complete head, its blank line included."""
 
     def feed(self, data: bytes, at_ns: int) -> None:
-        """Take the next chunk of the stream."""
+        """Parse the next chunk of the side's bytes."""
         self.at_ns = at_ns
         position, end = 0, len(data)
         while position < end:
@@ -54,7 +54,7 @@ class ConnectionSide(ABC):
                 return
 
     def take_head(self, data: bytes, start: int) -> int:
-        """Look for the end of a head in ``data``; return the index of the first byte not taken."""
+        """Read a head, if ``data`` completes one; return the index of the first byte not read."""
         held_bytes = len(self.held)
         if not held_bytes:
             if data[start] in b"\r\n":
@@ -81,14 +81,13 @@ class ConnectionSide(ABC):
         return len(data)
 
     def hold(self, data: bytes) -> None:
-        """Hold ``data`` too, as part of an incomplete head. A head that gets too long is reported as not
-        HTTP."""
+        """Add ``data`` to the held beginning of a head. A head that gets too long is reported as not HTTP."""
         self.held += data
         if len(self.held) > LIMIT_BYTES:
             self._take_whole_head(bytes(self.held))
 
     def begin_body(self, body: Body | str) -> None:
-        """Begin to read ``body`` after a head. A text says why the body cannot be read: then stop."""
+        """Begin to read ``body`` after a head. A text says why it is unreadable; parsing then stops."""
         if isinstance(body, str):
             self._add_cut(self.of, body)
             self.break_off(body, b"")
@@ -137,7 +136,7 @@ class ConnectionSide(ABC):
             self.read_head(raw)
 
     def _take_content(self, body: Body, data: bytes, start: int) -> int:
-        """Feed ``data`` from ``start`` on to ``body``; return the index of the first byte not taken."""
+        """Feed ``data`` from ``start`` on to ``body``; return the index of the first byte not read."""
         content, position = body.feed(data, start)
         if content:
             self.pieces.append(BodyPart(self.exchange, self.of, content, self.at_ns))

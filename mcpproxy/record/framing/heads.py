@@ -50,19 +50,19 @@ _FRAMING_FIELDS = frozenset({"content-length", "transfer-encoding", "upgrade"})
 _SMALL_HEAD_BYTES: Final = 4 << 10
 _remember = lru_cache(maxsize=512)
 
-# On one connection whole heads are repeated, as long as the bodies have the same length.
+# A peer repeats complete heads on one connection, as long as the bodies have the same length.
 USUAL_HEAD_BYTES: Final = 1 << 10
 """Heads longer than this are not cached as a whole, neither here nor in other modules."""
 _remember_whole = lru_cache(maxsize=256)
 
 
 def request_head(raw: bytes) -> RequestHead | str:
-    """Parse a whole head, blank line included. A text says why the head cannot be read."""
+    """Parse a request's complete head, blank line included. A text says why the head cannot be read."""
     return (_request_head if len(raw) <= USUAL_HEAD_BYTES else _request_head.__wrapped__)(raw)
 
 
 def response_head(raw: bytes) -> ResponseHead | str:
-    """Parse a whole head, blank line included. A text says why the head cannot be read."""
+    """Parse a response's complete head, blank line included. A text says why the head cannot be read."""
     return (_response_head if len(raw) <= USUAL_HEAD_BYTES else _response_head.__wrapped__)(raw)
 
 

@@ -1,5 +1,6 @@
-"""Parse the HTTP/1.x of one connection into pieces (see `pieces`): the bytes of the client, of the server,
-and of the proxy where it answers in the server's place.
+"""Parse the HTTP/1.x of one connection into pieces (see `pieces`).
+
+The bytes come from the client, from the server, and from the proxy where it answers in the server's place.
 
 The parser reads a copy of the traffic, so it stops nothing, and no bytes raise an exception. Where the
 bytes of a side stop being HTTP, that is reported once (`Broken`), and the later bytes of the side are
@@ -89,17 +90,17 @@ class Http1Connection:
         self._reset = False  # a side ended by a reset
 
     def client(self, data: bytes, at_ns: int) -> list[Piece]:
-        """Take bytes that the client sent; ``at_ns`` is when they were read."""
+        """Parse bytes that the client sent; ``at_ns`` is when they were read."""
         self._requests.feed(data, at_ns)
         return self._take_pieces()
 
     def server(self, data: bytes, at_ns: int) -> list[Piece]:
-        """Take bytes that the server sent."""
+        """Parse bytes that the server sent."""
         self._server.feed(data, at_ns)
         return self._take_pieces()
 
     def proxy(self, data: bytes, at_ns: int) -> list[Piece]:
-        """Take bytes that the proxy sent to the client in the server's place."""
+        """Parse bytes that the proxy sent to the client in the server's place."""
         if self._proxy is None:
             self._proxy = _Responses("proxy", self._pieces, self._exchanges, self._requests, self._switch)
             if not self._is_http or len(self._over) == 2:
@@ -185,7 +186,7 @@ class _Exchanges:
 
     def add_request(self, method: str, switches: bool) -> _Exchange:
         """Add a request whose head was read."""
-        exchange = self._unread or self._new()
+        exchange = self._unread or self._add_exchange()
         self._unread = None
         exchange.method, exchange.switches = method, switches
         return exchange
@@ -197,7 +198,7 @@ class _Exchanges:
         A request whose head is incomplete or cannot be read counts too.
         """
         if self._oldest is None and (requests.held or requests.broken) and self._unread is None:
-            self._unread = self._new()
+            self._unread = self._add_exchange()
         return self._oldest
 
     def remove_oldest(self) -> None:
@@ -210,7 +211,7 @@ class _Exchanges:
         self._oldest = self._more = None
         return waiting
 
-    def _new(self) -> _Exchange:
+    def _add_exchange(self) -> _Exchange:
         self._count += 1
         exchange = _Exchange(self._count)
         if self._oldest is None:

@@ -57,8 +57,7 @@ class SseBlock(NamedTuple):
 
 
 class SseFramer:
-    """Splits one response into blocks: feed it the decoded body, and it returns the complete blocks in
-    order."""
+    """Splits the decoded body of one response into blocks, which it returns in order."""
 
     __slots__ = ("_at_ns", "_held", "_in_line", "_in_pieces", "_limit", "_return", "_start")
 
@@ -68,11 +67,11 @@ class SseFramer:
         self._in_line = False  # the bytes so far end inside a line
         self._in_pieces = False  # a piece of this block was returned already
         self._return = b""  # a CR that may be the first half of a CRLF
-        self._at_ns = 0  # of the last chunk
+        self._at_ns = 0  # the time of the last chunk
         self._start = True  # no block was returned yet: a byte order mark may come
 
     def feed(self, data: bytes, at_ns: int) -> list[SseBlock]:
-        """Take the next chunk of the stream; ``at_ns`` is when it was read."""
+        """Return the blocks that the next chunk of the stream completes; ``at_ns`` is when it was read."""
         blocks: list[SseBlock] = []
         if not data:
             return blocks
@@ -92,13 +91,13 @@ class SseFramer:
         self._split(self._return, self._at_ns, blocks)
         self._return = b""
         if self._held.tell():
-            blocks.append(self._block(self._joined(), at_ns, complete=False))
+            blocks.append(self._make_block(self._take_held(), at_ns, complete=False))
         return blocks
 
     def spill(self) -> bytes:
         """Return the held beginning of a block, and stop holding it. The block's other bytes become
         another piece."""
-        raw = self._joined()
+        raw = self._take_held()
         if raw:
             self._in_pieces, self._start = True, False
         return raw
@@ -124,8 +123,8 @@ class SseFramer:
             part, position = data[position : blank.end()], blank.end()
             if self._held.tell() or len(part) > self._limit:
                 self._hold(part, at_ns, blocks)
-                part = self._joined()
-            blocks.append(self._block(part, at_ns, complete=True))
+                part = self._take_held()
+            blocks.append(self._make_block(part, at_ns, complete=True))
             self._in_line = self._in_pieces = False
 
     def _hold(self, part: bytes, at_ns: int, blocks: list[SseBlock]) -> None:
@@ -135,16 +134,16 @@ class SseFramer:
             fits = self._limit - self._held.tell()
             self._held.write(part[:fits])
             self._in_pieces = True
-            blocks.append(self._block(self._joined(), at_ns, complete=False))
+            blocks.append(self._make_block(self._take_held(), at_ns, complete=False))
             part = part[fits:]
         self._held.write(part)
 
-    def _joined(self) -> bytes:
+    def _take_held(self) -> bytes:
         """Remove and return the held beginning of a block."""
         held, self._held = self._held, BytesIO()
         return held.getvalue()
 
-    def _block(self, raw: bytes, at_ns: int, complete: bool) -> SseBlock:
+    def _make_block(self, raw: bytes, at_ns: int, complete: bool) -> SseBlock:
         start = len(_BOM) if self._start and raw.startswith(_BOM) else 0
         self._start = False
         if self._in_pieces or raw in _LINE_ENDS:
