@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 
 _MOST_WAITING: Final = 128
 _MOST_WAITING_BYTES: Final = 64 << 10
-"""How many events, and how many bytes in their frames, wait to be settled together. Fewer are slower; more
-are not faster, and their parsed messages would take memory."""
+"""How many events, and how many bytes in their frames, wait to be written and judged together. Fewer would be
+slower; more would not be faster, and their parsed messages would take memory."""
 
 
 class EventWatcher(Protocol):
@@ -74,19 +74,19 @@ class TraceSink:
         self._watcher = watcher
         self._budget = Budget()
         self.hints: UpstreamHints | None = None
-        """Over HTTP: what to say of the server's responses besides findings."""
+        """Over HTTP: hints for the user about the server's responses, besides findings."""
         self._waiting: list[Recorded] = []
         """Over HTTP: the events that are neither written nor judged yet."""
         self._waiting_bytes = 0
         self._in_long_line = [False, False]
         """By stream, whether the next line continues a line that was too long to hold."""
-        self._said: set[str] = set()
-        """The notes that were shown, and are not repeated."""
+        self._shown_notes: set[str] = set()
+        """The notes that were shown once and are not to be repeated."""
 
     def write_lines(self, stream: int, lines: list[Line], is_group: bool = False) -> None:
         """Write lines of ``stream`` (0 client, 1 server, 2 stderr).
 
-        ``is_group``: the lines are between two runs of short lines, and each has its own record.
+        ``is_group``: the lines contain no run of short lines, so each gets its own record.
         """
         if len(lines) >= SHORTEST_RUN and not is_group and has_run(lines):
             for group in runs_in(lines):
@@ -108,7 +108,7 @@ class TraceSink:
             state.seq = seq = state.seq + 1
             state.at_ns = at_ns
             frame = Frame(seq, sender, raw, at_ns, terminated, continues)
-            if len(raw) < BATCH_BYTES:  # it is judged, as ``SMALL_BYTES`` is not less
+            if len(raw) < BATCH_BYTES:  # always judged, because ``SMALL_BYTES`` is not less
                 frame.parsed = parse(raw)
                 writer.write(encode_frame(frame))
             elif continues or continued or self._budget.cost(raw) is None:
@@ -142,9 +142,11 @@ class TraceSink:
                 self._record_findings(findings)
 
     def _write_in_pieces(self, stream: int, frame: Frame) -> None:
-        """Write a line, or a part of one that is too long to hold, in pieces. The first piece has its number.
+        """Write a line, or a part of a line that is too long to hold, in pieces. The first piece has the
+        number of ``frame``.
 
-        The judge is told of each piece, so that it knows that it has missed a line, but it checks no piece.
+        The judge gets each piece, so that it knows that it has missed a line, but it does not check the
+        pieces.
         """
         from mcpproxy.record.recorder.http.body_frames import in_pieces
 
@@ -182,7 +184,7 @@ class TraceSink:
         state = self.state
         names, judge, tally, hints = state.names, state.judge, state.tally, self.hints
         sessions = [names.track(event) for event in waiting]
-        records = list(map(self._http_record, waiting, sessions))
+        records = list(map(self._line_of, waiting, sessions))
         state.at_ns = waiting[-1].observed_at_ns
         for event, record, session in zip(waiting, records, sessions, strict=True):
             if isinstance(record, tuple):
@@ -198,16 +200,16 @@ class TraceSink:
                 self._say_once(event.why)
             if findings := judge.observe(event):
                 self._record_findings(findings)
-            if hints is not None and (hint := hints.take(event)):
+            if hints is not None and (hint := hints.hint_for(event)):
                 self._notes.say(hint)
             if self._watcher is not None:
                 self._tell_watcher(self._watcher, event, findings)
 
-    def _http_record(self, event: Recorded, session: str) -> bytes | tuple[bytes, bytes, bytes]:
-        """Return an event as a line, of a model's interface without what it repeats."""
+    def _line_of(self, event: Recorded, session: str) -> bytes | tuple[bytes, bytes, bytes]:
+        """Return an event as a line of the trace; a request to a language model without what it repeats."""
         repeats = self.state.repeats
         shortened = repeats.shortened(event) if repeats is not None and type(event) is Frame else None
-        return encode_shortened(shortened, session) if shortened else _http_record(event, session)
+        return encode_shortened(shortened, session) if shortened else _encode_http_event(event, session)
 
     def write_event(self, event: Frame | Stderr | Eof | Signal | Gap | Note) -> None:
         """Write a single event of a stdio recording, or a gap in any recording."""
@@ -224,7 +226,7 @@ class TraceSink:
         self._judge(event)
 
     def write_close(self, close: Close) -> None:
-        """Write how the session ended."""
+        """Write the close record, which says how the session ended."""
         self.settle()
         state = self.state
         close = state.end(close)
@@ -244,7 +246,7 @@ class TraceSink:
             self._watcher.set_lag(lag_ns, f"the trace cannot be written: {fault}" if fault else "")
 
     def report_judge(self) -> None:
-        """Show what went wrong with the judging, each fault once."""
+        """Show what went wrong during judging, each problem once."""
         judge = self.state.judge
         for line in judge.left_out:
             self._say_once(f"judging goes on; {line}")
@@ -281,13 +283,13 @@ class TraceSink:
             self._notes.say(f"the metrics stopped, a fault of mcpproxy: {fault!r}; the recording goes on")
 
     def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
+        if text not in self._shown_notes:
+            self._shown_notes.add(text)
             self._notes.say(text)
 
 
-def _http_record(event: Recorded, session: str) -> bytes | tuple[bytes, bytes, bytes]:
-    """Return an event as a line; the line of a large frame in parts, to avoid copying the frame."""
+def _encode_http_event(event: Recorded, session: str) -> bytes | tuple[bytes, bytes, bytes]:
+    """Return an event as a line of the trace; that of a large frame in parts, to avoid copying the frame."""
     if type(event) is Frame and len(event.raw) >= BATCH_BYTES:
         return frame_parts(event, session)
     return encode(event, session)

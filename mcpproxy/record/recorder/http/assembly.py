@@ -72,14 +72,14 @@ _FEED: Final = {
     journal.SERVER: Http1Connection.server,
     journal.OWN: Http1Connection.proxy,
 }
-"""Kind of a record about bytes -> the method that parses them."""
+"""The kind of a record with bytes -> the method that parses the bytes."""
 
 
 class HttpAssembly:
-    """All connections of one recording.
+    """Turns the journal's records about all connections of one recording into events.
 
-    ``take`` reads the journal's records one by one and returns the events that each record completes.
-    ``start`` is the payload of the START record."""
+    ``take`` accepts the records one by one and returns the events that each record completes. ``start`` is
+    the payload of the START record, the first of the journal."""
 
     TRANSIENT = ("_mask", "_heads", "_contents", "_bodies")
     """Attributes that are not saved in a checkpoint, from which recording continues after a kill."""
@@ -100,7 +100,7 @@ class HttpAssembly:
         self._exchange = 0  # the number of the last exchange
         self._had_gap = False  # bytes are missing from the journal
         self.at_ns = 0
-        """The time of the last record that was taken."""
+        """The time of the last record that ``take`` accepted, in nanoseconds."""
         self.seq = 0
         """The number of the last head or frame."""
         self.begin()
@@ -114,7 +114,7 @@ class HttpAssembly:
         self._heads = HeadReader(
             self._mask, self._endpoint, is_forward=self._is_forward, learns_keys=bool(self._model)
         )
-        self._contents = Contents(self._mask, self._budget, self._held, self._next_seq, self._bodies)
+        self._contents = Contents(self._mask, self._budget, self._count_held, self._next_seq, self._bodies)
         for connection in self._connections.values():
             for exchange in connection.exchanges.values():
                 for side in (exchange.client, exchange.server):
@@ -132,31 +132,36 @@ class HttpAssembly:
     def held_bytes(self) -> int:
         """About how many bytes a checkpoint would take."""
         connections = self._connections.values()
-        return self._held() + sum(_CONNECTION_COST + connection.http.held_bytes for connection in connections)
+        return self._count_held() + sum(
+            _CONNECTION_COST + connection.http.held_bytes for connection in connections
+        )
 
     def take(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """Return the events of one journal record, as an iterator that makes them when they are needed.
+        """Return a lazy iterator over the events that one record of the journal completes.
 
         The caller must exhaust the iterator before it takes the next record.
         """
         self.at_ns = at_ns
         if kind not in _FEED:
-            return self._from_relay(kind, payload, at_ns, number)
+            return self._take_connection_record(kind, payload, at_ns, number)
         self._budget.count_passed(len(payload))
         self._contents.grown += len(payload)
-        connection = self._connection(number)
+        connection = self._connection_of(number)
         if connection.is_lost and not self._resume_at_request(connection, kind, payload):
             side: Side = CLIENT if kind == journal.CLIENT else SERVER
-            events = self._opaque(connection, side, len(payload), "", at_ns)
+            events = self._count_opaque(connection, side, len(payload), "", at_ns)
         else:
-            events = self._read(connection, _FEED[kind](connection.http, payload, at_ns))
+            events = self._read_pieces(connection, _FEED[kind](connection.http, payload, at_ns))
         return events if self._contents.grown < _RECHECK_BYTES else self._with_spills(events, at_ns)
 
-    def _faulted(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
-        """Yield the events of a message that met a fault, or of bytes that were given in its place."""
+    def _take_faulted(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
+        """Yield the events of a message that met a fault, or of bytes that were given in its place.
+
+        A fault is a change of the traffic that the user asked for, for example with ``--fault``.
+        """
         fault, content, members = faulted_of(payload)
         has_more = bool(members.get("more"))  # more is to be given in place of the message
-        connection = self._connection(number)
+        connection = self._connection_of(number)
         if kind in SENT_KIND:
             events = self.take(SENT_KIND[kind], content, at_ns, number)
             yield from sent_events(events, connection, fault, has_more=has_more)
@@ -170,7 +175,7 @@ class HttpAssembly:
         self.seq += 1
         return self.seq
 
-    def _held(self) -> int:
+    def _count_held(self) -> int:
         """Return how many bytes of incomplete heads, contents and exchanges are held."""
         return sum(size for size, _ in self._holders())
 
@@ -213,9 +218,11 @@ class HttpAssembly:
         """Parse a connection no further: its exchanges are cut, and its later bytes are only counted."""
         yield Note(connection.number, "not-judged", _TOO_MUCH_HELD, at_ns)
         connection.reasons = dict.fromkeys(("client", "server", "proxy"), _TOO_MUCH_HELD)
-        yield from self._read(connection, connection.http.opaque(at_ns, _TOO_MUCH_HELD))
+        yield from self._read_pieces(connection, connection.http.opaque(at_ns, _TOO_MUCH_HELD))
 
-    def _from_relay(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
+    def _take_connection_record(
+        self, kind: int, payload: bytes, at_ns: int, number: int
+    ) -> Iterator[Recorded]:
         """Yield the events of a record that says what happened to a connection."""
         if kind == journal.CONNECT:
             peers = object_of(payload)
@@ -223,28 +230,28 @@ class HttpAssembly:
             client, upstream = member(peers, "client", str), member(peers, "upstream", str)
             yield Note(number, "connected", f"{client} to {upstream}", at_ns)
         elif kind in (journal.CLIENT_EOF, journal.SERVER_EOF):
-            yield from self._take_eof(self._connection(number), kind, payload, at_ns)
+            yield from self._take_eof(self._connection_of(number), kind, payload, at_ns)
         elif kind == journal.NOTE:
             note = note_of(payload, at_ns)
             yield replace(note, connection=number, why=self._mask.url(note.why))
         elif kind == journal.OPAQUE:
-            connection = self._connection(number)
-            yield from self._read(connection, connection.http.opaque(at_ns))
+            connection = self._connection_of(number)
+            yield from self._read_pieces(connection, connection.http.opaque(at_ns))
         elif kind in SENT_KIND or kind in GIVEN:
-            yield from self._faulted(kind, payload, at_ns, number)
+            yield from self._take_faulted(kind, payload, at_ns, number)
 
     def gap(self, at_ns: int) -> Iterator[Recorded]:
         """Cut all open exchanges at a gap, because it is unknown on which connection bytes are missing."""
         self._had_gap = True
         for connection in self._connections.values():
-            yield from self._abandoned(connection, None)
+            yield from self._end_contents(connection, None)
             yield from self._cut_exchanges(connection, "proxy", at_ns)
             connection.is_lost = True
 
     def end(self) -> Iterator[Recorded]:
         """At the end of the journal, yield held parts of messages and counts of bytes that are not HTTP."""
         for connection in self._connections.values():
-            yield from self._abandoned(connection, None)
+            yield from self._end_contents(connection, None)
             yield from self._report_opaque(connection, self.at_ns)
 
     def feed_again(self, record: Encoded) -> None:
@@ -257,19 +264,19 @@ class HttpAssembly:
 
     # Connections
 
-    def _connection(self, number: int) -> Connection:
+    def _connection_of(self, number: int) -> Connection:
         connection = self._connections.get(number)
         if connection is None:  # its CONNECT record is lost in a gap
             connection = self._connections[number] = Connection(number, is_lost=self._had_gap)
         return connection
 
     def _resume_at_request(self, connection: Connection, kind: int, payload: bytes) -> bool:
-        """Parse a connection again, of which bytes are missing, if ``payload`` begins with a request.
+        """If ``payload`` begins with a request, resume parsing a connection that lacks bytes after a gap.
 
         Clients wait for the answer before the next request, so nothing of an earlier exchange follows.
 
         Returns:
-            Whether the connection is parsed again.
+            Whether parsing was resumed.
         """
         if kind != journal.CLIENT or not _REQUEST_LINE.match(payload):
             return False
@@ -291,10 +298,12 @@ class HttpAssembly:
         pieces = http.client_eof(at_ns, was_reset) if side == CLIENT else http.server_eof(at_ns, was_reset)
         connection.ended += (side,)
         closed_by_proxy = connection.ended[0] if connection.first == "proxy" else ""
-        yield from self._read(connection, [_by_proxy(piece, closed_by_proxy) for piece in pieces])
+        yield from self._read_pieces(
+            connection, [_attribute_to_proxy(piece, closed_by_proxy) for piece in pieces]
+        )
         if len(connection.ended) < 2:
             return
-        yield from self._abandoned(connection, at_ns)
+        yield from self._end_contents(connection, at_ns)
         yield from held_end(connection)
         yield from self._cut_exchanges(connection, connection.first or "proxy", at_ns)
         yield from self._report_opaque(connection, at_ns)
@@ -309,20 +318,20 @@ class HttpAssembly:
         self._budget.spent -= sum(exchange.cost for exchange in connection.exchanges.values())
         connection.exchanges.clear()
 
-    def _abandoned(self, connection: Connection, at_ns: int | None) -> Iterator[Recorded]:
-        """Yield the held parts of messages that will not be complete.
+    def _end_contents(self, connection: Connection, at_ns: int | None) -> Iterator[Recorded]:
+        """Yield the held parts of messages that will never be complete.
 
-        If ``at_ns`` is ``None``, each gets the time of its last bytes.
+        If ``at_ns`` is ``None``, each part gets the time of its last bytes.
         """
         for owner, _ in open_contents(connection):
             for event in self._contents.end(owner, at_ns, is_whole=False):
                 if type(event) is Frame:
-                    event.continues = True  # more was to follow, so it is not judged
+                    event.continues = True  # the frame is incomplete, so it must not be judged
                 yield event
 
     # Pieces
 
-    def _read(self, connection: Connection, pieces: list[Piece]) -> Iterator[Recorded]:
+    def _read_pieces(self, connection: Connection, pieces: list[Piece]) -> Iterator[Recorded]:
         """Yield the events that the pieces of a connection complete."""
         # The hot loop: all traffic passes here. Comparing types is faster than isinstance or match.
         for piece in pieces:
@@ -333,16 +342,16 @@ class HttpAssembly:
             elif type(piece) is BodyEnd:
                 yield from self._end_side(connection, piece.exchange, piece.of, piece.at_ns, None)
             elif type(piece) is RequestStart:
-                yield self._request(connection, piece)
+                yield self._begin_request(connection, piece)
             elif type(piece) is ResponseStart:
-                yield self._response(connection, piece)
+                yield self._begin_response(connection, piece)
             elif type(piece) is Cut:
                 yield from self._end_side(connection, piece.exchange, piece.of, piece.at_ns, piece.by)
             elif type(piece) is Broken:
                 yield Note(connection.number, "not-http", f"the {piece.of}: {piece.why}", piece.at_ns)
-                yield from self._opaque(connection, piece.of, len(piece.data), piece.why, piece.at_ns)
+                yield from self._count_opaque(connection, piece.of, len(piece.data), piece.why, piece.at_ns)
             elif type(piece) is OpaqueBytes:
-                yield from self._opaque(connection, piece.of, len(piece.data), "", piece.at_ns)
+                yield from self._count_opaque(connection, piece.of, len(piece.data), "", piece.at_ns)
 
     def _exchange_of(self, connection: Connection, number_on_connection: int) -> OpenExchange:
         """Return an open exchange; if it is new, give it the next number of the recording."""
@@ -353,7 +362,7 @@ class HttpAssembly:
             exchange = connection.exchanges[number_on_connection] = OpenExchange(self._exchange)
         return exchange
 
-    def _request(self, connection: Connection, start: RequestStart) -> RequestHead:
+    def _begin_request(self, connection: Connection, start: RequestStart) -> RequestHead:
         exchange = self._exchange_of(connection, start.exchange)
         head = self._heads.read(start, connection.ids)
         connection.learn(head.ids)
@@ -363,7 +372,7 @@ class HttpAssembly:
         exchange.client.begin(WholeBody(CLIENT), head.coding, is_masked=self._is_masked(exchange, head))
         return head.of_request(start, self._next_seq(), exchange.number, connection.number)
 
-    def _response(self, connection: Connection, start: ResponseStart) -> ResponseHead:
+    def _begin_response(self, connection: Connection, start: ResponseStart) -> ResponseHead:
         exchange = self._exchange_of(connection, start.exchange)
         head = self._heads.read(start, connection.ids)
         connection.learn(head.ids)
@@ -374,7 +383,7 @@ class HttpAssembly:
 
     def _is_masked(self, exchange: OpenExchange, head: MaskedHead) -> bool:
         """Whether credentials in the body that follows a head have to be masked."""
-        if self._bodies is not None:  # which also masks the texts of prompts
+        if self._bodies is not None:  # ``ModelBodies`` also masks the texts of prompts
             return True
         if self._keep:
             return False
@@ -385,6 +394,7 @@ class HttpAssembly:
     def _end_side(
         self, connection: Connection, number_on_connection: int, of: Side, at_ns: int, cut_by: Side | None
     ) -> Iterator[Recorded]:
+        """Yield the events at the end of one side of an exchange; ``cut_by`` is who cut it, if it was cut."""
         exchange = self._exchange_of(connection, number_on_connection)
         side = exchange.side(of)
         if side.body is not None:
@@ -400,9 +410,10 @@ class HttpAssembly:
 
     # Bytes that are not HTTP
 
-    def _opaque(
+    def _count_opaque(
         self, connection: Connection, of: Side, size: int, why: str, at_ns: int
     ) -> Iterator[Recorded]:
+        """Count ``size`` bytes that are not HTTP, and yield a record of the counts if one is due."""
         if why:
             connection.reasons = {**(connection.reasons or {}), of: why}
         opaque = connection.opaque = connection.opaque or {}
@@ -412,7 +423,7 @@ class HttpAssembly:
             yield from self._report_opaque(connection, at_ns)
 
     def _report_opaque(self, connection: Connection, at_ns: int) -> Iterator[Recorded]:
-        """Yield a record with the number of bytes that are not HTTP, for each side that has sent some."""
+        """Yield, for each side that has sent bytes that are not HTTP, an event with their number."""
         usual = "something before it was not recorded" if connection.is_lost else "it is not HTTP any more"
         opaque, connection.opaque = connection.opaque or {}, None
         for of, size in opaque.items():
@@ -421,6 +432,6 @@ class HttpAssembly:
                 yield Opaque(connection.number, sender_of(of), size, why, at_ns, of == "proxy")
 
 
-def _by_proxy(piece: Piece, closed_by_proxy: str) -> Piece:
+def _attribute_to_proxy(piece: Piece, closed_by_proxy: str) -> Piece:
     """Return ``piece``. A cut by the side that the proxy closed is attributed to the proxy."""
     return piece._replace(by="proxy") if isinstance(piece, Cut) and piece.by == closed_by_proxy else piece

@@ -35,7 +35,7 @@ class WholeBody:
         return len(self._first) if self._held is None else self._held.tell()
 
     def feed(self, data: bytes, at_ns: int) -> Iterable[Frame]:
-        """Take the next part of the content. Return the frames that the part completes."""
+        """Return the frames that the next part of the content completes."""
         if self.held_bytes or len(data) > BODY_BYTES:
             return self._feed(data, at_ns)
         self._first, self._at_ns = data, at_ns
@@ -46,7 +46,7 @@ class WholeBody:
         while self.held_bytes + len(data) > BODY_BYTES:
             fits = BODY_BYTES - self.held_bytes
             self._hold(data[:fits])
-            yield self._frame(at_ns, is_whole=False, continues=True)
+            yield self._take_frame(at_ns, is_whole=False, continues=True)
             data = data[fits:]
         self._hold(data)
 
@@ -60,7 +60,7 @@ class WholeBody:
     def spill(self) -> Iterator[Frame]:
         """Yield the held bytes as a piece of a longer body, because there is no more room to hold them."""
         if self.held_bytes:
-            yield self._frame(self._at_ns, is_whole=False, continues=True)
+            yield self._take_frame(self._at_ns, is_whole=False, continues=True)
 
     def end(self, at_ns: int | None, *, is_whole: bool) -> tuple[Frame, ...]:
         """End the content; ``is_whole`` is false if it was cut. Return the frame of the held bytes, if any.
@@ -68,9 +68,11 @@ class WholeBody:
         If ``at_ns`` is ``None``, the frame gets the time of the last part."""
         if not self.held_bytes:
             return ()
-        return (self._frame(self._at_ns if at_ns is None else at_ns, is_whole=is_whole, continues=False),)
+        return (
+            self._take_frame(self._at_ns if at_ns is None else at_ns, is_whole=is_whole, continues=False),
+        )
 
-    def _frame(self, at_ns: int, *, is_whole: bool, continues: bool) -> Frame:
+    def _take_frame(self, at_ns: int, *, is_whole: bool, continues: bool) -> Frame:
         raw = self._first if self._held is None else self._held.getvalue()
         self._first, self._held = b"", None
         return Frame(0, self._sender, raw, at_ns, is_whole, continues)
@@ -88,12 +90,12 @@ class EventBody:
         self.held_bytes = 0
 
     def feed(self, data: bytes, at_ns: int) -> Iterable[Frame]:
-        """Take the next part of the stream. Return the frames that the part completes."""
+        """Return the frames that the next part of the stream completes."""
         self._at_ns = at_ns
         blocks = self._framer.feed(data, at_ns)
         self.held_bytes += len(data)
         if len(blocks) != 1:
-            return self._frames(blocks)
+            return self._frames_of(blocks)
         block = blocks[0]  # the usual case: a chunk has one event
         self.held_bytes -= len(block.raw)
         return (event_frame(self._sender, block),)
@@ -107,9 +109,9 @@ class EventBody:
     def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
         """End the stream. Bytes without a blank line after them are never an event."""
         del is_whole
-        return self._frames(self._framer.end(self._at_ns if at_ns is None else at_ns))
+        return self._frames_of(self._framer.end(self._at_ns if at_ns is None else at_ns))
 
-    def _frames(self, blocks: list[SseBlock]) -> Iterator[Frame]:
+    def _frames_of(self, blocks: list[SseBlock]) -> Iterator[Frame]:
         self.held_bytes -= sum(len(block.raw) for block in blocks)
         blocks.reverse()  # so that ``pop`` removes the blocks in order, and their memory is freed
         while blocks:
@@ -124,8 +126,8 @@ class EventBody:
 
 _FEW_BLOCKS: Final = 4
 _BARE_BYTES: Final = 16
-"""Several comments and blank lines of one chunk become one frame if each is this short: the record of a frame
-is fifty times as long."""
+"""If a chunk has more than ``_FEW_BLOCKS`` blocks, comments and blank lines of up to ``_BARE_BYTES`` become
+one frame: the record of a frame is fifty times as long."""
 
 
 def _is_bare(block: SseBlock) -> bool:
@@ -150,6 +152,7 @@ def event_frame(sender: Sender, block: SseBlock) -> Frame:
 
 
 _PIECE: Final = Malformed(Flaw.NOT_JSON)
+"""The message of every piece: not a message."""
 
 
 def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
@@ -186,7 +189,7 @@ Body = WholeBody | EventBody
 
 
 class ContentDecoder:
-    """Decodes the content coding of one body. ``why`` says why it cannot be decoded; empty while it can."""
+    """Decodes the content coding of one body. ``why`` is the reason if that fails; empty while it works."""
 
     TRANSIENT = ("_decoder",)
     """Attributes that are not saved in a checkpoint, from which recording continues after a kill. Then a new

@@ -20,9 +20,9 @@ _IDS: Final = 8
 class ExchangeSide:
     """The message that one side sends in an exchange.
 
-    ``is_masked``: the content may contain credentials. ``kept``: encoded bytes with their times; they are
-    recorded only when it is known whether masking changes the content. ``is_noted``: a note says that
-    credentials were masked.
+    ``is_masked``: the content may contain credentials, so it is masked. ``kept``: encoded bytes with their
+    times; whether they may be recorded is known only when the decoded content was masked. ``is_noted``: a
+    note in the trace says that credentials were masked.
     """
 
     body: Body | None = None
@@ -54,8 +54,8 @@ class OpenExchange:
 
     number: int
     endpoint: bool = True
-    asked: str = ""  # before a model's interface: the method and the path of the request
-    # Over until a request head is read: a server may answer a request whose head cannot be read.
+    asked: str = ""  # only with ``mcpproxy model``: the method and the path of the request
+    # The client's side is over until a head is read: a server may answer a request with an unreadable head.
     client: ExchangeSide = field(default_factory=lambda: ExchangeSide(is_over=True))
     server: ExchangeSide = field(default_factory=ExchangeSide)
     cut_by: Side | Literal[""] = ""
@@ -72,8 +72,11 @@ class OpenExchange:
 
 @dataclass(slots=True)
 class Connection:
-    """An open connection. ``first`` is the side that ended it first; empty while it is open. ``left_ns`` is
-    when that was, if it was the client."""
+    """An open connection.
+
+    ``first`` is the side that ended the connection first; empty while both are open. If that was the client,
+    ``left_ns`` is when, in nanoseconds.
+    """
 
     number: int
     http: Http1Connection = field(default_factory=Http1Connection)
@@ -87,11 +90,12 @@ class Connection:
     has_told_opaque: bool = False  # a record with the number of bytes that are not HTTP was written
     ids: tuple[str, ...] = ()  # session ids, the latest last
     faulted_exchange: int = 0  # the number of the exchange in which a fault was last met
-    # The exchange, who has cut it (or "") and when it ended, while more is to be given in it.
+    # The end of an exchange, held back while a fault is still replacing its message: the number of the
+    # exchange, who cut it ("" for nobody), and when it ended.
     held_end: tuple[int, str, int] | None = None
 
     def learn(self, ids: Iterable[str]) -> None:
-        """Add session ids that belong to this connection."""
+        """Add session ids that were seen on this connection; too short ones are ignored."""
         for id in ids:
             if len(id) >= ID_LENGTH and id not in self.ids:
                 self.ids = (*self.ids, id)[-_IDS:]

@@ -38,7 +38,7 @@ _TOO_MUCH_HELD: Final = f"incomplete messages take more than {HELD_BYTES >> 20} 
 
 
 class ContentOwner(NamedTuple):
-    """The owner of a content: one side of an exchange on a connection, and the sender ``of`` the content."""
+    """Where a content belongs: a side of an exchange on a connection. ``of`` is the content's sender."""
 
     connection: Connection
     exchange: OpenExchange
@@ -74,7 +74,7 @@ def open_contents(connection: Connection) -> Iterator[tuple[ContentOwner, Body]]
 
 
 def sender_of(of: Side) -> Sender:
-    """Return the peer in whose place ``of`` sends: the proxy answers in the server's."""
+    """Return the peer that ``of`` stands for: the proxy answers in the server's place."""
     return CLIENT if of == CLIENT else SERVER
 
 
@@ -82,8 +82,8 @@ class Contents:
     """Turns the contents of all connections into frames.
 
     ``mask`` masks credentials, ``budget`` limits the memory for judging, ``held`` returns how many bytes of
-    incomplete bodies and events are held, and ``next_seq`` the number of the next frame. ``bodies`` masks
-    bodies before a model's interface."""
+    incomplete bodies and events are held, and ``next_seq`` the number of the next frame. ``bodies`` is given
+    only for ``mcpproxy model``: it masks the bodies of requests to a model, and of their responses."""
 
     def __init__(
         self,
@@ -102,14 +102,17 @@ class Contents:
         """How many bytes came or were decoded since the amount of held content was last checked."""
 
     def feed(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterable[Recorded]:
-        """Take the next bytes of a content, without transfer coding. The caller must exhaust the result."""
+        """Return the events of the next bytes of a content (without its transfer coding).
+
+        The caller must exhaust the result.
+        """
         side = owner.side
         if side.decoder is not None:
             return self._feed_decoder(owner, side.decoder, data, at_ns)
         if side.body is None:
             return ()
         frames = side.body.feed(data, at_ns)
-        return self._framed(owner, frames) if frames else ()
+        return self._finish_frames(owner, frames) if frames else ()
 
     def spill(self, owner: ContentOwner, at_ns: int) -> Iterator[Recorded]:
         """Yield the held bytes of a content that has not ended, as a piece. The content is not judged."""
@@ -122,7 +125,7 @@ class Contents:
             # Treat the body as too long to be kept: later bytes are not kept either (see ``_keep_back``).
             side.kept_bytes = max(side.kept_bytes, BODY_BYTES + 1)
             yield from self._record_kept(owner)
-        yield from self._framed(owner, side.body.spill())
+        yield from self._finish_frames(owner, side.body.spill())
 
     def end(self, owner: ContentOwner, at_ns: int | None, *, is_whole: bool) -> Iterable[Recorded]:
         """End a content; ``is_whole`` is false if it was cut.
@@ -135,7 +138,7 @@ class Contents:
             return ()
         if side.decoder is not None:
             return self._end_decoder(owner, side.decoder, body, at_ns, is_whole)
-        return self._framed(owner, body.end(at_ns, is_whole=is_whole))
+        return self._finish_frames(owner, body.end(at_ns, is_whole=is_whole))
 
     def _end_decoder(
         self, owner: ContentOwner, decoder: ContentDecoder, body: Body, at_ns: int | None, is_whole: bool
@@ -150,10 +153,10 @@ class Contents:
         kept_parts, side.kept = side.kept, None
         if kept_parts and side.kept_bytes <= BODY_BYTES:
             frames = list(frames)
-            if all(self._masked(owner, frame) == frame.raw for frame in frames):
+            if all(self._mask_bytes(owner, frame) == frame.raw for frame in frames):
                 for data, when_ns in kept_parts:
                     yield owner.encoded(data, when_ns)
-        yield from self._framed(owner, frames)
+        yield from self._finish_frames(owner, frames)
 
     def _feed_decoder(
         self, owner: ContentOwner, decoder: ContentDecoder, data: bytes, at_ns: int
@@ -172,7 +175,7 @@ class Contents:
                 why = _TOO_MUCH_DECODED
                 break
             self.grown += len(part)
-            for event in self._framed(owner, side.body.feed(part, at_ns)):
+            for event in self._finish_frames(owner, side.body.feed(part, at_ns)):
                 self._budget.decoded_left -= _RECORD_BYTES
                 yield event
         # Bytes that may contain credentials (``is_masked``) are not recorded, nor are any after masking has
@@ -183,7 +186,7 @@ class Contents:
             yield from self._record_undecodable(owner, why, data, at_ns)
 
     def _affordable_parts(self, contents: Iterable[bytes], is_stream: bool) -> Iterator[bytes]:
-        """Yield decoded content in parts. An empty part means that there is more, but too much to record."""
+        """Yield decoded content in parts. An empty last part means that the rest is too large to record."""
         for content in contents:
             size = _SLICE_BYTES if is_stream else len(content)
             for start in range(0, len(content), size):
@@ -228,31 +231,32 @@ class Contents:
             yield owner.note("withheld", "the body may hold credentials", at_ns)
         else:
             piece = Frame(0, owner.sender, data, at_ns, terminated=False, continues=True)
-            yield from self._framed(owner, [piece])
+            yield from self._finish_frames(owner, [piece])
 
-    def _framed(self, owner: ContentOwner, frames: Iterable[Frame]) -> Iterator[Recorded]:
+    def _finish_frames(self, owner: ContentOwner, frames: Iterable[Frame]) -> Iterator[Recorded]:
+        """Mask the frames of a content, number them, and yield them, with notes about the masking."""
         side, exchange, connection = owner.side, owner.exchange, owner.connection
         by_proxy = owner.of == "proxy"
-        for whole in frames:
+        for frame in frames:
             if (
                 self._bodies is not None
                 and owner.of == CLIENT
-                and self._bodies.is_unknown(exchange.asked, whole)
+                and self._bodies.is_unknown(exchange.asked, frame)
             ):
                 why = f"{exchange.asked}: not a dialect that is read; its bodies are recorded"
-                yield owner.note(UNKNOWN_DIALECT, why, whole.observed_at_ns)
-            if self._mask_frame(owner, whole) and not side.is_noted:
+                yield owner.note(UNKNOWN_DIALECT, why, frame.observed_at_ns)
+            if self._mask_frame(owner, frame) and not side.is_noted:
                 side.is_noted = True
                 what = "credentials" if self._bodies is None else self._bodies.masks
                 why = f"{what} in what the {owner.of} sent"
-                yield owner.note("masked", why, whole.observed_at_ns)
-            for frame in self._affordable(owner, whole):
-                frame.seq = self._next_seq()
-                frame.exchange, frame.connection = exchange.number, connection.number
-                frame.by_proxy = by_proxy
-                yield frame
+                yield owner.note("masked", why, frame.observed_at_ns)
+            for part in self._split_unless_affordable(owner, frame):
+                part.seq = self._next_seq()
+                part.exchange, part.connection = exchange.number, connection.number
+                part.by_proxy = by_proxy
+                yield part
 
-    def _affordable(self, owner: ContentOwner, frame: Frame) -> Iterable[Frame]:
+    def _split_unless_affordable(self, owner: ContentOwner, frame: Frame) -> Iterable[Frame]:
         """Return the frame, or its pieces if there is not enough memory to judge it."""
         side, exchange = owner.side, owner.exchange
         if frame.continues or side.is_long:
@@ -272,7 +276,7 @@ class Contents:
         if is_partial and self._bodies is not None and self._bodies.hide_event(frame):
             return True
         raw, event = frame.raw, frame.event
-        frame.raw = self._masked(owner, frame)
+        frame.raw = self._mask_bytes(owner, frame)
         ids = owner.connection.ids
         is_changed = frame.raw is not raw and frame.raw != raw
         if event is None or not (is_changed or ids):
@@ -287,7 +291,7 @@ class Contents:
         frame.event = SseEvent(before, after, id, event.name, event.retry)
         return True
 
-    def _masked(self, owner: ContentOwner, frame: Frame) -> bytes:
+    def _mask_bytes(self, owner: ContentOwner, frame: Frame) -> bytes:
         """Return the bytes of a frame with credentials masked."""
         connection = owner.connection
         if frame.event is not None and frame.event.name == "endpoint":

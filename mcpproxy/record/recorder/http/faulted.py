@@ -1,4 +1,7 @@
-"""Events of records about faults: what a peer sent, and what mcpproxy gave the other in its place."""
+"""Turn the journal's records about faults into events.
+
+A fault is a change of the traffic that the user asked for, for example with ``--fault``. The journal then has
+both the bytes that a peer sent and the bytes that mcpproxy gave the other peer in their place."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -25,17 +28,18 @@ from mcpproxy.record.relay import journal
 from mcpproxy.record.trace.records import Recorded
 
 SENT_KIND: Final = {journal.CLIENT_ALTERED: journal.CLIENT, journal.SERVER_ALTERED: journal.SERVER}
-"""Kind of a record about bytes that met a fault -> the kind that they would have without it."""
+"""The kind of a record with bytes that met a fault -> the kind that it would have without the fault."""
 
 GIVEN: Final[dict[int, Sender]] = {journal.CLIENT_GIVEN: CLIENT, journal.SERVER_GIVEN: SERVER}
+"""The kind of a record with bytes given in place of a message -> the sender of that message."""
 
 
 def sent_events(
     events: Iterable[Recorded], connection: Connection, fault: FaultMark, *, has_more: bool
 ) -> Iterator[Recorded]:
-    """Yield the events of bytes that met ``fault``, with its mark.
+    """Yield ``events``, those of bytes that met ``fault``, marked with the fault.
 
-    With ``has_more``, more is to be given in their place, and the end of the exchange waits for that.
+    With ``has_more``, bytes are still to be given in their place; the end of the exchange is held back.
     """
     for event in events:
         if isinstance(event, Frame):
@@ -60,9 +64,9 @@ def given_events(
     heads: HeadReader,
     next_seq: Callable[[], int],
 ) -> Iterator[Recorded]:
-    """Yield the events of what the other peer got in place of a message of ``sender``, due to ``fault``.
+    """Yield the events of ``content``, given by ``fault`` in place of a message of ``sender``.
 
-    ``part`` is the part of a message that ``content`` is: ``head``, ``body`` or ``event``.
+    ``part`` says what ``content`` is: a ``head``, a ``body`` or an ``event``.
     """
     exchange, number = connection.faulted_exchange, connection.number
     if part == "head":
@@ -91,7 +95,7 @@ def given_events(
 
 
 def held_end(connection: Connection) -> Iterator[ExchangeEnd]:
-    """Yield the end of an exchange that has waited, if there is one."""
+    """Yield the end of an exchange that ``sent_events`` has held back, if there is one."""
     if connection.held_end is not None:
         (exchange, by, at_ns), connection.held_end = connection.held_end, None
         yield ExchangeEnd(exchange, connection.number, bool(by), cast("Blame", by) or None, at_ns)

@@ -24,7 +24,8 @@ class MaskedHead:
     ``headers`` and ``target`` (of a request) are masked. ``ids`` are the session ids in the head, unmasked,
     so that they can be found in other messages. ``streams``: the body is an event stream. ``coding``: the
     content coding of the body, empty for none. ``endpoint``: the request goes to the MCP endpoint.
-    ``resumes``: the request names an event; in its id, all session ids of the connection are masked."""
+    ``resumes``: the request names the last event that the client got (Last-Event-ID); in that id, all session
+    ids of the connection are masked."""
 
     headers: Headers
     ids: tuple[str, ...]
@@ -64,9 +65,10 @@ class MaskedHead:
 
 
 class HeadReader:
-    """Reads the heads of one recording, for the path ``endpoint``, as a reverse or a forward proxy.
+    """Reads the heads of one recording, made by a reverse or (``is_forward``) a forward proxy.
 
-    With ``learns_keys``, the credentials in the head of a request are masked in its bodies like a session id.
+    ``endpoint`` is the path of the MCP endpoint. With ``learns_keys``, the credentials in the head of a
+    request are also masked in the messages of its connection, as session ids are.
     """
 
     def __init__(self, mask: Masker, endpoint: str, *, is_forward: bool, learns_keys: bool = False) -> None:
@@ -77,19 +79,19 @@ class HeadReader:
         self._cached_heads: dict[bytes, MaskedHead] = {}
 
     def read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> MaskedHead:
-        """Read a head on a connection whose session ids so far are ``ids``."""
+        """Mask a head of a connection whose session ids so far are ``ids``."""
         if self._mask.has_learned:  # masking a URL depends on earlier messages too, so do not cache
-            return self._read(start, ids)
+            return self._mask_head(start, ids)
         head = self._cached_heads.get(start.raw)
         if head is None:
-            head = self._read(start, ids)
+            head = self._mask_head(start, ids)
             if len(start.raw) <= USUAL_HEAD_BYTES and not head.resumes:
                 if len(self._cached_heads) >= _MAX_CACHED:
                     self._cached_heads.clear()
                 self._cached_heads[start.raw] = head
         return head
 
-    def _read(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> MaskedHead:
+    def _mask_head(self, start: RequestStart | ResponseStart, ids: tuple[str, ...]) -> MaskedHead:
         mask, fields = self._mask, Fields(start.headers)
         head_ids = fields.all(SESSION_ID)
         target, endpoint, streams = "", True, False

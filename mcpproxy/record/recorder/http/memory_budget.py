@@ -17,17 +17,17 @@ SMALL_BYTES: Final = 256 << 10
 HELD_BYTES: Final = 24 << 20
 """How many bytes of incomplete heads, bodies and events may be held, over all connections.
 
-Requests that wait for an answer count as well, except one on each connection."""
+Open exchanges count as well, except one on each connection."""
 
 DECODED_BYTES: Final = 8 << 20
 DECODED_RATIO: Final = 16
-"""How many bytes of decoded content a session records: so many, and so many for each byte that has passed."""
+"""A session records ``DECODED_BYTES`` of decoded content, and ``DECODED_RATIO`` more for each byte passed."""
 
-# Measured with CPython 3.11 and orjson 3.11: the parser's own tree, the values, and the text that is written
-# again to find repeated names. Every value but the first follows a comma, a colon or an opening bracket, so
-# these characters are counted instead of values.
+# Measured with CPython 3.11 and orjson 3.11: memory for the parser's own tree, for the values, and for the
+# text that is written again to find repeated names. Every value but the first follows a comma, a colon or an
+# opening bracket, so these characters are counted instead of values.
 _COPIES: Final = 4
-_EACH_BYTES: Final = {b",": 80, b":": 80, b"{": 256, b"[": 80}
+_BYTES_BY_SIGN: Final = {b",": 80, b":": 80, b"{": 256, b"[": 80}
 
 _READ_AGAIN_FACTOR: Final = 3
 """Factor for texts that the fast parser cannot read exactly: they are parsed again by a slower one."""
@@ -38,7 +38,8 @@ _STRUCTURE: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,:]', re.DOTA
 _BLOCK_BYTES: Final = 64 << 10
 _DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 _BEYOND_64_BITS: Final = (b"0" * 20, b"-" + b"0" * 19)
-"""What an integer beyond 64 bits contains, with zeros for its digits. The smallest of 64 bits has 19."""
+"""What an integer beyond 64 bits contains once its digits are replaced by zeros: 20 digits, or 19 after a
+minus, which the smallest integers of 64 bits have as well."""
 _NARROW: Final = bytes(range(0xC4))  # bytes, in UTF-8, of characters that take one byte in memory
 _TWO_WIDE: Final = bytes(range(0xF0))  # bytes of characters that take at most two bytes in memory
 
@@ -53,7 +54,7 @@ class Budget:
     decoded_left = DECODED_BYTES
 
     def count_passed(self, size: int) -> None:
-        """Count bytes that have passed."""
+        """Allow more decoded content for ``size`` bytes that have passed."""
         self.decoded_left += DECODED_RATIO * size
 
     def cost(self, raw: bytes, held: Callable[[], int] = lambda: 0) -> int | None:
@@ -74,7 +75,7 @@ def estimate_cost(raw: bytes) -> int:
     The estimate may be too high. Above ``BUDGET_BYTES`` it only says that the budget is exceeded.
     """
     text = len(raw) * (_COPIES + _width(raw))
-    rough = sum(raw.count(sign) * size for sign, size in _EACH_BYTES.items())
+    rough = sum(raw.count(sign) * size for sign, size in _BYTES_BY_SIGN.items())
     if text > BUDGET_BYTES or text + _READ_AGAIN_FACTOR * rough <= BUDGET_BYTES:
         return text + rough
     factor = _READ_AGAIN_FACTOR if _is_read_again(raw) else 1
@@ -83,7 +84,7 @@ def estimate_cost(raw: bytes) -> int:
     # Many of these characters may be inside strings, where they need no memory.
     total = text
     for match in _STRUCTURE.finditer(raw):
-        total += factor * _EACH_BYTES.get(match[0], 0)
+        total += factor * _BYTES_BY_SIGN.get(match[0], 0)
         if total > BUDGET_BYTES:
             break
     return total
