@@ -1,6 +1,6 @@
-"""The pieces in which a stream of a model's interface sends the arguments of a call, one in each event.
+"""Find the pieces of a call's arguments in the event stream of a language model, one piece in each event.
 
-What a piece holds cannot be told from it alone: the name of an argument may be in the one before.
+A piece alone does not show what it contains: the name of an argument may be in the piece before.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,8 @@ _MOST_VALUES: Final = 1000
 
 
 def argument_pieces(event: bytes) -> Iterator[JsonPlace]:
-    """Yield the places of pieces in the data of an event, each as UTF-8 text that is JSON."""
+    """Yield the place of each piece in ``event``, the data of an event, which is JSON. Offsets are in
+    bytes."""
     if not any(mark in event for mark in _MARKS):
         return
     text = event.decode("latin-1")
@@ -22,19 +23,19 @@ def argument_pieces(event: bytes) -> Iterator[JsonPlace]:
         return
     delta = tree.named("delta")
     if delta is not None and tree.string(text, "type").endswith("_arguments.delta"):  # Responses
-        yield from _texts(delta)
+        yield from _text_in(delta)
     elif delta is not None:  # Anthropic
-        yield from _texts(delta.named("partial_json"))
-    for choice in _items(tree.named("choices")):  # Chat Completions
-        for call in _items((choice.named("delta") or choice).named("tool_calls")):
+        yield from _text_in(delta.named("partial_json"))
+    for choice in _items_of(tree.named("choices")):  # Chat Completions
+        for call in _items_of((choice.named("delta") or choice).named("tool_calls")):
             function = call.named("function")
-            yield from _texts(function and function.named("arguments"))
+            yield from _text_in(function and function.named("arguments"))
 
 
-def _items(place: JsonPlace | None) -> list[JsonPlace]:
+def _items_of(place: JsonPlace | None) -> list[JsonPlace]:
     return place.inner if place is not None and place.kind == "[" else []
 
 
-def _texts(place: JsonPlace | None) -> Iterator[JsonPlace]:
+def _text_in(place: JsonPlace | None) -> Iterator[JsonPlace]:
     if place is not None and place.kind == '"' and place.end > place.start:
         yield place

@@ -1,13 +1,15 @@
-"""What is masked in the bodies to and from a model.
+"""Mask the bodies of requests to a language model, and of its answers.
 
-Before an MCP server, arguments and results are recorded as they are, and so they are here: a call that the
-model asks for can be compared with the call that the server got. So names decide only outside of the
-conversation and of schemas; a credential that stands in the head of a request is masked wherever its body
-repeats it. Unless prompts are kept, the texts of the conversation are masked too, but for what belongs to
-tools: calls, results, and what a host puts beside a result because the dialect has no place in it.
+Arguments and results of tool calls are recorded unmasked, as they are in front of an MCP server, so that a
+call that the model asks for can be compared with the call that the server got. So a member's name makes its
+value a credential only outside of the conversation and of schemas; a credential in the head of a request is
+masked wherever its body repeats it. Unless prompts are kept, the texts of the conversation are masked too,
+except what concerns tools: calls, results, and the text that a host puts after a result because the dialect
+has no place for it in the result.
 
-This is decided by the members that the four dialects have, whichever it is, so what is compatible with one of
-them, a question that only counts tokens, and most of what is of no dialect are treated alike.
+A dialect is the JSON format of one model interface, such as Anthropic's. Four are known. The members of all
+four are looked for in every body. So interfaces that are compatible with one of them, requests that only
+count tokens, and most bodies of an unknown dialect are masked alike.
 """
 
 from collections.abc import Iterator
@@ -18,14 +20,14 @@ from mcpproxy.judge.session.frame import Frame, SseEvent
 from mcpproxy.model.dialect import COUNTS, dialect_of
 from mcpproxy.protocol.jsonrpc import read
 from mcpproxy.record.recorder.masking import SECRETS, Masker
-from mcpproxy.record.recorder.model.json_tree import JsonPlace, strings, tree_of
+from mcpproxy.record.recorder.model.json_tree import JsonPlace, single_values, tree_of
 from mcpproxy.record.trace.records import frame_bytes
 
 _MOST_VALUES: Final = 150_000
-"""How many values a body may have that is read."""
+"""How many JSON values a body may have; a body with more is masked without reading it."""
 
 _BODIES: Final = frozenset({"message", "request", "response"})
-"""Members that hold a whole request or answer in events of a stream, and in services that wrap it."""
+"""Members that hold a complete request or answer: in events of a stream, and in services that wrap it."""
 
 _CONVERSATION: Final = frozenset(
     {
@@ -35,10 +37,10 @@ _CONVERSATION: Final = frozenset(
         "transcript", "logprobs", "annotation", "revised_prompt",
     }
 )  # fmt: skip
-"""Members of a request, an answer or an event that hold what was said."""
+"""Members of a request, an answer or an event that hold texts of the conversation."""
 
 _SETTINGS: Final = frozenset({"text", "thinking"})
-"""Members of these that are settings if they are objects."""
+"""Members of ``_CONVERSATION`` that hold settings instead, if their values are objects."""
 
 _SCHEMAS: Final = frozenset(
     {
@@ -54,55 +56,63 @@ _KEPT: Final = frozenset(
         "stop_reason", "stop_sequence", "finish_reason", "finishReason",
     }
 )  # fmt: skip
-"""Members of a conversation whose strings say how it is built, and not what was said."""
+"""Members of a conversation whose strings describe its structure; they are not texts of it."""
 
-_OF_TOOLS: Final = frozenset(
+_TOOL_MEMBERS: Final = frozenset(
     {
         "tool_calls", "function_call", "functionCall", "function_response", "functionResponse",
     }
 )  # fmt: skip
 
 _TOOL_KINDS: Final = ("tool", "function", "_call", "mcp", "input_json")
-"""Parts of the ``type`` of what belongs to tools."""
+"""The ``type`` of an object that concerns tools contains one of these."""
 
-_ASKING: Final = frozenset({"messages", "contents", "input", "prompt"})
-_NOT_ASKED: Final = (*COUNTS, "/embeddings")
+_PROMPTS: Final = frozenset({"messages", "contents", "input", "prompt"})
+"""A request that has one of these members seems to prompt a model."""
+
+_WITHOUT_TURN: Final = (*COUNTS, "/embeddings")
+"""The ends of paths to which such a request asks for no answer of the model."""
 
 _NO_ANSWER: Final = frozenset({b"", b"[DONE]"})
 """Data of events without an answer; the latter ends a stream of Chat Completions."""
 
 _Edit: TypeAlias = tuple[JsonPlace, str]
+"""A place in the text, and the masked text to put there."""
 
 
 class ModelBodies:
-    """Masks bodies with ``mask``; with ``hides``, also the texts of prompts that are not about tools.
+    """Masks bodies with ``mask``; with ``hides``, also the texts of the conversation that do not concern
+    tools.
 
-    ``dialect`` is the name of that which all requests are written in, or ``any``.
+    ``dialect`` is the name of the dialect of all requests, or ``any``.
     """
 
     def __init__(self, mask: Masker, dialect: str, *, hides: bool) -> None:
         self._mask = mask
         self._dialect = dialect
         self._hides = hides
-        self._has_told = False  # of a request of no known dialect
+        self._has_reported_unknown = False  # ``is_unknown`` has returned true
 
     @property
     def masks(self) -> str:
-        """What is masked, as words; empty if nothing is."""
+        """Words for what is masked, for a note in the trace; empty if nothing is."""
         if self._hides:
             return "prompts" if self._mask.keep else "credentials or prompts"
         return "" if self._mask.keep else "credentials"
 
     def masked(self, raw: bytes, *, is_piece: bool) -> bytes:
-        """Return a body, or the data of an event, masked. A piece of one is masked as a whole."""
+        """Return a body, or the data of an event, masked. ``is_piece``: it is a piece, which cannot be
+        read."""
         if raw in _NO_ANSWER or not self.masks:
             return raw
         text = raw.decode("utf-8", "surrogateescape")
         tree = None if is_piece else tree_of(text, _MOST_VALUES)
         if tree is None:
-            return self._unread(raw)
+            return self._mask_unread(raw)
         edits = [
-            (place, new) for place, new in self._whole(tree, text) if new != text[place.start : place.end]
+            (place, new)
+            for place, new in self._body_edits(tree, text)
+            if new != text[place.start : place.end]
         ]
         if not edits:
             return raw
@@ -114,123 +124,130 @@ class ModelBodies:
         return "".join((*parts, text[copied:])).encode("utf-8", "surrogateescape")
 
     def hide_event(self, frame: Frame) -> bool:
-        """Mask an event that cannot be read as a whole: it was cut, or a part of it is in a frame before.
+        """Mask all of an event that is incomplete: it was cut, or a part of it is in an earlier frame.
 
         Returns:
-            Whether it was masked, which it is unless prompts are kept.
+            Whether the event was masked. It is not if prompts are kept, or if ``frame`` is not an event.
         """
         if frame.event is None or not self._hides:
             return False
-        frame.raw = self._unread(frame_bytes(frame))
+        frame.raw = self._mask_unread(frame_bytes(frame))
         frame.event = SseEvent(b"", b"", name=frame.event.name)
         return True
 
     def is_unknown(self, asked: str, frame: Frame) -> bool:
-        """Whether a request is the first that looks as if it asked a model, and is of no known dialect."""
-        if self._has_told or frame.continues or asked.endswith(_NOT_ASKED):
+        """Whether a request seems to prompt a model in an unknown dialect; true at most once in a recording.
+
+        ``asked`` is the method and the path of the request, ``frame`` its body.
+        """
+        if self._has_reported_unknown or frame.continues or asked.endswith(_WITHOUT_TURN):
             return False
         body = read(frame.raw)
-        if not isinstance(body, dict) or body.keys().isdisjoint(_ASKING):
+        if not isinstance(body, dict) or body.keys().isdisjoint(_PROMPTS):
             return False
-        self._has_told = dialect_of(asked, body, self._dialect) is None
-        return self._has_told
+        self._has_reported_unknown = dialect_of(asked, body, self._dialect) is None
+        return self._has_reported_unknown
 
-    def _unread(self, raw: bytes) -> bytes:
-        """Return what cannot be read: masked by names if prompts are kept, else as a whole."""
+    def _mask_unread(self, raw: bytes) -> bytes:
+        """Mask bytes that cannot be read: if prompts are kept, by the names of members, else all of them."""
         if not self._hides:
             return self._mask.body(raw)
         return b'"%b"' % self._mask.value(raw.decode("latin-1")).encode("ascii")
 
-    def _whole(self, body: JsonPlace, text: str) -> Iterator[_Edit]:
-        """Yield what is masked in a request, an answer, an event, or an array of them."""
+    def _body_edits(self, body: JsonPlace, text: str) -> Iterator[_Edit]:
+        """Yield the edits of a request, an answer, an event, or an array of them, in the order of the
+        text."""
         if body.kind == "[":
-            for one in body.inner:
-                yield from self._whole(one, text)
-        if body.kind != "{" or _is_of_tools(body.string(text, "type")):
+            for item in body.inner:
+                yield from self._body_edits(item, text)
+        if body.kind != "{" or _concerns_tools(body.string(text, "type")):
             return
         for member in body.inner:
             if member.name in _BODIES and member.kind in "{[":
-                yield from self._whole(member, text)
-            elif _is_said(member):
+                yield from self._body_edits(member, text)
+            elif _is_conversation(member):
                 if self._hides:
-                    yield from self._said(member, text)
+                    yield from self._conversation_edits(member, text)
             else:
-                yield from self._beside(member, text)
+                yield from self._other_edits(member, text)
 
-    def _said(self, place: JsonPlace, text: str) -> Iterator[_Edit]:
-        """Yield the texts of a conversation that do not belong to tools."""
+    def _conversation_edits(self, place: JsonPlace, text: str) -> Iterator[_Edit]:
+        """Yield the edits that mask the texts of a conversation, except those that concern tools."""
         match place.kind:
             case '"':
                 if place.name not in _KEPT:
                     yield place, self._mask.value(text[place.start : place.end])
-            case "[" if place.inner and all(one.kind == "v" for one in place.inner):  # tokens, or bytes
+            case "[" if place.inner and all(item.kind == "v" for item in place.inner):  # tokens, or bytes
                 yield place, f'"{self._mask.value(text[place.start : place.end])}"'
             case "[":
                 follows_result = False
-                for one in place.inner:
-                    is_beside = follows_result and one.string(text, "role") == "user"
-                    follows_result = is_beside or _holds_result(one, text)
+                for item in place.inner:
+                    is_beside = follows_result and item.string(text, "role") == "user"
+                    follows_result = is_beside or _holds_result(item, text)
                     if not follows_result:
-                        yield from self._said(one, text)
-            case "{" if not _is_of_tools(place.string(text, "type")):
+                        yield from self._conversation_edits(item, text)
+            case "{" if not _concerns_tools(place.string(text, "type")):
                 for member in place.inner:
-                    if member.name not in _OF_TOOLS:
-                        yield from self._said(member, text)
+                    if member.name not in _TOOL_MEMBERS:
+                        yield from self._conversation_edits(member, text)
             case _:
                 pass
 
-    def _beside(self, place: JsonPlace, text: str, inside: str = "") -> Iterator[_Edit]:
-        """Yield what is masked beside the conversation: credentials by their names, and other conversations.
+    def _other_edits(self, place: JsonPlace, text: str, inside: str = "") -> Iterator[_Edit]:
+        """Yield the edits outside of the conversation: credentials by their names, and inner conversations.
 
-        ``inside`` is ``headers`` within header fields, ``error`` within an error, whose ``code`` is no
-        credential, and ``tools`` within what belongs to tools, where nothing was said.
+        ``inside`` says what encloses the place: ``headers`` for header fields; ``error``, where ``code`` is
+        no credential; ``tools``, where no text belongs to the conversation; or nothing.
         """
         name = place.name
         if name in _SCHEMAS:
             return
-        if self._hides and inside != "tools" and _is_said(place):
-            yield from self._said(place, text)
+        if self._hides and inside != "tools" and _is_conversation(place):
+            yield from self._conversation_edits(place, text)
             return
-        # The short names in ``SECRETS``, such as session, often name objects without a secret. An id of a
-        # session only says which requests belong together.
+        # The short names in ``SECRETS``, such as session, often name objects without a secret. The id of such
+        # a session is no credential: it only says which requests belong together.
         is_secret = credential_kind(name) == "all"
         is_secret |= place.kind == '"' and inside != "error" and name.lower() in SECRETS
         if is_secret or (inside == "headers" and self._mask.is_credential_field(name)):
             if not self._mask.keep:
-                yield from self._all(place, text)
+                yield from self._secret_edits(place, text)
             return
         if place.kind == '"':
             if name.lower().endswith(("url", "uri")):
                 yield place, self._mask.url(text[place.start : place.end])
             return
-        if name in ("tools", "functions") or _is_of_tools(place.string(text, "type")):
+        if name in ("tools", "functions") or _concerns_tools(place.string(text, "type")):
             inside = "tools"
         elif name in ("headers", "error"):
             inside = name
-        for one in place.inner:
-            yield from self._beside(one, text, inside)
+        for inner in place.inner:
+            yield from self._other_edits(inner, text, inside)
 
-    def _all(self, place: JsonPlace, text: str) -> Iterator[_Edit]:
-        for one in strings(place):
-            value = text[one.start : one.end]
-            if one.kind == '"':
-                yield one, self._mask.value(value)
+    def _secret_edits(self, place: JsonPlace, text: str) -> Iterator[_Edit]:
+        """Yield the edits that mask all strings and numbers in a place."""
+        for single in single_values(place):
+            value = text[single.start : single.end]
+            if single.kind == '"':
+                yield single, self._mask.value(value)
             elif value[0] in "-0123456789":
-                yield one, f'"{self._mask.value(value)}"'
+                yield single, f'"{self._mask.value(value)}"'
 
 
-def _is_said(member: JsonPlace) -> bool:
+def _is_conversation(member: JsonPlace) -> bool:
     return member.name in _CONVERSATION and not (member.name in _SETTINGS and member.kind == "{")
 
 
-def _is_of_tools(kind: str) -> bool:
+def _concerns_tools(kind: str) -> bool:
     return any(part in kind for part in _TOOL_KINDS)
 
 
 def _holds_result(item: JsonPlace, text: str) -> bool:
     """Whether an item of a conversation is the result of a call, or a message with one."""
-    held = item.named("content") or item.named("parts")
-    return _is_result(item, text) or (held is not None and any(_is_result(one, text) for one in held.inner))
+    content = item.named("content") or item.named("parts")
+    return _is_result(item, text) or (
+        content is not None and any(_is_result(part, text) for part in content.inner)
+    )
 
 
 def _is_result(item: JsonPlace, text: str) -> bool:

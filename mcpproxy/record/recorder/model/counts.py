@@ -1,4 +1,4 @@
-"""How many requests, tools and calls passed before a model's interface, counted while events pass."""
+"""Count the requests to a language model, their tools and calls, while the events are recorded."""
 
 from typing import Final
 
@@ -8,7 +8,7 @@ from mcpproxy.record.recorder.http.memory_budget import HELD_BYTES
 from mcpproxy.record.recorder.model.turns import TurnReader
 
 _MOST_NAMES: Final = 1 << 14
-"""How many names of tools are remembered. Clients choose them."""
+"""About how many names of tools are remembered; clients choose the names."""
 
 
 class TurnCounter:
@@ -20,7 +20,7 @@ class TurnCounter:
         self._requests = self._with_tools = self._calls = 0
 
     def count_event(self, event: Event) -> None:
-        """Take the next event of the recording."""
+        """Count the turns that the next event of the recording ends."""
         for turn in self._reader.take(event):
             self._requests += 1
             self._with_tools += bool(turn.request.tools)
@@ -30,6 +30,7 @@ class TurnCounter:
 
     @property
     def numbers(self) -> dict[str, int]:
+        """The counts by name, as in the summary in JSON."""
         return {
             "requests": self._requests,
             "with_tools": self._with_tools,
@@ -40,7 +41,7 @@ class TurnCounter:
 
     @property
     def words(self) -> str:
-        """The numbers as a clause: requests to the model, the tools in them, and the calls it asked for."""
+        """The counts as text: requests to the model, the tools in them, and the calls that it asked for."""
         tools, calls = count(len(self._tools), "tool"), count(self._calls, "call")
         unread = f"; {count(unread, 'request')} not read" if (unread := self._reader.unread) else ""
         return f"{count(self._requests, 'request')}, {self._with_tools} with tools; {tools}, {calls}{unread}"

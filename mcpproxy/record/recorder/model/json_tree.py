@@ -1,6 +1,6 @@
-"""JSON text as a tree of places, so that parts of it are replaced and every other byte stays as it is.
+"""JSON text as a tree of places, so that parts of it can be replaced while every other byte is unchanged.
 
-A parsed value does not say where in the text a string stands, and has only one of two members of one name.
+A parsed value does not say where in the text a string is, and keeps only one of two members with one name.
 """
 
 import re
@@ -18,7 +18,7 @@ _TOKEN: Final = pattern(
 _LITERAL: Final = pattern(r"true|false|null|NaN|-?Infinity|-?[0-9][0-9.eE+-]*+")
 
 _DEEPEST: Final = 500
-"""Text that nests deeper is not read: trees are walked by functions that call themselves."""
+"""Text that nests deeper is not read: recursive functions walk the trees."""
 
 
 @slotted(eq=False)
@@ -26,7 +26,8 @@ class JsonPlace:
     """A value in the text: ``text[start:end]``. The text of a string is without its quotes.
 
     ``kind`` is the first character of an object, an array or a string, and ``v`` for any other value.
-    ``name`` is that of the member, empty in an array. ``inner`` are the members or items.
+    ``name`` is the member's name; empty in an array. ``inner`` are the members of an object, or the items of
+    an array.
     """
 
     kind: str
@@ -36,22 +37,23 @@ class JsonPlace:
     inner: "list[JsonPlace]" = field(default_factory=list["JsonPlace"])
 
     def named(self, name: str) -> "JsonPlace | None":
-        """Return the member ``name`` of an object, of several the last; ``None`` without one."""
+        """Return the member ``name`` of an object, the last one if several have that name; else ``None``."""
         if self.kind != "{":
             return None
-        return next((one for one in reversed(self.inner) if one.name == name), None)
+        return next((member for member in reversed(self.inner) if member.name == name), None)
 
     def string(self, text: str, name: str) -> str:
-        """Return the member ``name`` if it is a string, else an empty string."""
-        found = self.named(name)
-        return text[found.start : found.end] if found is not None and found.kind == '"' else ""
+        """Return the value of the member ``name`` if it is a string, else an empty string."""
+        member = self.named(name)
+        return text[member.start : member.end] if member is not None and member.kind == '"' else ""
 
 
 def tree_of(text: str, most: int) -> JsonPlace | None:
-    """Return the object or array that is all of ``text``; ``None`` if it is not JSON, or has more values than
-    ``most``, each of which takes about 300 bytes.
+    """Return the object or array that ``text`` consists of, or ``None``.
 
-    Everything in the text but its places and the names of members is a literal or punctuation.
+    ``None`` means that the text is not an object or array, is nested too deeply, or has more than ``most``
+    values. Each value takes about 300 bytes of memory. No content is overlooked: apart from the values and
+    the names of members, the text has only punctuation and white space.
     """
     root = JsonPlace("", 0, len(text))
     above = [root]
@@ -86,10 +88,10 @@ def tree_of(text: str, most: int) -> JsonPlace | None:
     return root.inner[0]
 
 
-def strings(place: JsonPlace) -> Iterator[JsonPlace]:
-    """Yield the strings and the other single values in a place, in the order of the text."""
+def single_values(place: JsonPlace) -> Iterator[JsonPlace]:
+    """Yield the values in a place that are neither objects nor arrays, in the order of the text."""
     if place.kind in "[{":
-        for one in place.inner:
-            yield from strings(one)
+        for inner in place.inner:
+            yield from single_values(inner)
     else:
         yield place

@@ -1,20 +1,20 @@
-"""JSON without its long strings, such as pictures: what is left of a body that is only counted."""
+"""Remove the long strings, such as pictures, from the JSON of a body that is only counted."""
 
 from typing import Final
 
 _LONGEST: Final = 4096
-"""How long a string, or the part of one in a part of the text, may be to be kept, in bytes."""
+"""The longest string, or piece of a string in one part of the text, that is kept, in bytes."""
 
 
 class LongStrings:
-    """Leaves out the long strings of a JSON text that comes in parts, and escaped quotes and backslashes."""
+    """Removes long strings, and escaped quotes and backslashes, from a JSON text that comes in parts."""
 
     def __init__(self) -> None:
-        self._is_inside = False  # of a string
+        self._is_inside = False  # the next part begins inside a string
         self._escape = b""  # a backslash that the next part continues
 
     def without(self, part: bytes) -> bytes:
-        """Return what is kept of the next part."""
+        """Return the next part of the text without its long strings."""
         text = self._escape + part
         is_escaped = (len(text) - len(text.rstrip(b"\\"))) % 2
         text, self._escape = (text[:-1], b"\\") if is_escaped else (text, b"")

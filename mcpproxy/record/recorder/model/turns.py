@@ -1,4 +1,6 @@
-"""The turns of a conversation with a model, read from a recording of what stood before its interface."""
+"""Read the turns of conversations with a language model from a recording made by ``mcpproxy model``.
+
+A turn is a request to the model with the answer to it."""
 
 from collections.abc import Iterator
 from itertools import chain
@@ -18,23 +20,23 @@ if TYPE_CHECKING:
 
 MOST_OPEN: Final = 1024
 MOST_BYTES: Final = 64 << 20
-"""How many exchanges are followed at once, and how many bytes of bodies they may have together. Those that
-began first are given up first."""
+"""How many exchanges are followed at once, and how many bytes their bodies may have together. Beyond that,
+the oldest exchange is ended with the parts that came so far."""
 
 _SHORT_BYTES: Final = 64 << 10
-"""A part of a body up to this length is kept as it is, also if turns are only counted."""
+"""A body up to this length keeps its long strings, even if turns are only counted."""
 
 _EACH_BYTES: Final = 64
-"""How much memory an event takes besides its text. Parsed, it would take many times as much."""
+"""How many bytes of memory an event takes besides its text. Parsed, it would take many times as much."""
 
 
 @slotted(frozen=True)
 class ModelTurn:
-    """A request to a model and what came back.
+    """A request to a model and the answer to it.
 
-    ``seq`` is the number of the frame with the body, ``at_ns`` its time since the recording began. ``status``
-    is 0 if there was no answer. ``answer`` is ``None`` if the service refused the request (``refusal``), or
-    if nothing that can be read came back. ``user_agent`` is what the host calls itself in that header field.
+    ``seq`` is the number of the frame with the request's body, ``at_ns`` its time since the recording began.
+    ``status`` is the HTTP status, 0 without a response. ``answer`` is ``None`` if the service refused the
+    request (``refusal``), or if no readable answer came. ``user_agent`` is the User-Agent of the host.
     """
 
     seq: int
@@ -48,27 +50,35 @@ class ModelTurn:
 
 @slotted()
 class _Exchange:
+    """An open exchange with the model: the frames of the request (``asked``) and of the response so far."""
+
     target: str
     user_agent: str = ""
     passed: int = 0
+    """How many bytes of its bodies have passed."""
     held: int = 0
+    """How many bytes of memory its bodies take."""
     seq: int = 0
     at_ns: int = 0
     asked: list[bytes] = field(default_factory=list[bytes])
     status: int = 0
     body: list[bytes] = field(default_factory=list[bytes])
+    """The response, if it is no event stream."""
     events: list[bytes] = field(default_factory=list[bytes])
+    """The data of the response's events."""
     strings: LongStrings = field(default_factory=LongStrings)
-    """What leaves out the long strings of the request, if turns are only counted."""
+    """Removes the long strings of the request, if turns are only counted."""
 
 
 class TurnReader:
-    """Makes turns of the events of a recording. ``dialect`` is that which the recording names, if it does.
-    What is parsed takes a few times as much memory as the bodies, so ``counts_in`` says how many bytes of
-    them may be held if turns are only counted: then they have no long texts, such as pictures.
+    """Makes turns from the events of a recording. ``dialect`` is the one that the recording names, or empty.
 
-    ``unread`` is how many requests to a model had a body that cannot be read, so that they are no turns: one
-    that is too long or not whole, no JSON, or masked as a whole.
+    ``counts_in`` is for a caller that only counts turns: it is how many bytes of memory bodies may take.
+    Their long strings, such as pictures, are then left out, because parsing takes several times the memory of
+    a body.
+
+    ``unread`` is how many requests to a model are no turns because their bodies cannot be read: they are too
+    long, incomplete, not JSON, or masked as a whole.
     """
 
     def __init__(self, dialect: str = "", counts_in: int | None = None) -> None:
@@ -77,50 +87,50 @@ class TurnReader:
         self._most_held = MOST_BYTES if counts_in is None else counts_in
         self.unread = 0
         self._opened: dict[int, _Exchange] = {}
-        self._passed = self._held = 0  # bytes in the bodies of these
+        self._passed = self._held = 0  # the sums over ``_opened``
 
     def take(self, event: object) -> Iterator[ModelTurn]:
-        """Take the next event, and yield the turns that it ends. The caller must exhaust the result."""
+        """Read the next event, and yield the turns that it ends. The caller must exhaust the result."""
         opened = self._opened
         match event:
             case RequestHead(method="POST"):
                 opened[event.exchange] = _Exchange(event.target, _user_agent(event.headers))
                 if len(opened) > MOST_OPEN:
-                    yield from self._ended(next(iter(opened)))
+                    yield from self._end_exchange(next(iter(opened)))
             case Frame() if exchange := opened.get(event.exchange):
-                passed, held = len(event.raw), _take(exchange, event, counts=self._counts)
+                passed, held = len(event.raw), _add_content(exchange, event, counts=self._counts)
                 exchange.passed, exchange.held = exchange.passed + passed, exchange.held + held
                 self._passed, self._held = self._passed + passed, self._held + held
                 while self._passed > MOST_BYTES or self._held > self._most_held:
-                    yield from self._ended(next(iter(opened)))
+                    yield from self._end_exchange(next(iter(opened)))
             case ResponseHead() if event.status >= 200 and (exchange := opened.get(event.exchange)):
                 exchange.status = event.status
             case ExchangeEnd() if event.exchange in opened:
-                yield from self._ended(event.exchange)
+                yield from self._end_exchange(event.exchange)
             case _:
                 pass
 
     def end(self) -> Iterator[ModelTurn]:
-        """Yield the turns that have not ended."""
+        """Yield the turns that have not ended, with the parts that came so far."""
         for number in list(self._opened):
-            yield from self._ended(number)
+            yield from self._end_exchange(number)
 
-    def _ended(self, number: int) -> Iterator[ModelTurn]:
+    def _end_exchange(self, number: int) -> Iterator[ModelTurn]:
         exchange = self._opened.pop(number)
         self._passed -= exchange.passed
         self._held -= exchange.held
-        return self._turn(exchange)
+        return self._turn_of(exchange)
 
-    def _turn(self, exchange: _Exchange) -> Iterator[ModelTurn]:
-        """Yield the turn that an exchange is, if it is one."""
-        asked = as_object(_value(b"".join(exchange.asked)))
+    def _turn_of(self, exchange: _Exchange) -> Iterator[ModelTurn]:
+        """Yield the turn of an exchange, if the exchange is a request to a model that can be read."""
+        asked = as_object(_parse_json(b"".join(exchange.asked)))
         dialect = dialect_of(exchange.target, asked or {}, self._dialect)
         if asked is None or dialect is None:
             self.unread += asked is None and dialect is not None and any(exchange.asked)
             return
-        value = _value(b"".join(exchange.body))
+        value = _parse_json(b"".join(exchange.body))
         refusals = list(filter(None, [read_refusal(value)]))
-        answer = None if refusals else _answer(dialect, value, exchange.events, refusals)
+        answer = None if refusals else _read_answer(dialect, value, exchange.events, refusals)
         refusal = refusals[0] if refusals else None
         if refusal:
             answer = None
@@ -133,7 +143,7 @@ class TurnReader:
 def model_turns(trace: "Trace", reader: TurnReader | None = None) -> Iterator[ModelTurn]:
     """Yield the turns of a recording in the order in which they ended. Other exchanges are left out.
 
-    ``reader``, if it is given, knows afterwards which of them could not be read.
+    If ``reader`` is given, its ``unread`` afterwards says how many requests could not be read.
 
     Raises:
         TraceError: the recording cannot be read.
@@ -148,9 +158,11 @@ def _user_agent(headers: Headers) -> str:
     return next((value for name, value in headers if name.lower() == "user-agent"), "")
 
 
-def _take(exchange: _Exchange, frame: Frame, *, counts: bool) -> int:
-    """Keep what a frame says, and return how many bytes of memory that takes. If turns are only counted
-    (``counts``), a long request loses its long strings."""
+def _add_content(exchange: _Exchange, frame: Frame, *, counts: bool) -> int:
+    """Add the content of a frame to its exchange; return how many bytes of memory that takes.
+
+    With ``counts``, turns are only counted, and a long request loses its long strings.
+    """
     if frame.sender == CLIENT:
         exchange.seq = exchange.seq or frame.seq
         exchange.at_ns = exchange.at_ns or frame.observed_at_ns
@@ -165,10 +177,10 @@ def _take(exchange: _Exchange, frame: Frame, *, counts: bool) -> int:
     return len(frame.raw)
 
 
-def _answer(
+def _read_answer(
     dialect: Dialect, value: JSON, events: list[bytes], refusals: list[ServiceRefusal]
 ) -> ModelAnswer | None:
-    """Return the answer in a body or in events. An event that refuses the request goes to ``refusals``."""
+    """Return the answer in a body or in events. If an event refuses the request, add it to ``refusals``."""
     objects = _until_refused(events, refusals)
     if (first := next(objects, None)) is not None:
         folded, is_whole = dialect.folded(chain((first,), objects))
@@ -179,7 +191,7 @@ def _answer(
 
 def _until_refused(events: list[bytes], refusals: list[ServiceRefusal]) -> Iterator[JSONObject]:
     for raw in events:
-        if (event := as_object(_value(raw))) is None:
+        if (event := as_object(_parse_json(raw))) is None:
             continue
         if refusal := read_refusal(event):
             refusals.append(refusal)
@@ -187,6 +199,6 @@ def _until_refused(events: list[bytes], refusals: list[ServiceRefusal]) -> Itera
         yield event
 
 
-def _value(raw: bytes) -> JSON:
+def _parse_json(raw: bytes) -> JSON:
     value = read(raw)
     return value if isinstance(value, dict | list) else None
