@@ -95,7 +95,7 @@ def test_it_goes_on_with_the_session(trace: Path, tmp_path: Path, segments: list
     assert drafted.frames == 4
     for number, entries in enumerate(segments[1:], start=2):
         folder.append(number, packed(*entries))
-    drafted.go_on()
+    drafted.add_new_records()
     assert events(drafted.trace) == recorded(tmp_path, segments)
     assert drafted.frames == 7
 

@@ -89,7 +89,7 @@ class GrowingTrace:
         if self._draft is None:
             self._draft = Draft(first)
         else:
-            self._draft.go_on()
+            self._draft.add_new_records()
         return self._draft.trace
 
 

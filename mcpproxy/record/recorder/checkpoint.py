@@ -70,7 +70,7 @@ class Checkpoint:
     max_bytes: int = 0
     """How large the recording may become; 0 for no limit."""
     rule_options: "RuleOptions | None" = None
-    """The rules by which the session is judged; ``None`` for the built-in ones."""
+    """The rules by which the session is judged; ``None`` for the built-in rules."""
 
 
 def read_checkpoint(folder: str) -> Checkpoint | None:
@@ -87,7 +87,7 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
             left_bytes = os.fstat(file.fileno()).st_size - len(line)
             long = [_read_exactly(file, size, left_bytes) for size in members.get("long", ())]
         client, server, stderr = (
-            PartialLine(read_run(raw, long), _count(at_ns)) for raw, at_ns in members["held"]
+            PartialLine(decode_run(raw, long), _count(at_ns)) for raw, at_ns in members["held"]
         )
         return Checkpoint(
             segment=_count(members["segment"]),
@@ -108,12 +108,12 @@ def read_checkpoint(folder: str) -> Checkpoint | None:
 
 
 def damaged(path: str) -> TraceError:
-    """Return the error for a checkpoint that does not say where recording continues."""
+    """Return the error to raise for a checkpoint that cannot be read or does not fit its trace."""
     return TraceError(path, None, "the checkpoint is damaged", "the trace is whole up to its last line")
 
 
 def _count(value: object) -> int:
-    """Return ``value`` if it can be a number of bytes, segments or nanoseconds."""
+    """Return ``value`` if it can be a number of bytes, segments or nanoseconds; else raise ValueError."""
     if type(value) is not int or not 0 <= value < 1 << 63:
         raise ValueError(value)
     return value
@@ -126,19 +126,19 @@ def _read_exactly(file: BinaryIO, size: object, left_bytes: int) -> bytes:
     return data
 
 
-def written_run(raw: bytes | memoryview, long: list[bytes | memoryview]) -> str | int:
-    """Return a run of bytes for the line of JSON: base64 or, after it was added to ``long``, its index."""
+def encode_run(raw: bytes | memoryview, long: list[bytes | memoryview]) -> str | int:
+    """Return a run of bytes as JSON: a short run in base64, a long run, added to ``long``, as its index."""
     if len(raw) <= _LONG_BYTES:
         return b2a_base64(raw, newline=False).decode("ascii")
     long.append(raw)
     return len(long) - 1
 
 
-def read_run(written: object, long: Sequence[bytes]) -> bytes:
-    """Return the run of bytes that ``written_run`` has written.
+def decode_run(written: object, long: Sequence[bytes]) -> bytes:
+    """Return the run of bytes that ``encode_run`` has encoded as ``written``.
 
     Raises:
-        ValueError, TypeError, LookupError: it was not written like that.
+        ValueError, TypeError, LookupError: ``written`` does not come from ``encode_run``.
     """
     if type(written) is int:
         return long[_count(written)]
@@ -152,7 +152,7 @@ def write_checkpoint(folder: str, checkpoint: Checkpoint) -> None:
         OSError: the checkpoint could not be written; the previous checkpoint remains.
     """
     long = [*checkpoint.long]
-    held_lines: list[JSON] = [[written_run(line.raw, long), line.at_ns] for line in checkpoint.held]
+    held_lines: list[JSON] = [[encode_run(line.raw, long), line.at_ns] for line in checkpoint.held]
     members: dict[str, JSON] = {
         "segment": checkpoint.segment,
         "offset": checkpoint.offset,

@@ -26,7 +26,7 @@ from typing import Any, Final, cast
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.record.framing import bodies as framing_bodies
 from mcpproxy.record.framing import connection_side, http1, sse
-from mcpproxy.record.recorder.checkpoint import read_run, written_run
+from mcpproxy.record.recorder.checkpoint import decode_run, encode_run
 from mcpproxy.record.recorder.http import assembly as http_assembly
 from mcpproxy.record.recorder.http import body_frames, connections, memory_budget
 from mcpproxy.record.recorder.http.assembly import HttpAssembly
@@ -79,8 +79,10 @@ def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
 
 
 class _StateWriter:
-    """Writes a value as ``[kind, ...]``. An object that can be shared gets a number. If the object appears
-    again, only its number is written."""
+    """Converts values to JSON: plain values as they are, others as ``[kind, ...]``.
+
+    An object that can be shared gets a number. If the object appears again, only its number is written.
+    """
 
     def __init__(self, long: list[bytes | memoryview]) -> None:
         self._long = long
@@ -91,7 +93,7 @@ class _StateWriter:
             case None | bool() | int() | str():
                 return value
             case bytes():
-                return ["bytes", written_run(value, self._long)]
+                return ["bytes", encode_run(value, self._long)]
             case tuple():
                 return ["tuple", [self.write(item) for item in cast("tuple[Any, ...]", value)]]
             case MethodType():
@@ -105,9 +107,9 @@ class _StateWriter:
         number = self._numbers[id(value)] = len(self._numbers)
         match value:
             case bytearray():
-                return ["bytearray", number, self._buffer(memoryview(value))]
+                return ["bytearray", number, self._write_buffer(memoryview(value))]
             case BytesIO():
-                return ["BytesIO", number, self._buffer(value.getbuffer())]
+                return ["BytesIO", number, self._write_buffer(value.getbuffer())]
             case list() | deque() | set():
                 items = cast("list[Any]", value)
                 return [type(items).__name__, number, [self.write(item) for item in items]]
@@ -115,20 +117,22 @@ class _StateWriter:
                 pairs = cast("dict[Any, Any]", value).items()
                 return ["dict", number, [[self.write(key), self.write(item)] for key, item in pairs]]
             case _:
-                return [type(value).__qualname__, number, self._attributes(value)]
+                return [type(value).__qualname__, number, self._write_attributes(value)]
 
-    def _buffer(self, data: memoryview) -> JSON:
-        run = written_run(data, self._long)
+    def _write_buffer(self, data: memoryview) -> JSON:
+        run = encode_run(data, self._long)
         if isinstance(run, str):
             data.release()
         return run
 
-    def _attributes(self, instance: object) -> JSON:
+    def _write_attributes(self, instance: object) -> JSON:
         if _CLASSES.get(type(instance).__qualname__) is not type(instance):
             raise TypeError(f"{type(instance).__qualname__} in the state of an assembly")
         transient = getattr(instance, "TRANSIENT", ())
         return {
-            name: self.write(getattr(instance, name)) for name in _names(instance) if name not in transient
+            name: self.write(getattr(instance, name))
+            for name in _attribute_names(instance)
+            if name not in transient
         }
 
 
@@ -144,21 +148,21 @@ class _StateReader:
             return state
         match cast("list[Any]", state):
             case ["bytes", data]:
-                return read_run(data, self._long)
+                return decode_run(data, self._long)
             case ["tuple", [*items]]:
                 return tuple(self.read(item) for item in items)
             case ["method", owner, str(name)]:
-                return _method(self.read(owner), name)
+                return _bound_method(self.read(owner), name)
             case ["function", str(name)]:
                 owner, _, name = name.rpartition(".")
                 return vars(_CLASSES[owner])[name]
             case ["same", int(number)]:
                 return self._objects[number]
             case ["bytearray", int(number), data]:
-                return self._keep(number, bytearray(read_run(data, self._long)))
+                return self._keep(number, bytearray(decode_run(data, self._long)))
             case ["BytesIO", int(number), data]:
                 stream = self._keep(number, BytesIO())
-                stream.write(read_run(data, self._long))
+                stream.write(decode_run(data, self._long))
                 return stream
             case [("list" | "deque" | "set") as kind, int(number), [*items]]:
                 collection = self._keep(number, _COLLECTIONS[kind]())
@@ -172,11 +176,11 @@ class _StateReader:
                     mapping[self.read(key)] = self.read(item)
                 return mapping
             case [str(name), int(number), attributes]:
-                return self._instance(_CLASSES[name], number, attributes)
+                return self._read_instance(_CLASSES[name], number, attributes)
             case _:
                 raise StateError("not a value")
 
-    def _instance(self, kind: type, number: int, attributes: dict[str, Any]) -> Any:
+    def _read_instance(self, kind: type, number: int, attributes: dict[str, Any]) -> Any:
         instance = self._keep(number, object.__new__(kind))
         for name, value in attributes.items():
             setattr(instance, name, self.read(value))
@@ -193,13 +197,13 @@ class _StateReader:
 _COLLECTIONS: Final[dict[str, Callable[[], Any]]] = {"list": list, "deque": deque, "set": set}
 
 
-def _names(instance: object) -> list[str]:
+def _attribute_names(instance: object) -> list[str]:
     """Return the names of the attributes that an instance has."""
     slots = [name for kind in type(instance).__mro__ for name in getattr(kind, "__slots__", ())]
     return [name for name in (*slots, *getattr(instance, "__dict__", ())) if hasattr(instance, name)]
 
 
-def _method(owner: object, name: str) -> Any:
+def _bound_method(owner: object, name: str) -> Any:
     if _CLASSES.get(type(owner).__qualname__) is not type(owner):
         raise StateError("a method of something else")
     return MethodType(vars(type(owner))[name], owner)

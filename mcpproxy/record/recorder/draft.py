@@ -1,9 +1,10 @@
-"""A draft of a trace: a copy, completed from the journal of a session that no recorder reads now.
+"""A draft of a trace: a copy, completed from the journal of a session that no recorder reads at the moment.
 
-A recorder starts later than its session, seconds later on a busy machine, and it may be killed. The journal
-goes on meanwhile, the trace does not. A draft is a copy of the trace up to the checkpoint, continued from the
-journal by the code of the recorder, so it becomes what the trace will be. It is in a temporary folder; the
-trace and the journal stay as they are.
+A recorder starts after its session, on a busy machine seconds later, and it may be killed. Meanwhile the
+relay writes to the journal, but nobody writes to the trace. A draft is a copy of the trace up to the
+checkpoint (the position in the journal up to which the trace is complete). The code of the recorder continues
+the copy from the journal, so the draft has the same records as the later trace. The draft is in a temporary
+folder; the trace and the journal are not changed.
 """
 
 import os
@@ -27,7 +28,7 @@ from mcpproxy.record.trace.writer import TraceWriter
 
 
 class _Onlooker(JournalReader):
-    """Reads a journal that belongs to a recorder, and does not change it."""
+    """Reads a journal without changing it: only a recorder may delete segments."""
 
     def checkpoint_and_clear(self, unplaced: Checkpoint) -> None:
         pass
@@ -37,7 +38,10 @@ class _Onlooker(JournalReader):
 
 
 def is_needed(trace: str) -> bool:
-    """Whether a session goes on and no recorder writes to its recording, whose first file is ``trace``."""
+    """Whether a session is under way whose recorder has not written anything yet, or is gone.
+
+    ``trace`` is the first file of the recording.
+    """
     try:
         folder = Folder(journal.folder(trace))
     except OSError:
@@ -67,45 +71,48 @@ class Draft:
         """Closes the journal and the copy, which then stops growing; ``trace`` can still be read. They are
         also closed when this object is garbage-collected."""
         try:
-            with recovery.damage_refused(journal.folder(trace)):
-                self._begin(trace)
+            with recovery.refuse_damage(journal.folder(trace)):
+                self._begin_copy(trace)
         except BaseException:
             self.close()
             shutil.rmtree(self._folder, ignore_errors=True)
             raise
 
-    def _begin(self, trace: str) -> None:
+    def _begin_copy(self, trace: str) -> None:
         folder = journal.folder(trace)
         start = read_checkpoint(folder) or Checkpoint()
         earlier, path, _ = recovery.files_around(start, trace)
         note = shipped_files.note_path(trace)
-        for whole in (*earlier, note) if os.path.exists(note) else earlier:
-            self._copy(whole, None)
+        for complete_file in (*earlier, note) if os.path.exists(note) else earlier:
+            self._copy_file(complete_file, None)
         if start.trace_bytes:
-            self._copy(path, start.trace_bytes)
+            self._copy_file(path, start.trace_bytes)
         reader = _Onlooker(folder, start)
-        writer = TraceWriter(self._place(path), start.trace_bytes or None)
+        writer = TraceWriter(self._draft_path(path), start.trace_bytes or None)
         self._files_in_use.extend((reader, writer))
-        before = tuple(map(self._place, earlier))
-        self._recording = recovery.resumed(start, reader, writer, before, standard_observer)
-        self._first = self._place(trace)
+        before = tuple(map(self._draft_path, earlier))
+        self._recording = recovery.resume_recording(start, reader, writer, before, standard_observer)
+        self._first = self._draft_path(trace)
         self._recording.drain()
-        self.trace = read_trace(trace, is_recording=True, files=self._files(trace), copy_folder=self._folder)
+        self.trace = read_trace(
+            trace, is_recording=True, files=self._recorded_paths(trace), copy_folder=self._folder
+        )
 
-    def _place(self, path: str) -> str:
-        """Return the path in the draft of a file of the recording."""
+    def _draft_path(self, path: str) -> str:
+        """Return the path that a file of the recording has in the draft."""
         return os.path.join(self._folder, os.path.basename(path))
 
-    def _copy(self, path: str, size: int | None) -> None:
+    def _copy_file(self, path: str, size: int | None) -> None:
+        """Copy the first ``size`` bytes of a file into the draft; all of them if ``size`` is ``None``."""
         source_fd = open_regular(path, follows=True)
-        with open(source_fd, "rb") as source, open(self._place(path), "xb") as copy:
+        with open(source_fd, "rb") as source, open(self._draft_path(path), "xb") as copy:
             if size is None:
                 shutil.copyfileobj(source, copy)
             else:
                 copy.write(source.read(size))
 
-    def _files(self, trace: str) -> list[str]:
-        """Return the paths that the files of the draft have, or will have, in the recording's own folder."""
+    def _recorded_paths(self, trace: str) -> list[str]:
+        """Return the draft's files as paths in the recording's own folder, where some may not exist yet."""
         where = os.path.dirname(trace)
         return [os.path.join(where, os.path.basename(path)) for path in chain.files_of(self._first)]
 
@@ -114,16 +121,16 @@ class Draft:
         """The number of the last frame."""
         return self._recording.seq
 
-    def go_on(self) -> None:
-        """Add the records that the journal got since the last call.
+    def add_new_records(self) -> None:
+        """Add the records that were written to the journal since the last call.
 
         Raises:
             OSError, TraceError: the journal cannot be read.
         """
         first = self.trace.files[0]
-        with recovery.damage_refused(journal.folder(first)):
+        with recovery.refuse_damage(journal.folder(first)):
             self._recording.drain()
-        self.trace.files[:] = self._files(first)
+        self.trace.files[:] = self._recorded_paths(first)
 
 
 def _close(files: list[JournalReader | TraceWriter]) -> None:

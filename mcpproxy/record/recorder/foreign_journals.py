@@ -1,4 +1,4 @@
-"""Tell which recordings must not be completed in place, and copy them.
+"""Find the recordings that must not be completed in place, and copy them.
 
 After a recorder was killed, the next command completes its recording: it writes the rest of the trace and
 deletes the journal. That is done in place only if the journal is a folder of this user that contains only
@@ -38,18 +38,18 @@ def refuse_foreign(folder: Folder, traces: Sequence[str]) -> None:
         OSError: a file cannot be examined.
     """
     if why := _why_foreign_journal(folder):
-        raise _not_ours(folder.path, why)
+        raise _foreign_error(folder.path, why)
     for trace in traces:
         if why := _why_foreign_trace(trace):
-            raise _not_ours(trace, why)
+            raise _foreign_error(trace, why)
 
 
 def read_only_error(fault: OSError, path: str) -> TraceError | None:
-    """Return the error to raise if ``fault`` says that ``path`` is read-only for this user, else ``None``."""
+    """Return the error to raise if ``fault`` means that this user may not write ``path``, else ``None``."""
     if fault.errno not in _READ_ONLY:
         return None
     why = (fault.strerror or "").lower() if sys.platform == "win32" else ""
-    return _not_ours(path, why or "may not be written")
+    return _foreign_error(path, why or "may not be written")
 
 
 def is_recording(trace: str) -> bool:
@@ -60,7 +60,7 @@ def is_recording(trace: str) -> bool:
         return False
 
 
-def copy(traces: Sequence[str], into: str) -> str:
+def copy_recording(traces: Sequence[str], into: str) -> str:
     """Copy a recording and its journal into the folder ``into``. Return the path of the first file there.
 
     Only regular files are copied, and from the journal's folder only the files of a journal.
@@ -72,13 +72,15 @@ def copy(traces: Sequence[str], into: str) -> str:
     for trace in (*traces, note_path(traces[0])):
         if os.path.exists(trace):
             fd = files.open_regular(trace, follows=True)
-            left_bytes -= _copy(fd, os.path.join(into, os.path.basename(trace)), left_bytes)
+            left_bytes -= _copy_file(fd, os.path.join(into, os.path.basename(trace)), left_bytes)
     copied = os.path.join(into, os.path.basename(traces[0]))
     folder = Folder(journal.folder(traces[0]))
     os.mkdir(journal.folder(copied), 0o700)
     for name in filter(journal_reader.is_journal_file, folder.names()):
         if name not in (lock.NAME, journal.RELAY_LOCK) and stat.S_ISREG(folder.stat(name).st_mode):
-            left_bytes -= _copy(folder.open(name), os.path.join(journal.folder(copied), name), left_bytes)
+            left_bytes -= _copy_file(
+                folder.open(name), os.path.join(journal.folder(copied), name), left_bytes
+            )
     return copied
 
 
@@ -114,13 +116,13 @@ def _why_foreign_file(name: str, status: os.stat_result) -> str:
     return "" if files.is_mine(status) else f"{name} belongs to another user"
 
 
-def _not_ours(path: str, why: str) -> ForeignJournalError:
+def _foreign_error(path: str, why: str) -> ForeignJournalError:
     return ForeignJournalError(
         path, None, why, "copy the recording and its journal into a folder of your own"
     )
 
 
-def _copy(fd: int, target: str, limit: int) -> int:
+def _copy_file(fd: int, target: str, limit: int) -> int:
     """Copy the content of ``fd`` into the new file ``target``. Return its size, at most ``limit`` bytes."""
     with open(fd, "rb") as source:
         size = os.fstat(source.fileno()).st_size

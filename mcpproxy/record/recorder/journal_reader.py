@@ -51,7 +51,7 @@ class JournalReader:
         self._end = journal.position(start.segment, start.offset)
         """The position after the last complete record."""
         self._is_done = False
-        self._missing = 0
+        self._missing_bytes = 0
         """How many bytes the incomplete record still lacks."""
         self._torn_size = 0
         """The size of the segment if a power cut left zeros instead of records from ``offset`` on; else 0."""
@@ -74,7 +74,7 @@ class JournalReader:
             TraceError: a record claims to be longer than the limit.
         """
         while True:
-            if entries := self._parse(self._read_some()):
+            if entries := self._parse_records(self._read_some()):
                 return entries
             if not self.has_more():
                 return self._last_entries()
@@ -82,20 +82,20 @@ class JournalReader:
     def end(self, unwritten: bytes = b"") -> None:
         """Note that the relay is gone. After the segments, ``read`` returns the last records of the relay.
 
-        They are ``unwritten``, the records that the relay could not write to the disk. If there are none, the
-        last record is made from the chunk in the crash buffer, which a killed relay had not journaled."""
+        These are ``unwritten``, the records that the relay could not write to the disk. If there are none,
+        the last record is made from the crash buffer: the chunk that a killed relay had not journaled."""
         self._is_relay_gone = True
         self._unwritten = unwritten
 
     def _last_entries(self) -> list[Entry]:
-        """Return, once, the last records of a relay that is gone (see ``end``)."""
+        """Return the last records of a relay that is gone (see ``end``); later calls return none."""
         if not self._is_relay_gone:
             return []
         self._is_relay_gone = False  # so that the entries are returned only once
         self._is_done = True
         self._buffer = b""  # a record torn by the kill; its chunk is in the crash buffer
         if self._unwritten:
-            return self._parse(self._unwritten)
+            return self._parse_records(self._unwritten)
         return crash_buffer.left_records(self.folder, self._end)
 
     def checkpoint_and_clear(self, unplaced: Checkpoint) -> None:
@@ -115,14 +115,14 @@ class JournalReader:
             return
         write_checkpoint(self.folder, replace(unplaced, segment=self.segment, offset=self.offset))
         due = (*self._kept, *range(self._first, self.segment))
-        self._kept = [segment for segment in due if not self._unlink(segment)]
+        self._kept = [segment for segment in due if not self._delete_segment(segment)]
         self._first = self.segment
 
     def clear(self) -> None:
         """Delete every segment that was read, even if its records are not in the trace."""
         self.close()
         for segment in (*self._kept, *range(self._first, self.segment + 1)):
-            self._unlink(segment)
+            self._delete_segment(segment)
 
     def close(self) -> None:
         if self._fd >= 0:
@@ -134,18 +134,18 @@ class JournalReader:
 
     @property
     def _opened_folder(self) -> Folder:
-        """The journal's folder, which is opened once and kept open until this is closed."""
+        """The journal's folder, which is opened once and stays open until ``close``."""
         if self._kept_folder is None:
             self._kept_folder = Folder(self.folder)
         return self._kept_folder
 
-    def _has(self, segment: int) -> bool:
+    def _has_segment(self, segment: int) -> bool:
         try:
             return self._opened_folder.has(journal.segment_name(segment))
         except OSError:
             return False
 
-    def _unlink(self, segment: int) -> bool:
+    def _delete_segment(self, segment: int) -> bool:
         """Delete a segment. Return whether it is gone: on Windows, one that is open elsewhere stays."""
         try:
             self._opened_folder.unlink(journal.segment_name(segment))
@@ -166,8 +166,8 @@ class JournalReader:
                 return b""
             os.lseek(self._fd, self._read_to, os.SEEK_SET)
         wanted = _READ_BYTES
-        if self._missing > wanted:  # read all of it at once, because every read copies the buffer
-            wanted = min(self._missing, max(wanted, os.fstat(self._fd).st_size - self._read_to))
+        if self._missing_bytes > wanted:  # read all of it at once, because every read copies the buffer
+            wanted = min(self._missing_bytes, max(wanted, os.fstat(self._fd).st_size - self._read_to))
         if sys.platform == "win32":
             # The C library of Wine reads no more from a file whose end it has read, until a seek.
             os.lseek(self._fd, self._read_to, os.SEEK_SET)
@@ -175,19 +175,19 @@ class JournalReader:
         self._read_to += len(data)
         return data
 
-    def _parse(self, data: bytes) -> list[Entry]:
+    def _parse_records(self, data: bytes) -> list[Entry]:
         """Return the complete records in the buffer and ``data``; keep the beginning of an incomplete one."""
         buffer = self._buffer + data if self._buffer else data
         head_size = journal.HEAD.size
         unpack = journal.HEAD.unpack_from
         entries: list[Entry] = []
-        position = self._missing = 0
+        position = self._missing_bytes = 0
         end = len(buffer)
         while (start := position + head_size) <= end:
             length, kind, connection, at_ns = unpack(buffer, position)
             stop = start + length
             if stop > end:
-                self._missing = stop - end
+                self._missing_bytes = stop - end
                 if length > _LONGEST_BYTES:
                     segment = os.path.join(self.folder, journal.segment_name(self.segment))
                     fact = f"the journal is damaged: a record says that it has {length} bytes"
@@ -207,9 +207,9 @@ class JournalReader:
     def has_more(self) -> bool:
         """Whether ``read`` may return records now. At the end of a segment, this opens the next one."""
         if self._fd < 0:
-            return self._has(self.segment)
+            return self._has_segment(self.segment)
         # Look for the next segment first: once it exists, the relay does not write to this segment any more.
-        has_next = self._has(self.segment + 1)
+        has_next = self._has_segment(self.segment + 1)
         size = os.fstat(self._fd).st_size
         if self._torn_size and size > self._torn_size:  # the relay was still writing; no power cut
             self._read_to, self._buffer = self.offset, b""
@@ -220,14 +220,14 @@ class JournalReader:
         if has_next:
             self.close()
             self.segment += 1
-            self._read_to = self._missing = self._torn_size = 0
+            self._read_to = self._missing_bytes = self._torn_size = 0
             self._buffer = b""
         return has_next
 
     def end_of_journal(self) -> tuple[int, int]:
-        """Return the newest segment and its size in bytes; both grow only."""
+        """Return the number of the newest segment and its size in bytes; neither ever shrinks."""
         segment = self.segment
-        while self._has(segment + 1):
+        while self._has_segment(segment + 1):
             segment += 1
         try:
             return segment, self._opened_folder.stat(journal.segment_name(segment)).st_size
@@ -246,6 +246,7 @@ def is_journal_file(name: str) -> bool:
 
 
 def is_segment(name: str) -> bool:
+    """Whether ``name`` is the file name of a segment."""
     return len(name) == 8 and name.isascii() and name.isdigit()
 
 

@@ -22,7 +22,7 @@ class Observing(Protocol):
 
 
 class NothingJudged:
-    """Observes a recording that is not one of MCP, such as that of a model's interface."""
+    """The observer of a recording that is not of MCP, such as one of a model's HTTP interface."""
 
     def observe(self, event: Event) -> list[Finding]:
         """Find nothing."""
@@ -37,7 +37,7 @@ class SafeJudge:
         self.stopped: str | None = None
         """Why judging stopped, in one line; ``None`` if it has not."""
         self.left_out: Sequence[str] = ()
-        """What is not judged, a line each: rules of the user with a mistake, and what cannot be loaded."""
+        """Lines about what is not judged: rules of the user with a mistake, and parts that did not load."""
         self.is_our_fault = True
         """Whether a bug in mcpproxy stopped the judging. Meaningless while ``stopped`` is ``None``."""
         self._observer: Observing | None = None
@@ -50,8 +50,8 @@ class SafeJudge:
 
     @property
     def error(self) -> str | None:
-        """What went wrong with the judging, for the trace; ``None`` if nothing did."""
-        # A sentence that says from which frame on the observer forgot a session that was too large.
+        """What went wrong during judging, for the trace; ``None`` if nothing did."""
+        # If a session was too large, this says from which frame on the observer forgot it.
         forgot: str = getattr(self._observer, "forgot", "")
         return "; ".join(filter(None, (*self.left_out, self.stopped, forgot))) or None
 

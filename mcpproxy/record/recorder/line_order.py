@@ -1,4 +1,4 @@
-"""The order of messages on stdio: the place of a message is where its JSON is complete, not its line feed.
+"""The order of messages on stdio: the place of a message is the end of its JSON, not its line feed.
 
 A receiver may process a message as soon as its JSON is complete, as the decoders of Go do, and some senders
 write the line feed separately. The journal can then have the answer before the line feed of its request. So
@@ -26,10 +26,11 @@ _PER_RECORD: Final = 200
 _MOST_IN_VAIN: Final = 64 << 20
 """How many bytes of one line are parsed, all attempts together, in search of a whole message."""
 
+# The kinds of records with the bytes, and with the end, of a stream -> the index of the stream.
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1}
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1}
 _PATIENT: Final = frozenset({*_STREAMS, *_ENDS, journal.STDERR, journal.STDERR_EOF, journal.SIGNAL})
-"""The kinds of records that can wait. Others end the waiting, except EXIT, which is due at once."""
+"""The kinds of records that can wait. Any other kind ends the waiting, except EXIT, which is due at once."""
 
 
 class LineOrder:
@@ -43,7 +44,7 @@ class LineOrder:
         self._framers = framers
         self._end_line = end_line
         self._awaited: int | None = None
-        """The stream whose line feed the records wait for."""
+        """The stream for whose line feed the records wait; ``None`` if none waits."""
         self._waiting: list[Entry] = []
         self._waiting_bytes = 0
         self._budget = Budget()
@@ -59,7 +60,10 @@ class LineOrder:
         return self._awaited is not None
 
     def take(self, entry: Entry) -> Iterator[Entry]:
-        """Yield the records that are due now. The caller writes each record before it takes the next."""
+        """Take the next record of the journal; yield the records that are due now.
+
+        The caller must write each record before it takes the next one from the iterator.
+        """
         kind = entry[0]
         stream = _STREAMS.get(kind)
         if self._awaited is None:

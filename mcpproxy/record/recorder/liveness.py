@@ -1,10 +1,10 @@
 """Find out whether the relay of a recording is still running.
 
-This is needed only if no recorder holds the lock of the journal: a held lock proves that the recording goes
-on. The relay has a lock too, which is seen in every container. Without it, the process id in the header
-decides. A process id proves nothing, because the system reuses ids, and in a container the relay often has
-the id 1. So a process is considered the relay only if it started shortly before the recording began. If the
-machine was booted after the recording began, the relay cannot be running.
+This is needed only if no recorder holds the lock of the journal: a held lock proves that the recording is
+under way. The relay holds a lock, too, which every container of the machine can see. If that lock is free,
+the process id in the header of the trace decides. A process id alone proves nothing, because the system
+reuses ids, and in a container the relay often has the id 1. So a process is considered the relay only if it
+started shortly before the recording began. If the machine was booted later, the relay cannot be running.
 
 A relay in a container has another process id outside the container than inside. If the process with the id in
 the header of the trace is not the relay, all other processes are searched for one that has this id in its own
@@ -27,7 +27,7 @@ _LONGEST_START_NS: Final = 60_000_000_000
 """The longest time between the start of a relay and of its recording: on a loaded machine, some seconds."""
 
 _TOLERANCE_NS: Final = 2_000_000_000
-"""How wrong a start time of ``ps`` may be: it has whole seconds, and the clock may have been set since."""
+"""How wrong a start time of ``ps`` may be: ``ps`` gives seconds, and the clock may have been set since."""
 
 
 def is_relay_there(folder: Folder, header: Header | None) -> bool:
@@ -56,7 +56,7 @@ def is_relay_alive(header: Header) -> bool:
 
 
 def boot_id() -> str:
-    """The id of this boot of the machine; empty if the system has none."""
+    """Return the id of this boot of the machine; empty if the system has none."""
     try:
         with open(f"{PROC}/sys/kernel/random/boot_id", encoding="ascii") as file:
             return file.read().strip()
@@ -65,7 +65,7 @@ def boot_id() -> str:
 
 
 def _is_relay(pid: int, header: Header) -> bool:
-    """Whether the start time of the process fits the relay's."""
+    """Whether a process started at a time when the relay of the recording can have started."""
     try:
         with open(f"{PROC}/{pid}/stat", "rb") as file:
             # The second field is the program's name in parentheses, which may hold anything.
@@ -136,7 +136,7 @@ def _is_relay_by_handle(header: Header) -> bool:
 
 
 def _fits_start(process_start: datetime, header: Header) -> bool:
-    """Whether a process that started then may be the relay, as far as the clock of the machine tells."""
+    """Whether a process with this start time may be the relay, according to the machine's clock."""
     try:
         recording_start = datetime.fromisoformat(header.started_at)
         before_ns = (recording_start - process_start).total_seconds() * 1e9

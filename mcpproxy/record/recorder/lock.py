@@ -48,7 +48,7 @@ class Lock:
         """
         try:
             journal_folder = Folder(folder)
-            fd = _open(journal_folder)
+            fd = _open_lock_file(journal_folder)
         except FileNotFoundError:
             return None
         try:
@@ -84,7 +84,7 @@ def is_held(folder: Folder) -> bool:
 
 
 def is_held_by_relay(folder: Folder) -> bool:
-    """Whether another process is the relay that writes to a journal, in whatever container it runs.
+    """Whether a running relay, in any container of the machine, holds its lock of a journal.
 
     False does not prove that there is none: some file systems have no locks.
     """
@@ -109,11 +109,11 @@ def _remove_last(folder: str) -> None:
         if os.listdir(folder) == [NAME]:
             os.unlink(os.path.join(folder, NAME))
             os.rmdir(folder)
-    except OSError:  # another process has taken the lock, and will do this
+    except OSError:  # another process has taken the lock, and will delete the folder
         pass
 
 
-def _open(folder: Folder) -> int:
+def _open_lock_file(folder: Folder) -> int:
     while True:
         try:
             return folder.open(NAME, os.O_RDWR)

@@ -4,7 +4,7 @@ Unless the user wants to keep credentials, these are masked:
 
 - header fields whose names say that they are secrets (``mcpproxy.base.secret_names``), such as Cookie and
   Mcp-Session-Id; the scheme of Authorization and Proxy-Authorization stays;
-- header fields that the recording itself names as secrets, whatever they are called;
+- header fields that the START record of the recording lists as secrets;
 - parameters of URLs, in request targets and in header fields that are URLs (Location, Referer);
 - form fields, parts of multipart bodies and JSON members at any depth, in bodies that are not JSON-RPC
   messages, such as those to and from an authorization server;
@@ -41,7 +41,7 @@ SECRETS: Final = frozenset(
 """Names of credentials in parameters, forms and JSON. Header fields with these names may be harmless."""
 
 _URL_SECRETS: Final = SECRETS | {"key", "pass"}
-"""Names of URL parameters that are credentials. ``key`` and ``pass`` are often harmless in a body."""
+"""Names of credentials in parameters of URLs. ``key`` and ``pass`` are often harmless in a body."""
 
 _DESCRIBED: Final = frozenset({"properties", "patternProperties", "$defs", "definitions"})
 """Members of a JSON schema: they contain names of properties with their descriptions, not with secrets."""
@@ -64,7 +64,8 @@ STEMS: Final = (
     "token", "secret", "pass", "pwd", "pw", "key", "auth", "jwt", "cookie", "credential", "sig", "sess",
     "sid", "code", "assertion", "dpop", "pin", "otp", "\\u",
 )  # fmt: skip
-"""Every name of a secret contains one of these. JSON that contains none of them is not searched for names."""
+"""Every name of a secret contains one of these, or an escape (``\\u``), which can stand for any letter. JSON
+that contains none of them is not searched for names."""
 
 _OPENING: Final = pattern(rb"\s*[\[{]")
 _BOM: Final = b"\xef\xbb\xbf"
@@ -90,7 +91,7 @@ _SEGMENT: Final = pattern(r"(?<=/)(?=(?:[^/?#0-9]*[0-9]){3})[A-Za-z0-9_.~-]{16,}
 
 _REMEMBERED: Final = 4096
 _LONGEST_ID: Final = 1024
-"""How many session ids from URLs are remembered, and how long they may be."""
+"""How many session ids from URLs are remembered, and how many characters each may have."""
 
 _GROWTH: Final = 2
 _ROOM: Final = 4096
@@ -111,7 +112,7 @@ _USUAL_NAME: Final = 64
 
 
 @lru_cache(maxsize=512)  # peers choose the names
-def _usual_treatment(name: str) -> Treatment:
+def _treatment_by_name(name: str) -> Treatment:
     lowered = name.lower()
     if lowered in _SCHEME_FIELDS:
         return "scheme"
@@ -123,7 +124,7 @@ def _usual_treatment(name: str) -> Treatment:
 
 
 class Masker:
-    """Masks with the ``key`` of one recording. With ``keep`` it changes nothing.
+    """Masks the credentials of one recording with its ``key``. With ``keep`` it changes nothing.
 
     ``learned`` are session ids from URLs; the masker adds the ids that it finds. ``secret_fields`` are the
     names of header fields that are masked besides those whose names say that they are secrets.
@@ -156,43 +157,46 @@ class Masker:
         return tuple(
             [
                 field
-                if (treatment := self._treatment(field[0])) == ""
-                else self._field(field, treatment, ids)
+                if (treatment := self._treatment_of(field[0])) == ""
+                else self._mask_field(field, treatment, ids)
                 for field in headers
             ]
         )
 
     def is_credential_field(self, name: str) -> bool:
         """Whether the value of the header field ``name`` is masked."""
-        return self._treatment(name) in ("whole", "scheme")
+        return self._treatment_of(name) in ("whole", "scheme")
 
     def credentials(self, headers: Headers, target: str) -> list[str]:
-        """Return the credentials in the head of a request.
+        """Return the credentials in the head of a request, except session ids and cookies.
 
-        Ids of sessions are none of them, nor are cookies, which change all the time.
+        Cookies are left out because they change all the time.
         """
         fields = [
             (name, value)
             for name, value in headers
             if name.lower() != "cookie" and credential_kind(name) == "all"
         ]
-        found = [value.strip() for name, value in fields if self._treatment(name) == "whole"]
-        found += [value.rpartition(" ")[2] for name, value in fields if self._treatment(name) == "scheme"]
-        named = _PARAMETER.findall(target)
-        return found + [_unquoted(value) for _, name, value in named if _is_secret(name, _URL_SECRETS)]
+        secrets = [value.strip() for name, value in fields if self._treatment_of(name) == "whole"]
+        secrets += [
+            value.rpartition(" ")[2] for name, value in fields if self._treatment_of(name) == "scheme"
+        ]
+        parameters = _PARAMETER.findall(target)
+        return secrets + [_unquoted(value) for _, name, value in parameters if _is_secret(name, _URL_SECRETS)]
 
     def url(self, text: str) -> str:
         """Return a URL, a request target or a query with user and secret parameters masked."""
         if self.keep:
             return text
         if "=" in text:
-            text = _PARAMETER.sub(self._parameter, text)
+            text = _PARAMETER.sub(self._mask_parameter, text)
         if self._learned:
-            text = _SEGMENT.sub(self._segment, text)
+            text = _SEGMENT.sub(self._mask_segment, text)
         return _USER.sub(lambda match: self.value(match[0]), text) if "@" in text else text
 
     def endpoint(self, raw: bytes) -> bytes:
-        """Return the URL of an ``endpoint`` event, masked. Remember what may be a session id in it."""
+        """Return the URL of an ``endpoint`` event, masked, and remember the values that may be session
+        ids."""
         text = raw.decode("latin-1")
         if self.keep:
             return raw
@@ -226,7 +230,7 @@ class Masker:
         return raw
 
     def text(self, text: str, ids: Iterable[str]) -> str:
-        """Like ``ids``, for a text such as the id of an event."""
+        """Return a text, such as the id of an event, with the session ids of its connection masked."""
         if not self.keep:
             for id in ids:
                 if id in text:
@@ -241,7 +245,11 @@ class Masker:
         try:
             content = raw.removeprefix(_BOM)
             multipart = _FIRST_PART.match(content)
-            masked = self._multipart(content, b"--" + multipart[1]) if multipart else self._content(content)
+            masked = (
+                self._mask_multipart(content, b"--" + multipart[1])
+                if multipart
+                else self._mask_content(content)
+            )
             return raw if masked is content else raw[: len(raw) - len(content)] + masked
         except _TooManyMasks:
             whole = str(mask(raw.decode("latin-1"), self.key)).encode("ascii")
@@ -249,22 +257,24 @@ class Masker:
         finally:
             self._room = inf
 
-    def _content(self, raw: bytes) -> bytes:
+    def _mask_content(self, raw: bytes) -> bytes:
         """Return JSON or a form with credentials masked; anything else unchanged."""
         if _OPENING.match(raw):
             text = raw.decode("utf-8", "surrogateescape")
-            masked = self._json(text)
+            masked = self._mask_json(text)
             return raw if masked is text else masked.encode("utf-8", "surrogateescape")
         if b"=" in raw:
-            return _FORM_FIELD.sub(self._form_field, raw.decode("latin-1")).encode("latin-1")
+            return _FORM_FIELD.sub(self._mask_form_field, raw.decode("latin-1")).encode("latin-1")
         return raw
 
-    def _treatment(self, name: str) -> Treatment:
+    def _treatment_of(self, name: str) -> Treatment:
         if name.lower() in self._secret_fields:
             return "whole"
-        return (_usual_treatment if len(name) <= _USUAL_NAME else _usual_treatment.__wrapped__)(name)
+        return (_treatment_by_name if len(name) <= _USUAL_NAME else _treatment_by_name.__wrapped__)(name)
 
-    def _field(self, field: tuple[str, str], treatment: Treatment, ids: Iterable[str]) -> tuple[str, str]:
+    def _mask_field(
+        self, field: tuple[str, str], treatment: Treatment, ids: Iterable[str]
+    ) -> tuple[str, str]:
         name, value = field
         if treatment == "scheme":
             scheme, space, credentials = value.partition(" ")
@@ -273,7 +283,7 @@ class Masker:
             return name, self.value(value)
         return name, self.url(value) if treatment == "url" else self.text(value, ids)
 
-    def _parameter(self, match: re.Match[str], exact: frozenset[str] = _URL_SECRETS) -> str:
+    def _mask_parameter(self, match: re.Match[str], exact: frozenset[str] = _URL_SECRETS) -> str:
         separator, name, value = match.groups()
         inner = _unquoted(value)
         is_secret = _is_secret(_unquoted(name).strip(), exact) or value in self._learned
@@ -282,10 +292,10 @@ class Masker:
             value = self.value(value)
         return f"{separator}{name}={value}"
 
-    def _form_field(self, match: re.Match[str]) -> str:
-        return self._parameter(match, SECRETS)
+    def _mask_form_field(self, match: re.Match[str]) -> str:
+        return self._mask_parameter(match, SECRETS)
 
-    def _multipart(self, raw: bytes, boundary: bytes) -> bytes:
+    def _mask_multipart(self, raw: bytes, boundary: bytes) -> bytes:
         """Mask each part whose head names a secret. Mask the content of other parts like a body."""
         masked = raw.split(boundary, _MOST_PARTS)
         for number, part in enumerate(masked):
@@ -302,15 +312,16 @@ class Masker:
             if is_remainder or (name and _is_secret((name[1] or name[2] or "").strip(), SECRETS)):
                 content = self.value(content.decode("latin-1")).encode("latin-1")
             else:
-                content = self._content(content)
+                content = self._mask_content(content)
             masked[number] = head + separator + content + line_end
         return boundary.join(masked)
 
-    def _segment(self, match: re.Match[str]) -> str:
+    def _mask_segment(self, match: re.Match[str]) -> str:
         return self.value(match[0]) if match[0] in self._learned else match[0]
 
-    def _json(self, text: str) -> str:
-        """Return JSON with the texts and numbers masked that are the value of a secret member or within it.
+    def _mask_json(self, text: str) -> str:
+        """Return JSON with the texts and numbers masked that are, or are inside, the value of a secret
+        member.
 
         The mask of a number is a string.
         """
@@ -348,7 +359,7 @@ class Masker:
                         above.pop()
                     hidden = hidden if len(above) >= hidden else 0
                 case _ if hidden or (name and name.lower() != "code" and _is_secret(name, SECRETS)):
-                    # A code that is a number is that of an error: authorization codes are texts.
+                    # A numeric ``code`` is an error code: authorization codes are texts.
                     parts += (text[copied : token.start()], f'"{self.value(token[0])}"')
                     copied = token.end()
                 case _:

@@ -1,4 +1,4 @@
-"""Read the JSON payloads of the journal's records: START (the first), GAP (lost bytes) and EXIT (the last).
+"""Read the JSON payloads of the journal's records, such as START (the first) and EXIT (the last).
 
 The relay writes the payloads, but a journal may come from an unknown source, so each member is checked. The
 module json reads them, because a command may contain lone surrogates (for bytes that are not UTF-8), which
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LARGEST: Final = 1 << 63
 
 _OPTIONAL_TEXTS: Final = ("mode", "listen", "endpoint", "upstream", "boot", "faults", "model", "kept")
-"""Members of START, and of the header, that are empty if they are absent."""
+"""Members of START that may be absent; in the header they are then empty."""
 
 
 def object_of(payload: bytes) -> JSONObject:
@@ -45,7 +45,7 @@ def header_of(payload: bytes) -> Header:
     start = object_of(payload)
     transport = one_of(start, "transport", ("stdio", "http"))
     unmasked = tuple(list_member(start, "command", str))
-    command = _masked(unmasked, salt_of(start))
+    command = _mask_command(unmasked, salt_of(start))
     redaction = "credentials"
     if transport == "stdio" or start.get("keep_credentials"):
         redaction = "none" if command == unmasked else ARGUMENTS_MASKED
@@ -77,7 +77,7 @@ def salt_of(start: JSONObject) -> bytes:
         raise NotARecordError("a salt that is not a hexadecimal number") from None
 
 
-def _masked(command: tuple[str, ...], key: bytes) -> tuple[str, ...]:
+def _mask_command(command: tuple[str, ...], key: bytes) -> tuple[str, ...]:
     """Return a command with its secrets masked."""
     if len(command) < 2:
         return command
@@ -98,10 +98,10 @@ def gap_of(payload: bytes, at_ns: int) -> Gap:
 
 
 def faulted_of(payload: bytes) -> tuple[FaultMark, bytes, JSONObject]:
-    """Return the mark and the bytes of a record about a message that met a fault, and all its members.
+    """Return the fault's mark, the bytes and the JSON members of a record about a message that met a fault.
 
     Raises:
-        NotARecordError: the record has no such mark.
+        NotARecordError: the record has no mark.
     """
     head, _, content = payload.partition(b"\n")
     fault = object_of(head)
@@ -120,7 +120,7 @@ def note_of(payload: bytes, at_ns: int) -> Note:
 
 
 def close_of(payload: bytes, at_ns: int) -> Close:
-    """Return how the session ended, from an EXIT record.
+    """Return the event for the end of the session, from an EXIT record.
 
     Raises:
         NotARecordError: a member is missing or wrong.

@@ -53,12 +53,14 @@ _LINE_BYTES: Final = 16 << 20
 """The longest line that may become one frame, as with bodies over HTTP."""
 
 _STDERR_BYTES: Final = 1 << 20
+"""The longest line of the server's stderr that becomes one record."""
 
 _REMEMBERED_SIZES: Final = 64
 """How many sizes of the trace are remembered: a few, because ``give_up`` shortens it only a little."""
 
 _STREAMS: Final[dict[int, int]] = {journal.CLIENT: 0, journal.SERVER: 1, journal.STDERR: 2}
-"""Kind of a journal record -> index in each triple of streams: the client's, the server's, stderr."""
+"""The kind of a journal record -> the index of its stream: the client's, the server's, the server's
+stderr."""
 _ENDS: Final[dict[int, int]] = {journal.CLIENT_EOF: 0, journal.SERVER_EOF: 1, journal.STDERR_EOF: 2}
 _REFUSED: Final = {journal.CLIENT_REFUSED: 0, journal.SERVER_REFUSED: 1}
 _OWN: Final = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
@@ -116,18 +118,19 @@ class RecordingPipeline:
         """The size of the files before the current one."""
         was_large = 0 < self._max_bytes <= self._earlier_bytes + writer.position
         self._kept: tuple[int, ...] | None = tuple(self._passed) if was_large else None
-        """How many bytes of each stream were read before the recording became too large; ``None`` if it is
-        not. Later ones are only counted; after a kill of the recorder, those since its last checkpoint."""
+        """How many bytes of each stream were read before the recording became too large; ``None`` if it has
+        not. Later bytes are only counted; if the recorder was killed, only those since its last
+        checkpoint."""
         self._rule_options: RuleOptions | None = start.rule_options
         self._assembly = state.assembly
         """Turns the bytes of HTTP connections into events; ``None`` on stdio."""
         self._sizes: deque[tuple[int, tuple[int, ...]]] = deque(maxlen=_REMEMBERED_SIZES)
         """Over HTTP: earlier sizes of the trace, each with how many bytes of each stream were read then."""
         self._recorded_before: dict[str, tuple[int, ...]] = {}
-        """Name of a file that was begun -> how many bytes of each stream are in the files before it."""
+        """The name of each file after the first -> how many bytes of each stream the files before it have."""
         self._exit: Close | None = None
         self.lag_ns = 0
-        """The longest time from forwarding to judging; meaningless in recovery."""
+        """The longest time from forwarding to judging, in nanoseconds; meaningless in recovery."""
         self._is_closed = False
         for framer, partial_line, stream in zip(self._framers, start.held, range(3), strict=True):
             framer.feed(partial_line.raw, partial_line.at_ns)
@@ -146,16 +149,17 @@ class RecordingPipeline:
 
     @property
     def tally(self) -> Tally:
+        """The counts of frames and findings so far, for the close record."""
         return self._sink.state.tally
 
     @property
     def failed_start(self) -> str:
-        """How the server failed before any message; empty if it did not."""
+        """How the server failed before any message was sent; empty if it did not."""
         return self._sink.state.failed_start
 
     @property
     def turns(self) -> "TurnCounter | None":
-        """Before a model's interface: the numbers of requests, tools and calls."""
+        """With ``mcpproxy model``: the numbers of requests, tools and calls; else ``None``."""
         return self._sink.state.turns
 
     @property
@@ -163,11 +167,11 @@ class RecordingPipeline:
         """The number of the last frame in the trace."""
         return self._sink.state.seq
 
-    def drain(self, goes_on: Callable[[int], bool] | None = None) -> None:
-        """Write all records that the journal has now to the trace, or as many as the disk has room for.
+    def drain(self, may_continue: Callable[[int], bool] | None = None) -> None:
+        """Write all records that are now in the journal to the trace, or as many as the disk has room for.
 
-        ``goes_on`` is asked after each part of the journal, with the time of its last record, whether to go
-        on at once.
+        After each part of the journal, ``may_continue`` gets the time of its last record, in nanoseconds, and
+        returns whether to continue at once.
 
         Raises:
             OSError: the journal cannot be read.
@@ -180,7 +184,7 @@ class RecordingPipeline:
         while not self.is_over and (entries := self._reader.read()):
             for entry in entries:
                 if self._kept is not None:
-                    self._count(entry)
+                    self._count_unrecorded(entry)
                     continue
                 if self._order.is_open:
                     self._take_entry(entry)
@@ -196,7 +200,7 @@ class RecordingPipeline:
             self._check_size(latest_ns)
             if not self.is_over:  # ``finish`` needs the last records
                 self._clear_journal()
-                if goes_on is not None and not goes_on(latest_ns):
+                if may_continue is not None and not may_continue(latest_ns):
                     break
         self._sink.report_lag(latest_ns)
 
@@ -223,7 +227,7 @@ class RecordingPipeline:
         writer.write(encode_header(replace(state.header, continues=os.path.basename(last_file))))
 
     def _check_size(self, now_ns: int) -> None:
-        """From now on only count what passes, if the recording has become too large."""
+        """If the recording has become too large, only count later bytes."""
         is_large = 0 < self._max_bytes <= self._earlier_bytes + self._writer.position
         if not is_large or self._kept is not None or self.is_over:
             return
@@ -231,13 +235,13 @@ class RecordingPipeline:
             self._record_entry(entry)
         for stream in range(3):
             self._end_line(stream, True)
-        # The amount that is left out is known at the end. A recording that is cut before then has this gap.
+        # How much is left out is known only at the end. A recording that is cut before then has this gap.
         self._record_gap(Gap(_LEFT_OUT, observed_at_ns=now_ns - self._started_ns))
         self._kept = tuple(self._passed)
         self._notes.say(f"recording ended: {_TOO_LARGE}; the session goes on")
 
     def finish(self) -> bool:
-        """Write how the session ended. Return false if the disk has no room for it.
+        """Write the close record, which says how the session ended; return false if the disk has no room.
 
         Without an EXIT record the relay was killed, and the ending is ``cut``.
         """
@@ -249,7 +253,7 @@ class RecordingPipeline:
             self._sink.write_http_events(self._assembly.end())
         for entry in self._order.give_up():
             self._record_entry(entry)
-        if self._kept is not None and any(left_out := self._left_out(self._kept)):
+        if self._kept is not None and any(left_out := self._left_out_bytes(self._kept)):
             at_ns = self._exit.observed_at_ns if self._exit else self._sink.state.at_ns
             self._sink.write_event(Gap(_TOO_LARGE, *left_out, observed_at_ns=at_ns))
         for stream in range(3):
@@ -266,22 +270,22 @@ class RecordingPipeline:
         room for the records in memory and for the last records of the trace. Records that still do not fit
         become a gap."""
         why = self._writer.fault
-        self._writer.shortage = None  # the journal goes, which makes more room than the last records take
+        self._writer.shortage = None  # deleting the journal frees more than the last records take
         saved, is_all = self._read_rest()
         self._reader.clear()
         self._flush()
         for entry in saved:
             if self._kept is not None:
-                self._count(entry)
+                self._count_unrecorded(entry)
             elif self.is_stuck:
-                self._count(entry)
+                self._count_unrecorded(entry)
                 is_all = False
             else:
                 self._take_entry(entry)
         if self._flush() and is_all and self.finish():
             return ""
         for entry in self._order.drop():
-            self._count(entry)
+            self._count_unrecorded(entry)
         # If there is no room for the last records, the second attempt removes records to make room.
         for reserve in (0, _CLOSE_BYTES):
             try:
@@ -297,7 +301,7 @@ class RecordingPipeline:
                 self._sink.state.header = header
                 self._writer.write(encode_header(replace(header, continues=previous)))
             self._sink.write_findings(self._sink.state.missing_findings)  # they were shown on stderr before
-            missing = self._missing(size)
+            missing = self._missing_bytes(size)
             close = self._exit or Close("cut", observed_at_ns=self._sink.state.at_ns)
             self._sink.write_event(
                 Gap(f"the trace could not be written: {why}", *missing, observed_at_ns=close.observed_at_ns)
@@ -344,7 +348,7 @@ class RecordingPipeline:
         elif kind == journal.GAP:
             self._record_gap(gap_of(payload, at_ns))
         elif kind == journal.START:
-            self._begin(payload)
+            self._begin_session(payload)
         elif kind == journal.EXIT:
             self._exit = close_of(payload, at_ns)
 
@@ -352,7 +356,7 @@ class RecordingPipeline:
         """Write the incomplete line of ``stream``: as its last line or, with ``continues``, as a piece."""
         self._sink.write_lines(stream, self._framers[stream].end(continues=continues))
 
-    def _begin(self, payload: bytes) -> None:
+    def _begin_session(self, payload: bytes) -> None:
         """Write the header, and prepare for the transport and the rules that the START record names."""
         if self._sink.state.header is not None:
             raise NotARecordError("a second START record")
@@ -364,7 +368,7 @@ class RecordingPipeline:
             from mcpproxy.record.recorder.http.assembly import HttpAssembly
 
             self._assembly = HttpAssembly(payload)
-            # Where nothing listens, the client is that of a bridge, which says such things itself.
+            # If mcpproxy did not listen, this is a recording of a bridge, which gives such hints itself.
             if header.upstream and header.listen and not header.model:
                 from mcpproxy.record.recorder.http.upstream_hints import UpstreamHints
 
@@ -389,7 +393,7 @@ class RecordingPipeline:
             state.seq += 1
             frame = Frame(state.seq, SENDERS[stream], raw, at_ns, index < len(lines), fault=mark)
             frame.refused, frame.by_proxy = kind in _REFUSED, kind in _BY_PROXY
-            # A line that we gave without its end continues with the next bytes that we give.
+            # A line that mcpproxy gave without its end continues with the next bytes that it gives.
             frame.continues = frame.by_proxy and not frame.terminated
             self._sink.write_event(frame)
 
@@ -404,16 +408,16 @@ class RecordingPipeline:
         if self._assembly is not None:
             self._sink.write_http_events(self._assembly.gap(gap.observed_at_ns))
 
-    def _left_out(self, kept: Sequence[int]) -> list[int]:
+    def _left_out_bytes(self, kept: Sequence[int]) -> list[int]:
         return [passed - recorded for passed, recorded in zip(self._passed, kept, strict=True)]
 
     def _flush(self) -> bool:
-        """Write pending records to the disk. Return false, and say so on stderr, if that fails."""
+        """Write pending records to the disk. If that fails, say so on stderr and return false."""
         self._sink.settle()
         self._sink.report_judge()
         was_stuck = self.is_stuck
         is_written = self._writer.flush()
-        # Where the disk has less than its reserve, the relay says so as soon as something is lost.
+        # If the disk has less than its reserve, the relay says so as soon as bytes are lost.
         if not is_written and not was_stuck and not self._writer.is_short:
             self._notes.say(
                 f"cannot write the trace: {self._writer.fault}; the session goes on, trying again"
@@ -422,11 +426,11 @@ class RecordingPipeline:
             self._sizes.append((self._writer.size, tuple(self._passed)))
         return is_written
 
-    def _missing(self, size: int) -> list[int]:
+    def _missing_bytes(self, size: int) -> list[int]:
         """Return how many bytes of each stream are missing if the trace has only its first ``size`` bytes.
 
-        Over HTTP, bytes are counted from a remembered size on, because the trace does not contain the bytes
-        as they passed."""
+        Over HTTP the trace does not contain the bytes as they passed, so they are counted from the last
+        remembered size of the trace that is at most ``size``."""
         stream_bytes: Sequence[int] = self._sink.state.stream_bytes
         if shipped := self._recorded_before.get(self._sink.state.after_hole):
             stream_bytes = [*map(sum, zip(shipped, stream_bytes, strict=True))]
@@ -434,13 +438,13 @@ class RecordingPipeline:
             stream_bytes = next(
                 (passed for size_then, passed in reversed(self._sizes) if size_then <= size), (0, 0, 0)
             )
-        return self._left_out(stream_bytes)
+        return self._left_out_bytes(stream_bytes)
 
     def _clear_journal(self) -> None:
         """Delete segments whose records are in the trace, if that frees more than the checkpoint needs.
 
-        After a rotation the checkpoint is written in any case: from then on the file before is final, and may
-        be shipped.
+        After a rotation the checkpoint is written in any case: it makes the previous file final, so that the
+        file may be shipped.
         """
         held_bytes = self._assembly.held_bytes if self._assembly is not None else 0
         held_bytes += sum(framer.held_bytes for framer in self._framers)
@@ -484,10 +488,10 @@ class RecordingPipeline:
                 if saved_bytes <= _SAVED_BYTES:
                     saved.append(entry)
                 else:
-                    self._count(entry)
+                    self._count_unrecorded(entry)
         return saved, saved_bytes <= _SAVED_BYTES
 
-    def _count(self, entry: Entry) -> None:
+    def _count_unrecorded(self, entry: Entry) -> None:
         """Count the bytes of a record that will not be in the trace."""
         kind, payload, at_ns, _ = entry
         at_ns -= self._started_ns
@@ -503,7 +507,7 @@ class RecordingPipeline:
 
 
 def _size_of(files: Sequence[str]) -> int:
-    """Return the size of those files that are there, in bytes."""
+    """Return the size of all ``files`` that exist, in bytes."""
     size = 0
     for path in files:
         with suppress(OSError):

@@ -21,6 +21,7 @@ from mcpproxy.record.relay.stderr_line import StderrEvent, stderr_line
 from mcpproxy.record.trace.writer import TraceWriter
 
 NOTES_FD: Final = 2
+"""The file descriptor to which notes are written: stderr."""
 
 RETRY_S: Final = 1.0
 """The time between two attempts to write a trace that cannot be written."""
@@ -34,16 +35,18 @@ def run(
 ) -> None:
     """Record the session whose journal is beside ``trace``, until the session is over. Never raises.
 
-    ``wake_fd`` is the reading end of the wake pipe. ``asleep`` is the byte of shared memory that says whether
-    the recorder sleeps (``None``: the relay writes into the pipe for every record). The notes are written to
-    file descriptor 2. The caller has separated this process from the relay: the process ignores the signals
-    that are meant for the relay, and has no descriptor of a peer. ``mode`` is how findings are reported.
-    ``admin`` is the address of the admin port (health and metrics) as ``host:port``, empty for none. ``leg``
-    is the name of the leg of a bridge that is recorded, empty if there is no bridge; the notes begin with it.
+    ``wake_fd`` is the reading end of the pipe by which the relay wakes the recorder. ``asleep`` is the byte
+    of shared memory that says whether the recorder sleeps (``None``: the relay writes into the pipe for every
+    record). ``mode`` is how findings are reported on stderr. ``admin`` is the address of the admin port
+    (health and metrics) as ``host:port``, empty for none. ``leg`` names the recorded leg of a bridge, with
+    which the notes then begin; empty without a bridge.
+
+    The caller has separated this process from the relay: the process ignores the signals that are meant for
+    the relay, and has no descriptor of a peer.
     """
     notes = StderrNotes(None if quiet else NOTES_FD, mode, leg)
     try:
-        _record(trace, Wakeup(wake_fd, asleep), notes, admin)
+        _record_session(trace, Wakeup(wake_fd, asleep), notes, admin)
     except McpProxyError as fault:
         notes.say(StderrEvent(f"not recorded: {fault}", "recording", "error"))
     except Exception as fault:
@@ -54,7 +57,7 @@ def run(
     notes.drain(_LAST_NOTES_S)
 
 
-def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
+def _record_session(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
     folder = journal.folder(trace)
     lock = Lock.take(folder, is_waiting=True)
     if lock is None:
@@ -67,12 +70,12 @@ def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
         )
         gc.freeze()  # the objects of the imported modules never become garbage
         gc.enable()
-        _follow(recording, reader, wakeup, notes)
+        _follow_session(recording, reader, wakeup, notes)
         note = "" if recording.finish() else recording.give_up()
         outside_changes = writer.outside_changes()
         if sys.platform == "win32":  # an open file cannot be deleted
             reader.close()
-            wakeup.await_end()  # by then the relay has closed its own
+            wakeup.await_end()  # after that, the relay has closed its files, too
         journal_reader.remove(folder)
     finally:
         reader.close()
@@ -90,7 +93,8 @@ def _record(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) -> None:
 
 
 def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:
-    """Open the admin port at ``where``, if that is not empty. Return the metrics that the port shows."""
+    """Open the admin port at the address ``where``, if that is not empty. Return the metrics that it
+    serves."""
     if not where:
         return None
     try:
@@ -114,12 +118,14 @@ def _say_from_thread(text: str) -> None:
         os.write(NOTES_FD, stderr_line(text))
 
 
-def _follow(recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup, notes: StderrNotes) -> None:
+def _follow_session(
+    recording: RecordingPipeline, reader: JournalReader, wakeup: Wakeup, notes: StderrNotes
+) -> None:
     """Record until the session is over, or until the relay is gone and all its records are recorded."""
     pace = Pace(reader)
     is_relay_gone = False
     while True:
-        recording.drain(None if is_relay_gone else pace.goes_on)
+        recording.drain(None if is_relay_gone else pace.may_continue)
         notes.flush()
         if recording.is_over or is_relay_gone:
             return

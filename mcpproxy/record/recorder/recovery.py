@@ -40,7 +40,8 @@ _DAMAGE_ERRORS: Final = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError,
     struct.error,
 )  # fmt: skip
-"""What a checkpoint from an unknown source may raise: its objects may have wrong attributes."""
+"""The exceptions that a checkpoint from an unknown source may cause: its objects may have wrong
+attributes."""
 
 
 def recover(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
@@ -66,15 +67,15 @@ def recover(trace: str, make_observer: Callable[[], Observing] | None = None) ->
     if lock is None:
         return False
     try:
-        with damage_refused(folder):
-            return _recover(trace, folder, make_observer or standard_observer)
+        with refuse_damage(folder):
+            return _complete(trace, folder, make_observer or standard_observer)
     finally:
         lock.release()
 
 
 @contextmanager
-def damage_refused(folder: str) -> Generator[None]:
-    """Translate what a damaged journal, or one from an unknown source, may raise into a ``TraceError``."""
+def refuse_damage(folder: str) -> Generator[None]:
+    """Raise a ``TraceError`` in place of any exception that a damaged journal may cause."""
     try:
         yield
     except _DAMAGE_ERRORS as fault:
@@ -84,13 +85,13 @@ def damage_refused(folder: str) -> Generator[None]:
 
 
 def is_session_over(trace: str) -> bool:
-    """Whether the relay of a recording has ended for sure, whatever its recorder still has to do."""
+    """Whether the relay of a recording has certainly ended, even if its recorder is still at work."""
     try:
         folder = Folder(journal.folder(trace))
-        with damage_refused(folder.path):
+        with refuse_damage(folder.path):
             try:
                 header = read_trace(trace).header
-            except TraceError:  # the recorder has not written it yet
+            except TraceError:  # the recorder has not written the header yet
                 header = header_in_journal(folder.path)
     except FileNotFoundError:  # the recorder has just removed its journal
         return True
@@ -117,7 +118,7 @@ def recover_copy(trace: str) -> str:
     folder = tempfile.mkdtemp(prefix="mcpproxy-")
     is_done = False
     try:
-        copied = foreign_journals.copy(chain.files_of(trace), folder)
+        copied = foreign_journals.copy_recording(chain.files_of(trace), folder)
         is_done = recover(copied)
         return copied if is_done else ""
     except OSError as fault:
@@ -127,7 +128,8 @@ def recover_copy(trace: str) -> str:
             rmtree(folder, ignore_errors=True)
 
 
-def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bool:
+def _complete(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bool:
+    """Complete the trace, unless its relay is still running. Return whether the trace is complete."""
     if _is_closed(chain.files_of(trace)[-1]):  # the recorder was killed before it deleted the journal
         journal_reader.remove(folder)
         return True
@@ -149,7 +151,7 @@ def _recover(trace: str, folder: str, make_observer: Callable[[], Observing]) ->
         # ``flush`` cuts off the records after the checkpoint, which are written again.
         if not writer.flush():
             raise TraceError(trace, None, f"cannot be completed: {writer.fault}", "see to it and try again")
-        recording = resumed(start, reader, writer, earlier_files, make_observer)
+        recording = resume_recording(start, reader, writer, earlier_files, make_observer)
         reader.end()
         recording.drain()
         if not recording.finish():
@@ -180,7 +182,7 @@ def files_around(start: Checkpoint, trace: str) -> tuple[tuple[str, ...], str, l
     return tuple(files[:at]), path, files[at + 1 :]
 
 
-def resumed(
+def resume_recording(
     start: Checkpoint,
     reader: JournalReader,
     writer: TraceWriter,
@@ -216,7 +218,13 @@ def _is_closed(trace: str) -> bool:
 
 
 def header_in_journal(folder: str) -> Header | None:
-    """Return the header from the START record; ``None`` if the relay was killed before it wrote one."""
+    """Return the header from the START record; ``None`` if the relay was killed before it wrote one.
+
+    Raises:
+        NotARecordError: the journal does not begin with a valid START record.
+        TraceError: the journal is damaged.
+        OSError: the journal cannot be read.
+    """
     reader = JournalReader(folder)
     try:
         entries = reader.read()
@@ -231,7 +239,7 @@ def header_in_journal(folder: str) -> Header | None:
 
 
 def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
-    """Check that ``trace`` belongs to the journal, because recovery cuts whatever trace it is given.
+    """Check that ``trace`` belongs to the journal, because recovery cuts the trace.
 
     Raises:
         TraceError: ``trace`` does not belong to the journal.

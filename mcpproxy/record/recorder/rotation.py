@@ -23,8 +23,10 @@ class Rotation:
 
 
 def limits_of(start: bytes) -> tuple[int, int]:
-    """Return how large a recording may become (``"max_bytes"`` of a START record, 0 for no limit), and how
-    much of the disk stays free (``"reserve"``, as a ``Journal`` takes it, 0 for nothing).
+    """Return the two limits in a START record, in bytes.
+
+    These are ``"max_bytes"``, how large the recording may become (0: no limit), and ``"reserve"``, how much
+    of the disk must stay free (0: nothing; ``DEFAULT_RESERVE``: see ``Journal``).
 
     Raises:
         NotARecordError: a member has another form.

@@ -44,8 +44,11 @@ def shown(command: Sequence[str]) -> str:
 
 
 class ArgumentMasking(NamedTuple):
-    """The functions that mask: ``credentials`` masks URLs, headers and JSON, ``names_secret`` says whether a
-    name is that of a secret, ``whole`` masks a value, and ``text`` masks secrets within a text."""
+    """The functions that ``mask_arguments`` uses.
+
+    ``credentials`` masks URLs, headers and JSON, ``names_secret`` says whether a name is that of a secret,
+    ``whole`` masks a value completely, and ``text`` masks the secrets within a text.
+    """
 
     credentials: Masker
     names_secret: Callable[[str], bool]
@@ -54,18 +57,18 @@ class ArgumentMasking(NamedTuple):
 
 
 def mask_arguments(command: Sequence[str], masking: ArgumentMasking) -> Iterator[str]:
-    """Yield the arguments, masked one by one."""
+    """Yield the arguments of ``command`` with their secrets masked."""
     is_value = False  # whether the argument is the value of a secret option
     for argument in command:
         if is_value and not argument.startswith("-"):
             yield masking.whole(argument)
         else:
-            yield _argument(argument, masking)
+            yield _mask_argument(argument, masking)
         is_value = argument.startswith("-") and "=" not in argument and _is_secret(argument, masking)
 
 
 def secret_texts(masker: Masker) -> Callable[[str], str]:
-    """Return a function that masks the secrets of known forms in a text."""
+    """Return a function that masks the secrets in a text that have the format of a known provider."""
 
     def mask(value: str) -> str:
         return value if MARK in value else masker.value(value)
@@ -77,11 +80,13 @@ def _is_secret(option: str, masking: ArgumentMasking) -> bool:
     return masking.names_secret(option.lstrip("-"))
 
 
-def _argument(argument: str, masking: ArgumentMasking) -> str:
+def _mask_argument(argument: str, masking: ArgumentMasking) -> str:
     """Return an argument with its secrets masked."""
     if "=" in argument and (match := _ASSIGNMENT.fullmatch(argument)):
         name, value = match.groups()
-        return f"{name}={masking.whole(value) if _is_secret(name, masking) else _argument(value, masking)}"
+        return (
+            f"{name}={masking.whole(value) if _is_secret(name, masking) else _mask_argument(value, masking)}"
+        )
     if argument.startswith(("{", "[")):
         raw = argument.encode("utf-8", "surrogateescape")
         argument = masking.credentials.body(raw).decode("utf-8", "surrogateescape")
@@ -90,10 +95,10 @@ def _argument(argument: str, masking: ArgumentMasking) -> str:
         [(_, masked_value)] = masking.credentials.headers(((name, value),))
         argument = name + colon + masked_value
     elif " " in argument:
-        argument = _IN_TEXT.sub(lambda match: _option(match, masking), argument)
+        argument = _IN_TEXT.sub(lambda match: _mask_option(match, masking), argument)
     return masking.text(masking.credentials.url(argument))
 
 
-def _option(match: re.Match[str], masking: ArgumentMasking) -> str:
+def _mask_option(match: re.Match[str], masking: ArgumentMasking) -> str:
     name, between, value = match.groups()
     return f"{name}{between}{masking.whole(value)}" if _is_secret(name, masking) else match[0]

@@ -1,4 +1,4 @@
-"""Write notes: the lines that a user sees on stderr during a session. Each kind of finding is shown once.
+"""Write notes: the lines that a user sees on stderr during a session.
 
 The lines go to a pipe that the relay reads. The recorder never waits for the pipe: lines that do not fit are
 kept for the next time, up to a limit; further lines are dropped and counted."""
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from mcpproxy.record.recorder.model.counts import TurnCounter
 
 Mode = Literal["text", "json", "off"]
+"""How findings are shown: each kind of finding once, as text; every finding as JSON; or none."""
 
 LAG_NS: Final = 1_000_000_000
 """The delay from which on the summary says how late findings were shown."""
@@ -37,11 +38,12 @@ class StderrNotes:
 
     def __init__(self, fd: int | None, mode: Mode = "text", leg: str = "") -> None:
         self._fd: Final = fd
-        self._lines: Final = None if fd is None else WaitingLines(_pipe(fd), _WAITING_BYTES)
+        self._lines: Final = None if fd is None else WaitingLines(_pipe_sink(fd), _WAITING_BYTES)
         self._leg = leg
         self._mode = mode
         self._dropped = 0
         self._repeats: dict[tuple[str, str, str], int] = {}
+        """The rule, blame and requirement of a shown finding -> how many more such findings there were."""
 
     def show_finding(self, finding: Finding) -> None:
         """Show a finding: in mode ``json`` always, in mode ``text`` if it is the first of its kind and not of
@@ -49,7 +51,7 @@ class StderrNotes:
         if self._mode == "json":
             leg = {"leg": self._leg} if self._leg else {}
             members = {**stamp("finding", finding.severity), **leg, **finding_object(finding)}
-            self._add(in_a_log(visible_lines(object_line(members).decode())).encode())
+            self._add_line(in_a_log(visible_lines(object_line(members).decode())).encode())
         if self._mode != "text" or finding.severity == "info":
             return
         kind = (finding.rule, finding.blame, finding.requirement)
@@ -69,7 +71,7 @@ class StderrNotes:
             text = StderrEvent(
                 note if as_json else f"{self._leg}: {note}", note.event, note.level, **leg, **note.members
             )
-        self._add(stderr_line(text, as_json=as_json), is_last=is_last)
+        self._add_line(stderr_line(text, as_json=as_json), is_last=is_last)
 
     def summarize(
         self,
@@ -85,12 +87,13 @@ class StderrNotes:
 
         ``note`` says what is wrong with the trace, if anything is. ``lag_ns`` is the longest delay of a
         finding, shown from ``LAG_NS`` on. ``outside_changes`` says what other programs did to the file.
-        ``turns`` are the numbers to show where nothing is MCP. ``failed_start`` says how the server failed
-        before any message, which leaves nothing to judge."""
+        ``turns`` counts a conversation with a language model, where nothing is MCP; these numbers are shown
+        instead. ``failed_start`` says how the server failed before any message was sent, so that there was
+        nothing to judge."""
         count, _, senders = tally.senders.partition(" ")
         frames = f"{count} frame{'' if count == '1' else 's'} {senders}"
         calls = [tally.calls.words(running=False)] if tally.calls is not None else []
-        parts = [frames, *calls, _findings(tally.total_findings, lists_info=self._mode != "text")]
+        parts = [frames, *calls, _words_for_findings(tally.total_findings, lists_info=self._mode != "text")]
         if turns is not None:
             parts = [turns.words]
         elif failed_start:
@@ -114,18 +117,18 @@ class StderrNotes:
         if note:
             parts.append(note)
         where = f"trace {trace} ({outside_changes})" if outside_changes else f"trace {trace}"
-        members = {"trace": quoted(trace), "findings": _json(tally.total_findings.items())}
-        members["frames"] = _json(tally.frames.items())
+        members = {"trace": quoted(trace), "findings": _json_object(tally.total_findings.items())}
+        members["frames"] = _json_object(tally.frames.items())
         if turns is not None:
-            members |= {"model": _json(turns.numbers.items())}
+            members |= {"model": _json_object(turns.numbers.items())}
         if failed_start:
             members["not_begun"] = quoted(failed_start)
         if (counts := tally.calls) is not None:
-            members["calls"] = _json(calls_object(counts).items())
+            members["calls"] = _json_object(calls_object(counts).items())
         self.say(StderrEvent("; ".join([*parts, where]), "summary", **members), is_last=True)
 
     def flush(self) -> None:
-        """Write as many bytes as the pipe has room for."""
+        """Write as many of the waiting bytes as the pipe has room for."""
         if self._lines is not None:
             self._lines.flush()
 
@@ -137,20 +140,20 @@ class StderrNotes:
                 return
             is_writable(self._fd, left_s)
 
-    def _add(self, line: bytes, *, is_last: bool = False) -> None:
+    def _add_line(self, line: bytes, *, is_last: bool = False) -> None:
         if self._lines is not None and not self._lines.add(line, is_last=is_last):
             self._dropped += 1
 
 
-def _pipe(fd: int) -> Sink:
+def _pipe_sink(fd: int) -> Sink:
     return Sink(fd, lambda data: os.write(fd, data), close_fd=lambda: None)
 
 
-def _json(numbers: Iterable[tuple[str, int]]) -> str:
+def _json_object(numbers: Iterable[tuple[str, int]]) -> str:
     return object_line(dict(numbers)).decode().rstrip("\n")
 
 
-def _findings(findings: Mapping[Severity, int], *, lists_info: bool) -> str:
+def _words_for_findings(findings: Mapping[Severity, int], *, lists_info: bool) -> str:
     if not any(findings.values()):
         return "no findings"
     words = {

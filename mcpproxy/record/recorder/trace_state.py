@@ -1,4 +1,6 @@
-"""The state of a trace that is being written. To continue a trace, the recorder reads and judges it again."""
+"""The state of a trace that is being written.
+
+To continue a trace after a kill, the recorder reads and judges the trace again, which restores the state."""
 
 import os
 from collections.abc import Callable
@@ -35,7 +37,7 @@ if TYPE_CHECKING:
     from mcpproxy.record.trace.shipped_files import ShippedFiles
 
 SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
-"""Index in each triple of streams (the client's, the server's, stderr) -> the sender."""
+"""The index of a stream -> its sender; the third stream, the server's stderr, has none."""
 
 
 _REASON_CHARACTERS: Final = 240
@@ -61,27 +63,28 @@ class TraceState:
     before: tuple[str, ...] = ()
     """The earlier files of the recording, in order."""
     after_hole: str = ""
-    """The file after those that were shipped and deleted, if any; ``stream_bytes`` count from it on."""
+    """The first file after those that were shipped and deleted; empty if none were. ``stream_bytes`` counts
+    from there on."""
     file_ns: int = 0
     """The time at which the current file began."""
     calls: CallCounter = field(default_factory=CallCounter)
     """Counts the calls of exactly these records."""
     last_words: LastLines = field(default_factory=LastLines)
-    """What the server wrote to stderr last."""
+    """The last lines that the server wrote to stderr."""
     first_end: str = ""
     """What began the end of the session: ``client``, ``server`` or ``signal``; empty if nothing did."""
     failed_start: str = ""
-    """How the server failed before any message; empty if it did not, or has not ended."""
+    """How the server failed before any message was sent; empty if it did not, or has not ended."""
     unjudged_lines: int = 0
     """How many lines on stdio were recorded in pieces because judging them would take too much memory."""
 
     turns: "TurnCounter | None" = None
-    """Before a model's interface: counts the turns of exactly these records."""
+    """With ``mcpproxy model``: counts the turns (requests to the model) in exactly these records."""
     repeats: "RepeatFinder | None" = None
-    """Before a model's interface: has seen the requests of the current file."""
+    """With ``mcpproxy model``: finds what a request repeats of earlier ones in the current file."""
 
     def begin(self, header: Header) -> None:
-        """Begin a recording with this header. That of a model's interface is counted instead of judged."""
+        """Begin a recording with this header. A recording of a language model is counted, not judged."""
         self.header = header
         if header.model:
             from mcpproxy.record.recorder.model.counts import TurnCounter
@@ -90,7 +93,7 @@ class TraceState:
             self.begin_file()
 
     def begin_file(self) -> None:
-        """Begin a new file of the recording, which repeats nothing of those before it."""
+        """Begin a new file of the recording. Its records do not refer to those of earlier files."""
         if self.turns is not None:
             from mcpproxy.record.recorder.model.repeats import RepeatFinder
 
@@ -105,11 +108,15 @@ class TraceState:
             self.turns.count_event(event)
 
     def take_first_end(self, event: Eof | Signal) -> None:
-        """Note what began the end of the session, if nothing did before."""
+        """Remember ``event`` as the beginning of the session's end, unless there was an earlier one."""
         self.first_end = self.first_end or (event.sender if isinstance(event, Eof) else "signal")
 
     def end(self, close: Close) -> Close:
-        """Return how the session ended; if its server failed before any message, with the reason."""
+        """End the session. If the server failed before any message, set ``failed_start``.
+
+        Returns:
+            ``close``; if the server failed, with the reason.
+        """
         if any(self.tally.frames.values()) or self.header is None:
             return close
         from mcpproxy.judge.session.ending import not_begun  # few sessions have no message
@@ -139,8 +146,8 @@ def restore(
 
     The caller has already cut the file to ``size`` bytes; if that is 0, only the earlier files are read.
     The decoders of ``assembly`` are fed again the bytes that they had read. ``before`` are the earlier
-    files of the recording; some may have been shipped and deleted. The judge is told of such a hole, and
-    the counts are those of the note that stands for it.
+    files of the recording; some may have been shipped and deleted. The judge then gets a gap in their place,
+    and their counts come from the note that was left for them (see ``trace.shipped_files``).
 
     Raises:
         TraceError: the trace is damaged.
@@ -150,13 +157,13 @@ def restore(
     while True:
         attempts -= 1
         try:
-            return _restored(trace, size, make_observer, assembly, tuple(filter(os.path.exists, before)))
+            return _restore_once(trace, size, make_observer, assembly, tuple(filter(os.path.exists, before)))
         except TraceError:
             if not attempts:
                 raise
 
 
-def _restored(
+def _restore_once(
     trace: str,
     size: int,
     make_observer: Callable[[], Observing],
@@ -213,7 +220,7 @@ def _restored(
         state.count_event(event, state.names.track(event))
         state.at_ns = event.observed_at_ns
         new_findings = state.judge.observe(event)
-        # The findings of a run of lines follow the record of the whole run.
+        # A run of short lines is one record, and the findings of all its lines follow that record.
         state.missing_findings = (
             state.missing_findings + new_findings if opened.place == previous_place else new_findings
         )

@@ -1,4 +1,4 @@
-"""When the recorder reads the journal: when the relay wakes it, and not during a burst.
+"""Decide when the recorder reads the journal: when the relay wakes it, but not during a burst.
 
 The relay must never wait for the recorder, and need not wake it for every record. A byte of shared memory
 says whether the recorder sleeps; only then does the relay write to the wake pipe. Before it sleeps, the
@@ -23,6 +23,7 @@ from mcpproxy.record.relay import journal, priority
 
 NAP_S: Final = 0.002
 LONGEST_NAP_S: Final = 0.016
+"""The first nap, and the longest: while records keep coming, each nap is twice as long as the one before."""
 
 LONGEST_BURST_NS: Final = 1_000_000_000
 """How old the last record that was read may be while the recorder gives way."""
@@ -31,13 +32,13 @@ LARGEST_BURST_BYTES: Final = journal.LIMIT_BYTES // 8
 """About how many bytes may be unread while it gives way, so that the journal has room for more."""
 
 LATE_NS: Final = 2_000_000_000
-"""From this age on the recorder has its full priority, until it has caught up."""
+"""If the last record that was read is older, the recorder takes its full priority, until it has caught up."""
 
 _WINDOW_NS: Final = 5_000_000
 """Over this time the recorder compares the processor time that it needs with the time that passes."""
 
 _BURST_NAP_S: Final = 0.01
-"""If nothing comes for this long, the burst is over."""
+"""If the journal does not grow for this long, the burst is over."""
 
 
 class Flag(Protocol):
@@ -113,7 +114,8 @@ class Wakeup:
 
 
 class Pace:
-    """The pace of the recorder that reads ``reader``."""
+    """Decides whether the recorder that reads ``reader`` gives way to a burst, and with which priority it
+    runs."""
 
     def __init__(self, reader: JournalReader) -> None:
         self._reader = reader
@@ -124,10 +126,10 @@ class Pace:
         self.gives_way = False
         """Whether the recorder should ``await_end_of_burst``."""
 
-    def goes_on(self, read_ns: int) -> bool:
-        """Whether to read on at once.
+    def may_continue(self, read_ns: int) -> bool:
+        """Whether the recorder should continue to read at once.
 
-        ``read_ns`` is the time of the last record, by the relay's clock, which is ``time.monotonic_ns``.
+        ``read_ns`` is the time of the last record that was read, by ``time.monotonic_ns``, the relay's clock.
         """
         self._read_ns = read_ns
         if self._age_ns() > LATE_NS and not self._has_priority:
