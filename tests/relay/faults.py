@@ -91,7 +91,7 @@ FAULTS: dict[str, Callable[[], None]] = {
     "no more descriptors to watch": lambda: break_down(
         Tunnel, "start", fault=OSError(errno.ENOSPC, "no space")
     ),
-    "accepting": lambda: break_down(proxy.Proxy, "_begin"),
+    "accepting": lambda: break_down(proxy.Proxy, "_begin_tunnel"),
     "abandoning": while_abandoning,
     "stopping": lambda: break_down(Tunnel, "stop"),
     "journaling": lambda: break_down(Journal, "append_all"),

@@ -76,6 +76,7 @@ class ChunkedCounter:
         return position
 
     def _take_line(self, data: bytes, position: int) -> int:
+        """Read a line before a chunk or a trailer; return the index of the first byte after it."""
         stop = data.find(b"\n", position) + 1
         line = self._line + data[position : stop or len(data)]
         if len(line) > _LINE_BYTES and not self._in_trailers:
@@ -108,7 +109,7 @@ BodyCounter = LengthCounter | ChunkedCounter
 
 def read_chunks(raw: bytes) -> tuple[bytes, int, bool]:
     """Return the content of the complete chunks at the beginning of ``raw``, the index where they end, and
-    whether the chunks end there: by the last chunk, or by bytes that are no chunk."""
+    whether no more content follows: the next bytes are the last chunk, or are no chunk."""
     parts: list[bytes] = []
     position = 0
     while line := _CHUNK_LINE.match(raw, position):

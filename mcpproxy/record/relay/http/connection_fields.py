@@ -1,16 +1,17 @@
-"""What ``Connection`` and ``Upgrade`` in a head mean: which header fields are not forwarded, and whether a
+"""Interpret ``Connection`` and ``Upgrade``: which header fields of a head are not forwarded, and whether a
 server has agreed to an upgrade.
 
 Fields for one connection only are not forwarded, in requests and in answers.
 
-A field that ``Connection`` names is removed, and so is its name there. What stays:
+A field that ``Connection`` names is removed, and so is its name in ``Connection``. Not removed are:
 
 - options about the connection itself (``close``, ``keep-alive``, ``Upgrade``) and their fields, because each
   client connection has one upstream connection, which ends and is upgraded with it;
-- fields that frame the message, or mean something to whoever gets it. No sender may name them; a request that
-  does is refused, and in an answer such a field stays, and the name goes.
+- fields that frame the message, or that are meant for its final receiver. No sender may name them in
+  ``Connection``. A request that does is refused; in an answer such a field stays, and only its name is
+  removed from ``Connection``.
 
-Fields between a client and its proxy (``Proxy-Authenticate``, ``Proxy-Connection``) go in any case.
+Fields between a client and its proxy (``Proxy-Authenticate``, ``Proxy-Connection``) are always removed.
 
 Source: RFC 9110, sections 7.6.1, 7.8, 11.7 and 15.2.2.
 """
@@ -40,7 +41,7 @@ _END_TO_END: Final = frozenset(
         *(b"location", b"www-authenticate", b"mcp-protocol-version", b"date", b"vary"),
     )
 )
-"""Fields that are never for one connection."""
+"""Fields that are never meant for one connection only."""
 
 _PROXY_FIELDS: Final = frozenset(
     (b"proxy-authorization", b"proxy-connection", b"proxy-authenticate", b"proxy-authentication-info")
@@ -48,11 +49,14 @@ _PROXY_FIELDS: Final = frozenset(
 
 
 class HopByHop:
-    """What ``Connection`` says in a head with these ``options``, in lower case.
+    """Removes from a head the fields that its ``Connection`` names.
+
+    Args:
+        options: the options in ``Connection``, in lower case.
 
     Attributes:
         named: the options that are not forwarded.
-        end_to_end: those of them that must not be named.
+        end_to_end: those of ``named`` that no sender may name.
     """
 
     __slots__ = ("end_to_end", "named")
@@ -64,7 +68,7 @@ class HopByHop:
         }
 
     def kept(self, name: bytes, value: bytes, line: bytes) -> bytes | None:
-        """Return the line of a field that is forwarded, ``None`` for another field.
+        """Return the line to forward for a field; ``None`` if the field is not forwarded.
 
         ``name`` is in lower case, ``value`` has no white space around it.
         """
@@ -78,7 +82,7 @@ class HopByHop:
 
     @property
     def note(self) -> str:
-        """What was removed, for the recording; empty if nothing was."""
+        """A text for the recording that says what was removed; empty if nothing was."""
         removed = b", ".join(sorted(self.named - self.end_to_end)).decode("latin-1")
         stays = b", ".join(sorted(self.end_to_end)).decode("latin-1")
         parts = [f"Connection names {removed}, which therefore goes no further"] if removed else []
@@ -87,9 +91,9 @@ class HopByHop:
 
 
 def without_hops(head: bytes) -> tuple[bytes, str]:
-    """Return the head of an answer without the fields that are not forwarded, and what was removed.
+    """Return the head of an answer without the fields that are not forwarded, and a note about them.
 
-    A head that cannot be parsed, or that names nothing, is returned as it is.
+    A head that cannot be parsed, or has no such fields, is returned unchanged, with an empty note.
     """
     first, *lines = head[:-4].split(b"\r\n")
     fields: list[tuple[bytes, bytes, bytes]] = []
@@ -97,7 +101,7 @@ def without_hops(head: bytes) -> tuple[bytes, str]:
     for line in lines:
         name, colon, value = line.partition(b":")
         if not colon or name != name.strip() or not name:
-            return head, ""  # two parsers could read it differently, so it stays as it is
+            return head, ""  # two parsers could read it differently, so it stays unchanged
         fields.append((name.lower(), value.strip(b" \t"), line))
         if name.lower() == b"connection":
             options += options_of(value)
@@ -110,7 +114,7 @@ def without_hops(head: bytes) -> tuple[bytes, str]:
 
 
 def may_have_hops(head: bytes) -> bool:
-    """Whether a head, perhaps incomplete, may have fields that are not forwarded. It is called often."""
+    """Whether a head, perhaps incomplete, may have fields that are not forwarded; a quick test."""
     lower = head.lower()
     if b"\nproxy-" in lower:
         return True
@@ -131,7 +135,7 @@ class UpgradeResponse:
         self._seen = b""
 
     def feed(self, data: bytes) -> int | None:
-        """Take the next bytes of the server. Return the final status, 0 if the answer is not HTTP, ``None``
+        """Read the next bytes of the server. Return the final status, 0 if the answer is not HTTP, ``None``
         if the head is not complete yet."""
         self._seen += data
         while end := _HEAD_END.search(self._seen):

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
 
 
 class ConnectionRecords:
-    """Writes the records of one connection into the journal of ``proxy``; ``client`` is the peer's
-    ``ip:port``, and ``requests`` knows the server."""
+    """Writes the records of one connection into the journal of ``proxy``.
+
+    ``client`` is the client's ``ip:port``; ``requests`` reads the client's requests, and so knows the server.
+    """
 
     __slots__ = ("_client", "_ends", "_proxy", "_requests", "number")
 
@@ -22,7 +24,7 @@ class ConnectionRecords:
         self._proxy = proxy
         self._client = client
         self._requests = requests
-        self._ends = 0  # a bit for each kind of EOF record that is written
+        self._ends = 0  # the kinds of EOF records that were written, one bit each
         self.number = 0  # 0 until the client has sent something
 
     @property
@@ -50,7 +52,8 @@ class ConnectionRecords:
         self.add(journals.NOTE, at_ns, note.encode("utf-8", "replace"))
 
     def end(self, kind: int, at_ns: int, how: bytes = b"") -> None:
-        """Write how a side ended, once. The connection of a client that sent nothing has no records."""
+        """Write the EOF record of a side, once. The connection of a client that sent nothing has no
+        records."""
         if self.number and not self._ends & (1 << kind):
             self._ends |= 1 << kind
             self.add(kind, at_ns, how)

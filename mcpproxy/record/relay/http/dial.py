@@ -60,9 +60,9 @@ class Dial:
         self._dialer = dialer
         self._upstream = upstream
         self._proxy = upstream.proxy
-        self._peer = upstream if upstream.proxy is None else upstream.proxy  # that is connected to
+        self._peer = upstream if upstream.proxy is None else upstream.proxy  # the host to connect to
         self._name = upstream.address if upstream.proxy is None else upstream.proxy.name
-        self._answer = b""  # of the proxy
+        self._answer = b""  # the beginning of the proxy's answer
         self._settled = settled
         self._addresses: list[Address] = []
         self._address: Address | None = None
@@ -79,7 +79,7 @@ class Dial:
     def cancel(self) -> None:
         """Give up the attempt."""
         self._is_cancelled = True
-        self._drop()
+        self._drop_socket()
 
     def _on_addresses(self, answer: Answer) -> None:
         if self._is_cancelled:
@@ -129,13 +129,13 @@ class Dial:
         except OSError:  # not connected yet
             return
         if error:
-            self._drop()
+            self._drop_socket()
             self._try_next_address(error)
         else:
             self._on_connected(sock)
 
     def _on_connected(self, sock: socket.socket) -> None:
-        self._release()
+        self._stop_watching()
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if self._address is not None:
             self._dialer.resolver.prefer(self._peer.host, self._peer.port, self._address)
@@ -145,17 +145,17 @@ class Dial:
             self._begin_tls(sock)
 
     def _ask_proxy(self, proxy: HttpProxy, sock: socket.socket) -> None:
-        """Ask the proxy for a tunnel to the server. The request fits: nothing was sent before."""
+        """Ask the proxy for a tunnel to the server. The socket's buffer is empty, so the request fits."""
         try:
             sock.send(proxy.connect_head(self._upstream.host, self._upstream.port))
         except OSError as error:
-            self._drop()
+            self._drop_socket()
             self._fail(502, f"cannot connect to {proxy.name} ({error.strerror}); is it running?")
             return
         self._watch(READ, self._on_proxy_answer)
 
     def _on_proxy_answer(self, events: int) -> None:
-        """Read the head of the proxy's answer, and nothing behind it, which is the server's."""
+        """Read the head of the proxy's answer, and no further: later bytes are the server's."""
         del events
         sock, proxy = self._pending, self._proxy
         if proxy is None or not isinstance(sock, socket.socket):
@@ -172,15 +172,15 @@ class Dial:
             end = 0
         status = status_of(answer)
         if not data or len(answer) > LIMIT_BYTES or (end >= 4 and not status):
-            self._drop()
+            self._drop_socket()
             self._fail(502, f"{proxy.name} does not answer as a proxy")
         elif end < 4:
             self._answer = answer
         elif 200 <= status < 300:
-            self._release()
+            self._stop_watching()
             self._begin_tls(sock)
         else:
-            self._drop()
+            self._drop_socket()
             self._fail(502, proxy.refusal(status))
 
     def _begin_tls(self, sock: socket.socket) -> None:
@@ -191,7 +191,7 @@ class Dial:
         try:
             self._pending = tls.wrap(sock, self._upstream.host)
         except OSError as error:  # the server has closed the connection already
-            self._drop()
+            self._drop_socket()
             self._fail_handshake(error)
             return
         self._on_handshake(0)
@@ -204,11 +204,11 @@ class Dial:
         try:
             event = tls.handshake()
         except OSError as error:
-            self._drop()
+            self._drop_socket()
             self._fail_handshake(error)
             return
         if not event:
-            self._release()
+            self._stop_watching()
             self._succeed(tls)
         elif self._watched < 0:
             self._watch(event, self._on_handshake)
@@ -221,7 +221,7 @@ class Dial:
         self._dialer.loop.watch(self._watched, events, handler)
         self._timer = self._dialer.timers.start(self._timeout_s, self._on_timeout)
 
-    def _release(self) -> None:
+    def _stop_watching(self) -> None:
         """Stop watching the socket, and stop the timer."""
         if self._watched >= 0:
             self._dialer.loop.forget(self._watched)
@@ -230,15 +230,15 @@ class Dial:
             self._timer.stop()
             self._timer = None
 
-    def _drop(self) -> None:
+    def _drop_socket(self) -> None:
         """Give up the socket of the current attempt, if there is one."""
-        self._release()
+        self._stop_watching()
         if self._pending is not None:
             self._pending.close()
             self._pending = None
 
     def _on_timeout(self) -> None:
-        self._drop()
+        self._drop_socket()
         self._try_next_address(errno.ETIMEDOUT)
 
     def _succeed(self, sock: Sock) -> None:
@@ -256,5 +256,5 @@ class Dial:
 
 
 def no_tls(address: str, reason: str) -> str:
-    """Return the sentence about a server with which there is no TLS."""
+    """Return the text for a server with which the TLS handshake failed."""
     return f"no TLS with {address}: {reason}"

@@ -1,4 +1,5 @@
-"""The socket to which clients connect: of the proxy, of a replayed server, or of the page in the browser."""
+"""Open the socket to which clients connect: of the proxy, of a replayed server, or of the page in a
+browser."""
 
 from __future__ import annotations
 
@@ -21,8 +22,8 @@ def listen(host: str, port: int) -> socket.socket:
     """
     name = host.encode() if host.isascii() else host  # an ASCII str imports a codec, for 2 ms
     family = _socket.AF_UNSPEC if host else _socket.AF_INET
-    found = _socket.getaddrinfo(name or None, port, family, _socket.SOCK_STREAM, 0, _socket.AI_PASSIVE)
-    family, kind, protocol, _, address = found[0]
+    addresses = _socket.getaddrinfo(name or None, port, family, _socket.SOCK_STREAM, 0, _socket.AI_PASSIVE)
+    family, kind, protocol, _, address = addresses[0]
     listener = _socket.socket(family, kind, protocol)
     try:
         if os.name == "posix":  # on Windows, this option would share a port that is taken
@@ -34,6 +35,6 @@ def listen(host: str, port: int) -> socket.socket:
         raise
     import socket  # takes 3 ms; clients that connect meanwhile wait in the backlog
 
-    made = socket.socket(family, kind, protocol, listener.detach())
-    made.setblocking(False)
-    return made
+    sock = socket.socket(family, kind, protocol, listener.detach())
+    sock.setblocking(False)
+    return sock

@@ -5,7 +5,7 @@ that had the same number and was closed earlier in the same turn. So a handler m
 write would block.
 
 A callback (a handler, the work of a timer) raises only if mcpproxy has a bug. ``on_fault`` is then called
-with the callback and the exception, and the loop goes on with the other callbacks."""
+with the callback and the exception, and the loop continues with the other callbacks."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ _FROM_SELECTORS: Final = {1: READ, 2: WRITE, 3: READ | WRITE}
 
 
 def make_epoll() -> select.epoll | SelectorEpoll:
-    """Return what the loop waits with: epoll if the system has it."""
+    """Return epoll, or its substitute if the system has no epoll."""
     return select.epoll() if hasattr(select, "epoll") else SelectorEpoll()
 
 
@@ -140,8 +140,7 @@ class Timers:
         return timer
 
     def run(self) -> float | None:
-        """Call the functions that are due. Return the seconds until the next timer, ``None`` if there is
-        none."""
+        """Call the functions that are due. Return the seconds until the next timer; ``None`` without one."""
         timers = self._timers
         while timers:
             if timers[0].work is not None:

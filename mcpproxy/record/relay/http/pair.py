@@ -1,6 +1,7 @@
 """The two sockets of a tunnel: when each socket is read, which bytes wait for it, and how both are closed.
 
-The subclass `Tunnel` decides which bytes are forwarded and which requests mcpproxy answers itself.
+The subclass `Tunnel` decides which bytes are forwarded and which requests mcpproxy answers itself. A gate, if
+there is one, holds messages until it has decided whether they pass.
 """
 
 from __future__ import annotations
@@ -46,9 +47,10 @@ class Pair:
         self.records = records
         self._requests = requests
         self._upstream: TunnelSocket | None = None
-        self._dial: Dial | None = None  # while there is no upstream yet
+        self._dial: Dial | None = None  # the attempt to open the upstream connection
         self.is_over = False
-        self.holds_client = self.holds_upstream = False  # whether a gate lets an end not be read
+        # Whether a gate keeps the client, or upstream, from being read.
+        self.holds_client = self.holds_upstream = False
 
     def start(self) -> None:
         """Begin to read the client."""
@@ -119,6 +121,7 @@ class Pair:
             self.close()
 
     def close(self) -> None:
+        """Close both connections, and end their records."""
         if self.is_over:
             return
         self.is_over = True
@@ -130,7 +133,7 @@ class Pair:
     # Readiness.
 
     def _read(self, end_socket: TunnelSocket, events: int) -> bytes | None:
-        """Return what the peer has sent, which is empty at its end; ``None`` if nothing can be read."""
+        """Return the bytes that the peer has sent, none at its end; ``None`` if nothing can be read."""
         if events & end_socket.events != READ and not self._handle_other_events(end_socket, events):
             return None
         try:
@@ -142,7 +145,7 @@ class Pair:
             return None
 
     def _on_read_failed(self, end_socket: TunnelSocket, error: OSError) -> None:
-        """Handle the failure to read what the peer has sent."""
+        """Handle an error while reading ``end_socket``."""
         del error
         self._on_reset(end_socket)
 

@@ -1,8 +1,8 @@
-"""The proxy for systems that have no fork and wait for sockets only (Windows).
+"""The proxy for systems without fork on which a loop can wait for sockets only (Windows).
 
-It differs from the proxy of ``proxy.py`` only in what is not a socket. The recorder is a program of its own.
-Threads write to stderr and read the recorder's notes, because a pipe cannot be waited for together with
-sockets. They and the signal handlers wake the loop through a pair of sockets.
+It differs from the proxy in ``proxy.py`` only where that uses other descriptors. The recorder is a program of
+its own. Threads write to stderr and read the recorder's notes, because a loop cannot wait for a pipe together
+with sockets. The threads and the signal handlers wake the loop through a pair of sockets.
 
 The loop uses select, which on Windows watches 512 sockets: 255 clients at a time, each with its upstream.
 More clients wait until they are accepted.
@@ -30,7 +30,7 @@ MOST_SOCKETS: Final = 512
 """How many sockets select watches on Windows."""
 
 _WAITING_LINES: Final = 1000
-"""How many pieces may wait for the reader of stderr; further ones are dropped."""
+"""How many lines, or pieces of notes, may wait for the reader of stderr; further ones are dropped."""
 
 _LAST_LINES_S: Final = 1.0
 """How long the reader of stderr may take for the last lines."""
@@ -54,7 +54,7 @@ def run(
 
 
 class PortableProxy(Proxy):
-    """The proxy, with threads and sockets in the place of descriptors."""
+    """The proxy, with threads and sockets in the place of other descriptors."""
 
     def _open_stderr(self, is_quiet: bool) -> None:
         self.stderr_log = self.log = ThreadedLog(self._wake, is_quiet)
@@ -76,14 +76,14 @@ class PortableProxy(Proxy):
 
 
 class ThreadedLog(StderrLog):
-    """Like ``StderrLog``: lines for stderr, which a thread writes. ``wake`` wakes the loop."""
+    """A ``StderrLog`` whose lines are written by a thread. ``wake`` wakes the loop."""
 
     # The constructor of StderrLog is not called: it opens stderr for a loop.
     def __init__(self, wake: Callable[[], None], is_quiet: bool) -> None:
         self._wake = wake
         self._is_quiet = is_quiet
         self._lines: queue.Queue[bytes | None] = queue.Queue(_WAITING_LINES)
-        self._writer = threading.Thread(target=self._write, daemon=True)
+        self._writer = threading.Thread(target=self._write_texts, daemon=True)
         self._writer.start()
         self._reader: threading.Thread | None = None
         self._on_notes_end: Callable[[], None] = lambda: None
@@ -91,7 +91,7 @@ class ThreadedLog(StderrLog):
     def forward_notes(self, notes: int, on_end: Callable[[], None]) -> None:
         """Forward all bytes from the pipe ``notes``; ``on_end`` is called at the end of the pipe."""
         self._on_notes_end = on_end
-        self._reader = threading.Thread(target=self._read, args=(notes,), daemon=True)
+        self._reader = threading.Thread(target=self._read_notes, args=(notes,), daemon=True)
         self._reader.start()
 
     @property
@@ -107,16 +107,16 @@ class ThreadedLog(StderrLog):
 
     def close(self) -> None:
         """Wait a moment until the last lines are written."""
-        self._add(None)
+        self._add_text(None)
         self._writer.join(_LAST_LINES_S)
 
-    def _add(self, data: bytes | None) -> None:
+    def _add_text(self, data: bytes | None) -> None:
         try:
             self._lines.put_nowait(data)
         except queue.Full:
             pass
 
-    def _write(self) -> None:
+    def _write_texts(self) -> None:
         while (line := self._lines.get()) is not None:
             rest = memoryview(line)
             try:
@@ -125,14 +125,14 @@ class ThreadedLog(StderrLog):
             except OSError:
                 pass  # nobody reads stderr any more
 
-    def _read(self, notes: int) -> None:
+    def _read_notes(self, notes: int) -> None:
         try:
             while data := os.read(notes, CHUNK_BYTES):
-                self._add(data)
+                self._add_text(data)
         except OSError:
             pass
         threading.Thread(target=self._announce_end, args=(threading.current_thread(),), daemon=True).start()
 
     def _announce_end(self, reader: threading.Thread) -> None:
-        reader.join()  # so that ``deliver`` sees that it has ended
+        reader.join()  # so that ``deliver`` sees that the thread has ended
         self._wake()

@@ -1,4 +1,5 @@
-"""The proxy before an HTTP server (upstream): one process, one loop, a `Tunnel` for each client connection.
+"""The proxy in front of an HTTP server (upstream): one process, one loop, a `Tunnel` for each client
+connection.
 
 The modules of this package:
 
@@ -13,10 +14,13 @@ The modules of this package:
     guard               decides which requests and targets are allowed
     dial                opens the upstream connection (resolve: the server and its addresses, tls: TLS)
     reply               makes the proxy's own answers
-    connection_fields   knows which header fields go no further, and whether a server agreed to an upgrade
+    connection_fields   finds the header fields that are not forwarded, and the answer to an upgrade
     rewrite             rewrites addresses in answers that would lead the client past the proxy
     connection_records  writes the journal records of one connection
     stderr_log          writes lines to stderr
+    loop                waits for descriptors and timers, and calls their handlers
+    portable            this proxy for Windows
+    proxy_interface     the types by which the proxy, its tunnels and gates use each other
 
 This module accepts connections, receives signals, and owns the journal and the recorder.
 """
@@ -72,6 +76,8 @@ _OTHER_FILES: Final = 8
 
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 ACCEPT_AGAIN_S: Final = 0.1
+"""How long no client is accepted after the system or the proxy has reached a limit."""
+
 _FAULTS_REPORTED: Final = 20
 """How many different faults (bugs in mcpproxy) are reported on stderr, each once. The journal has a note
 about every fault."""
@@ -92,7 +98,7 @@ class Settings:
         recorder_s: how long the proxy waits at its end for the recorder to complete the trace.
         is_quiet: write nothing to stderr.
         greetings: the lines to write to stderr when the proxy is ready.
-        make_gate: makes what holds messages before they pass, if something does.
+        make_gate: makes the gate, which holds messages until it has decided whether they pass, or ``None``.
     """
 
     def __init__(self, router: Router, upstream: str = "") -> None:
@@ -121,7 +127,7 @@ def run(
     """
     occupy_standard()
     most_files = raise_limit()
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if it is ignored, the recorder's id may become another's
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # if ignored, the recorder's process id may be reused
     proxy = Proxy(settings, listener, journal)
 
     def start_recorder() -> None:
@@ -317,11 +323,11 @@ class Proxy:
         host, port = address
         peer = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         if self._tls is None:
-            self._begin(sock, peer)
+            self._begin_tunnel(sock, peer)
         else:
-            self._tls.handshake(self.loop, self.timers, sock, lambda tls: self._begin(tls, peer))
+            self._tls.handshake(self.loop, self.timers, sock, lambda tls: self._begin_tunnel(tls, peer))
 
-    def _begin(self, sock: Sock, peer: str) -> None:
+    def _begin_tunnel(self, sock: Sock, peer: str) -> None:
         tunnel = Tunnel(self, sock, peer)
         self.tunnels.add(tunnel)
         try:
@@ -330,14 +336,17 @@ class Proxy:
             self._on_fault(tunnel.start, fault)
 
     def _pause_accepting(self, fact: str) -> None:
-        """Let new clients wait in the backlog for a moment. Say so, unless clients have waited ever since."""
+        """Let new clients wait in the backlog for a moment.
+
+        ``fact``, the reason, is written to stderr once, until no client waits any more.
+        """
         if not self._is_full:
             self._is_full = True
             self.stderr_log.say(fact)
         self.loop.change(self._listener.fileno(), 0)
-        self.timers.start(ACCEPT_AGAIN_S, self._go_on_accepting)
+        self.timers.start(ACCEPT_AGAIN_S, self._resume_accepting)
 
-    def _go_on_accepting(self) -> None:
+    def _resume_accepting(self) -> None:
         if not self._is_stopped:
             self.loop.change(self._listener.fileno(), READ)
 
@@ -346,7 +355,7 @@ class Proxy:
 
         ``work`` is the callback that raised. If ``work`` is a method of an object with ``abandon``, that
         object belongs to one connection, which is closed. Otherwise nothing is closed."""
-        why = f"a fault of mcpproxy: {fault!r}{_place(fault)}"
+        why = f"a fault of mcpproxy: {fault!r}{_place_of(fault)}"
         abandon: Callable[[str], None] | None = getattr(getattr(work, "__self__", None), "abandon", None)
         if why not in self._faults and len(self._faults) < _FAULTS_REPORTED:
             self._faults.add(why)
@@ -362,7 +371,7 @@ class Proxy:
             self._on_fault(self._on_fault, second)  # no connection is left to abandon
 
     def _on_wakeup(self, events: int) -> None:
-        """Handle the signals that have come, and the answers of the resolver."""
+        """Handle the signals that have arrived, and the answers of the resolver."""
         del events
         try:
             numbers = self._wakeup.recv(64)
@@ -393,10 +402,10 @@ class Proxy:
 
 
 def _discard(kind: int, at_ns: int, payload: bytes, number: int) -> None:
-    """Replaces the journal if there is none."""
+    """Record nothing, because there is no journal."""
 
 
-def _place(fault: Exception) -> str:
+def _place_of(fault: Exception) -> str:
     """Return the file and line of a fault, for the report."""
     frame = fault.__traceback__
     while frame is not None and frame.tb_next is not None:

@@ -1,6 +1,7 @@
-"""What a proxy, its tunnels and a gate, if messages are held before they pass, use of each other.
+"""The interfaces by which a proxy, its tunnels and its gate use each other.
 
-The module holds only types: nothing imports it at run time. Times are in ns.
+A gate holds messages until it has decided whether they pass; most proxies have none. The module contains only
+types: nothing imports it at run time. Times are in nanoseconds.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mcpproxy.record.relay.http.route import Route, Router
 from mcpproxy.record.relay.http.socket import TunnelSocket
 
 Record: TypeAlias = Callable[[int, int, bytes, int], None]
-"""Records what was received, before it is forwarded: ``(kind, at_ns, payload, connection)``."""
+"""Records received bytes before they are forwarded: ``(kind, at_ns, payload, connection)``."""
 
 
 class StoppableTunnel(Protocol):
@@ -38,8 +39,8 @@ class ProxyInterface(Protocol):
     rewriting: Rewriting | None
     record: Record
     tunnels: set[StoppableTunnel]  # those that have not ended
-    gate: ProxyGate | None  # holds what passes, if something does
-    last_number: int  # of the last connection that had something to record
+    gate: ProxyGate | None
+    last_number: int  # the number of the last connection that has records
 
     def on_upstream_failed(self, address: str, why: str) -> None:
         """Note that no connection to ``address`` could be opened, for the reason ``why``."""
@@ -80,14 +81,14 @@ class GatedTunnel(Protocol):
 
 
 class TunnelGate(Protocol):
-    """Gets the bytes of both peers of one tunnel, and gives the tunnel what may pass."""
+    """Gets the bytes of both peers of one tunnel, and gives the tunnel the bytes that may pass."""
 
     def take_client(self, data: bytes, now: int) -> None:
-        """Take what the client has sent."""
+        """Take bytes that the client has sent."""
         ...
 
     def take_client_end(self, now: int) -> None:
-        """Forward what is held, because the client sends nothing more."""
+        """Forward the held bytes, because the client sends nothing more."""
         ...
 
     def on_request(self, route: Route, now: int) -> None:
@@ -95,23 +96,26 @@ class TunnelGate(Protocol):
         ...
 
     def lets_upstream_pass(self, *, is_upgrade: bool) -> bool:
-        """Return whether what upstream sends passes from now on; ``is_upgrade``: it answers an upgrade."""
+        """Return whether the bytes of upstream pass the gate unseen from now on.
+
+        ``is_upgrade``: they answer a request to upgrade the connection.
+        """
         ...
 
     def take_upstream(self, data: bytes, now: int) -> None:
-        """Take what upstream has sent, which is empty at its end."""
+        """Take bytes that upstream has sent; no bytes mean that upstream has ended its side."""
         ...
 
     def drop_upstream(self) -> None:
-        """Record what upstream has sent and nobody was given: its connection is closed."""
+        """Record the bytes of upstream that were not forwarded, because its connection is closed."""
         ...
 
     def close(self) -> None:
-        """Hold nothing more: the tunnel is over."""
+        """Hold nothing any more, because the tunnel is over."""
         ...
 
 
-class Says(Protocol):
+class StderrWriter(Protocol):
     """The part of ``StderrLog`` that a gate uses."""
 
     def say(self, text: str) -> None: ...
@@ -126,26 +130,26 @@ class GatedProxy(Protocol):
     record: Record
 
     @property
-    def stderr_log(self) -> Says: ...
+    def stderr_log(self) -> StderrWriter: ...
 
 
 class ProxyGate(Protocol):
-    """What the gates of all tunnels of a proxy share."""
+    """The gate of a proxy, which makes the gates of its tunnels."""
 
     def tunnel_gate(self, tunnel: GatedTunnel) -> TunnelGate:
         """Return the gate of a new tunnel."""
         ...
 
     def read_recorded(self) -> None:
-        """Take note of what was recorded in the last turn."""
+        """Read the records of the loop's last turn."""
         ...
 
     def run_due(self, limit_s: float | None) -> float | None:
-        """Do what is due; return for how long the proxy may wait, at most ``limit_s``."""
+        """Do what is due. Return how many seconds the proxy may wait, at most ``limit_s``; ``None``: any."""
         ...
 
     def close(self) -> None:
-        """End what the gate has started."""
+        """Stop everything that the gate has started."""
         ...
 
 

@@ -1,7 +1,7 @@
 """The proxy's answer in the server's place: an HTTP response with a JSON-RPC error that names mcpproxy.
 
-The error has no id, because the relay does not read the JSON-RPC messages of the request; a gate, which reads
-them, gives the whole body.
+The error has no id, because the relay does not read the JSON-RPC messages of the request. A gate (see
+``mcpproxy.gate``) reads them, and provides the complete body.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REASONS: Final = {
 
 
 def reply(status: int, why: str, *, has_body: bool = True, body: bytes = b"") -> bytes:
-    """Return a whole response, after which the connection is closed. ``has_body`` is false for HEAD.
+    """Return a complete response, after which the connection is closed. ``has_body`` is false for HEAD.
 
     ``status`` is one of ``_REASONS``. The body is ``body``, or else a JSON-RPC error with the text ``why``.
     """

@@ -22,7 +22,7 @@ LIMIT_BYTES: Final = 64 << 10
 """The longest head, blank line included. Common servers accept 8 to 32 KiB."""
 
 CHUNKED: Final = -1
-"""Used as a length: the body is in chunked coding."""
+"""In place of a length in bytes: the body is in chunked coding."""
 
 _TCHAR = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 _REQUEST_LINE: Final = re.compile(rb"(" + _TCHAR + rb"+) ([\x21-\x7e]+) HTTP/([0-9])\.([0-9])\r\n")
@@ -35,9 +35,11 @@ _CONTROL: Final = pattern(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class Refusal(Exception):  # noqa: N818 # it becomes an answer to the client
-    """A request that is not forwarded. ``why`` is a sentence fragment for the client and the recording.
-    ``has_body`` is false if the answer must have no body. ``response`` is sent instead of the usual answer,
-    if there is one."""
+    """A request is not forwarded. ``why`` is a sentence fragment for the client and the recording.
+
+    ``has_body`` is false if the answer must have no body. ``response``, unless it is empty, is sent instead
+    of the usual answer.
+    """
 
     def __init__(self, status: int, why: str, *, has_body: bool = True, response: bytes = b"") -> None:
         super().__init__(status, why)
@@ -73,7 +75,7 @@ class ParsedHead:
 
 
 def parse(raw: bytes) -> ParsedHead:
-    """Parse a whole head, including its blank line.
+    """Parse a complete head, including its blank line.
 
     Raises:
         Refusal: the head cannot be parsed, or has more than one meaning.
@@ -141,10 +143,10 @@ def _read_fields(head: ParsedHead) -> None:
             raise Refusal(400, "the Host field is not a host") from None
     elif head.version == b"1.1":
         raise Refusal(400, "the Host field is missing")
-    head.length = _length(head, lengths, codings)
+    head.length = _body_length(head, lengths, codings)
 
 
-def _length(head: ParsedHead, lengths: list[bytes], codings: list[bytes]) -> int:
+def _body_length(head: ParsedHead, lengths: list[bytes], codings: list[bytes]) -> int:
     if codings:
         if lengths:
             raise Refusal(400, "there is a Content-Length and a Transfer-Encoding")

@@ -48,7 +48,7 @@ class RequestReader:
     def __init__(self, router: Router, on_request: OnRequest) -> None:
         self._router = router
         self._on_request = on_request
-        self.held = b""  # bytes that were not forwarded yet
+        self.held = b""  # bytes that are not forwarded yet
         self.route: Route | None = None  # the route of the last request
         self.is_waiting = False  # the last request may end HTTP and has no answer yet
         self._body: BodyCounter | None = None  # counts the body that is being forwarded
@@ -60,8 +60,8 @@ class RequestReader:
     def take(self, data: bytes, at_ns: int) -> tuple[list[bytes], bytes, Refusal | None]:
         """Find the heads in the bytes that the client sent at ``at_ns``.
 
-        Return the bytes to forward now, which may be none; the bytes of the client in whose place they are
-        forwarded; and a refusal, after which nothing more is forwarded, or ``None``.
+        Return the bytes to forward now, which may be none; the client's bytes that they replace, because
+        heads are rewritten; and a refusal, after which nothing more is forwarded, or ``None``.
         """
         held_before = self.held
         buffer = held_before + data if held_before else data
@@ -87,7 +87,7 @@ class RequestReader:
                         check_beginning(buffer[position:])
                         break
                     route = self._router.route(buffer[position:stop])
-                    self._begin(route, bool(out), at_ns)
+                    self._begin_request(route, bool(out), at_ns)
                     out.append(route.head)
                     position = stop + route.length  # before ``stop`` if the body is in chunked coding
                     if stop <= position <= size:  # the whole body is here
@@ -102,22 +102,26 @@ class RequestReader:
         self.held = buffer[position:]
         return out, buffer[:position], None
 
-    def _begin(self, route: Route, is_behind_another: bool, at_ns: int) -> None:
-        """Begin a request. ``is_behind_another``: its head and the previous request came in one chunk."""
+    def _begin_request(self, route: Route, is_behind_another: bool, at_ns: int) -> None:
+        """Begin a request. ``is_behind_another``: its head came in one chunk with the request before.
+
+        Raises:
+            Refusal: the request must wait for the answers to earlier requests, but was pipelined.
+        """
         previous = self.route
         is_pipelined = previous is not None and (
             is_behind_another or self.upstream_reads == self._reads_at_last_send
         )
         if is_pipelined and route.is_last:
             raise Refusal(400, "HTTP may end here, but the requests before are not answered yet")
-        leaves = previous is not None and route.needs_new_connection(previous)
-        if leaves and is_pipelined:
+        is_elsewhere = previous is not None and route.needs_new_connection(previous)
+        if is_elsewhere and is_pipelined:
             raise Refusal(400, "this goes to another server, but the requests before are not answered yet")
         self.route = route
         self._is_pipelined = is_pipelined
         self._reads_at_last_head = self.upstream_reads
         self.is_waiting = route.is_last
-        self._on_request(route, leaves, is_pipelined, at_ns)
+        self._on_request(route, is_elsewhere, is_pipelined, at_ns)
 
     def note_sent(self) -> None:
         """Note that bytes were sent to upstream."""
@@ -143,7 +147,7 @@ class RequestReader:
         """
         if self.route is None:
             return True
-        if self._body is None:  # every request so far was forwarded whole, so the answer is for a new one
+        if self._body is None:  # every request so far was forwarded completely, so the answer is to a new one
             return self.upstream_reads != self._reads_at_last_send
         return self.is_unanswered
 

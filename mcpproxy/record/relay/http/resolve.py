@@ -1,4 +1,4 @@
-"""A server (upstream), and its addresses, for which the loop does not wait while a name is looked up.
+"""Look up the addresses of a server (upstream) without making the loop wait.
 
 A literal address needs no look-up. Each name is looked up in a separate thread. Callers that ask for the same
 name meanwhile get the same answer, which is cached for a few seconds. Every caller gets an answer, even if
@@ -43,7 +43,7 @@ class Upstream:
         self.authority = literal if port == (443 if is_tls else 80) else f"{literal}:{port}"
         self.path = path  # of the endpoint; empty if the proxy's endpoint has the same path
         self.query = query  # added to every request to the endpoint
-        self.proxy: HttpProxy | None = None  # through which it is reached
+        self.proxy: HttpProxy | None = None  # the HTTP proxy through which the server is reached
         self.by_connect = is_tls  # whether that proxy is asked for a tunnel
 
     @property
@@ -83,7 +83,7 @@ class Resolver:
                 self._waiting[key].append(on_answer)
                 return
             try:
-                _thread.start_new_thread(self._work, (key,))
+                _thread.start_new_thread(self._look_up_in_thread, (key,))
             except RuntimeError:
                 on_answer(OSError(errno.EAGAIN, "no thread can be started for the look-up"))
             else:
@@ -93,7 +93,7 @@ class Resolver:
         on_answer(addresses)
 
     def prefer(self, host: str, port: int, address: Address) -> None:
-        """From now on put this address of the host first, because it has answered."""
+        """From now on try ``address`` of the host first, because it has accepted a connection."""
         cached = self._cached.get((host, port))
         if cached is not None and cached[1][0] != address and address in cached[1]:
             cached[1].remove(address)
@@ -116,7 +116,7 @@ class Resolver:
             self._cached.clear()
         self._cached[key] = time.monotonic() + CACHED_S, addresses
 
-    def _work(self, key: tuple[str, int]) -> None:
+    def _look_up_in_thread(self, key: tuple[str, int]) -> None:
         try:
             answer: Answer = _look_up(*key, 0)
         except OSError as error:

@@ -6,8 +6,8 @@ the proxy, or compares the addresses and gives up. Three things are rewritten:
 - always: the ``endpoint`` event of the HTTP+SSE transport (2024-11-05), if it is an absolute URL. Otherwise
   the client would refuse the address, or bypass the proxy;
 - always: the origin in ``Location``, ``Content-Location`` and ``Link``. The server names its own address
-  there because the proxy has put it into ``Host``; without the proxy it would have named what the client
-  knows. The first head on each upstream connection decides whether its answers are read for that;
+  there because the proxy has put it into ``Host``; without the proxy it would have named the address that
+  the client knows. The first head on each upstream connection decides whether its answers are searched;
 - with ``--rewrite-origin``: ``WWW-Authenticate``, protected resource metadata and, if the server is its own
   authorization server, the metadata of that server: its issuer and every endpoint on the same origin.
 
@@ -62,13 +62,13 @@ class Rewriting:
         upstream: the server. If it is on loopback, all loopback names count as its name.
         endpoint: the path of the MCP endpoint at the proxy.
         scheme: the scheme of the proxy's address.
-        is_full: rewrite everything that is listed at the top of this file, not only the event.
+        is_full: rewrite everything that is listed at the top of this file, as with ``--rewrite-origin``.
     """
 
     def __init__(self, upstream: Upstream, endpoint: str, scheme: str, *, is_full: bool) -> None:
         self.is_full = is_full
         self.has_moved = False
-        """Whether a field has named the server: from then on the answers of every connection are read."""
+        """Whether a header field has named the server: then the answers of every connection are searched."""
         self._scheme = scheme
         self._endpoint = endpoint
         hosts = {f"[{upstream.host}]" if ":" in upstream.host else upstream.host}
@@ -89,13 +89,14 @@ class Rewriting:
         self._link = re.compile(rb"(?<=<)()" + origin, re.IGNORECASE)
 
     def rewriter(self, on_rewrite: Callable[[str], None]) -> Rewriter:
-        """Return a rewriter for a new connection. ``on_rewrite`` is told what was rewritten, in sentences."""
+        """Return a rewriter for a new connection. ``on_rewrite`` gets a sentence about each rewriting."""
         return Rewriter(self, on_rewrite)
 
     def apply_to_field(self, line: bytes, host: bytes) -> tuple[bytes, str]:
-        """Return a header line with the server's origin replaced by the proxy's, and what was replaced.
+        """Return a header line with the server's origin replaced by the proxy's, and a text about that.
 
-        The origin is replaced where it is that of the URL that the field is about; what is behind it stays.
+        Only the origin of a URL that is the field's value, or a target in ``Link``, is replaced; the rest of
+        the URL stays. If nothing is replaced, the text is empty.
         """
         name = line.partition(b":")[0].lower()
         if name in (b"location", b"content-location"):
@@ -140,7 +141,7 @@ class Rewriter:
         self._removes_hops = removes_hops
         self._rewriting = rewriting
         self._on_rewrite = on_rewrite
-        self._expected: list[Route] = []  # of the requests that have no answer yet
+        self._expected: list[Route] = []  # the routes of the requests that have no answer yet
         self._stage = _HEAD
         self._held = b""  # bytes that are not forwarded yet
         self._host = b""  # the Host of the request that is being answered: the proxy's name
@@ -159,7 +160,7 @@ class Rewriter:
         self._expected.append(route)
 
     def feed(self, data: bytes) -> bytes:
-        """Take the next bytes of the server. Return the bytes to send to the client."""
+        """Rewrite the next bytes of the server. Return the bytes to send to the client."""
         self._held += data
         out: list[bytes] = []
         while self._held and not self.is_done:
@@ -175,16 +176,16 @@ class Rewriter:
                 break
             out.append(part)
         if self.is_done:
-            out.append(self._take(len(self._held)))
+            out.append(self._take_held(len(self._held)))
         return b"".join(out)
 
     def end(self) -> bytes:
         """Note that the server sends nothing more. Return the bytes that were still held back."""
         self.is_done = True
-        held = self._take(len(self._held))
+        held = self._take_held(len(self._held))
         return self._head + held if self._stage == _DOCUMENT else held
 
-    def _take(self, size: int) -> bytes:
+    def _take_held(self, size: int) -> bytes:
         """Remove and return the first ``size`` held bytes."""
         taken, self._held = self._held[:size], self._held[size:]
         return taken
@@ -204,12 +205,12 @@ class Rewriter:
             return self._give_up()
         status = int(line[1])
         self._host = self._expected[0].request.host or b""
-        head = self._take(end)
+        head = self._take_held(end)
         if status == 101:
             self.is_done = True
-            return self._new_head(head)
+            return self._rewrite_head(head)
         if status < 200:
-            return self._new_head(head)
+            return self._rewrite_head(head)
         route = self._expected.pop(0)
         fields = (line.partition(b":") for line in head.split(b"\r\n")[1:])
         values = {name.strip().lower(): value.strip() for name, _, value in fields}
@@ -224,35 +225,35 @@ class Rewriter:
         )
         if has_event and is_plain and not isinstance(self._body, LengthCounter):
             self._stage = _EVENT
-            return self._new_head(head)
+            return self._rewrite_head(head)
         # A body without a known end is the last on its connection, and passes unchanged.
         if not self.reads_all or (self._body is None and not is_empty):
             self.is_done = True
-            return self._new_head(head)
+            return self._rewrite_head(head)
         if is_empty:
-            return self._new_head(head)
+            return self._rewrite_head(head)
         is_full = self._rewriting is not None and self._rewriting.is_full
         is_metadata = is_full and _METADATA.match(route.request.path) is not None and is_plain
         if is_metadata and not (isinstance(self._body, LengthCounter) and self._body.left > DOCUMENT_BYTES):
-            self._head = self._new_head(head)
+            self._head = self._rewrite_head(head)
             self._stage, self._counted = _DOCUMENT, 0
             return b""
         self._stage = _PASS
-        return self._new_head(head)
+        return self._rewrite_head(head)
 
-    def _new_head(self, head: bytes) -> bytes:
-        """Return the head with the fields rewritten that name the server."""
+    def _rewrite_head(self, head: bytes) -> bytes:
+        """Return the head without fields that are not forwarded, and with the server's address replaced."""
         if self._removes_hops:
             head, what = without_hops(head)
             if what:
                 self._on_rewrite(what)
         if self._rewriting is None or not self._host:
             return head
-        return b"\r\n".join(self._new_line(self._rewriting, line) for line in head.split(b"\r\n"))
+        return b"\r\n".join(self._rewrite_line(self._rewriting, line) for line in head.split(b"\r\n"))
 
-    def _new_line(self, rewriting: Rewriting, line: bytes) -> bytes:
+    def _rewrite_line(self, rewriting: Rewriting, line: bytes) -> bytes:
         if rewriting.is_full and line[:17].lower() == b"www-authenticate:":
-            return self._rewritten(line, "WWW-Authenticate")
+            return self._rewrite_text(line, "WWW-Authenticate")
         new, what = rewriting.apply_to_field(line, self._host)
         if what:
             rewriting.has_moved = True
@@ -260,9 +261,10 @@ class Rewriter:
         return new
 
     def _on_body(self) -> bytes | None:
+        """Forward the held bytes of a body unchanged."""
         assert self._body is not None
         try:
-            passed = self._take(self._body.feed(self._held, 0))
+            passed = self._take_held(self._body.feed(self._held, 0))
         except Refusal:  # the body is not in the coding that its head names
             return self._give_up()
         if self._body.is_over:
@@ -276,7 +278,7 @@ class Rewriter:
         if isinstance(body, LengthCounter):
             if size < body.left:
                 return None
-            document = self._rewritten(self._take(body.left), "the metadata")
+            document = self._rewrite_text(self._take_held(body.left), "the metadata")
             length = b"\r\nContent-Length: %d\r\n" % len(document)
             head = re.sub(rb"(?i)\r\nContent-Length:[^\r]*\r\n", length, head)
         else:
@@ -290,10 +292,10 @@ class Rewriter:
                 if size <= DOCUMENT_BYTES:
                     return None
                 self._stage, self._head = _PASS, b""
-                return head + self._take(self._counted)
-            raw = self._take(self._counted)
+                return head + self._take_held(self._counted)
+            raw = self._take_held(self._counted)
             content, end, _ = read_chunks(raw)
-            document = _chunk(self._rewritten(content, "the metadata")) + raw[end:]
+            document = _chunk(self._rewrite_text(content, "the metadata")) + raw[end:]
         self._stage, self._head = _HEAD, b""
         return head + document
 
@@ -307,11 +309,11 @@ class Rewriter:
         position = 0
         while block := _BLOCK.match(content, position):
             if _ENDPOINT.search(block[1]):
-                event = self._rewritten(block[0], "the endpoint event")
+                event = self._rewrite_text(block[0], "the endpoint event")
                 if event == block[0]:
                     return self._forward_unchanged()
                 new = content[:position] + event + content[block.end() :]
-                raw = self._take(stop)
+                raw = self._take_held(stop)
                 if self._body is not None:
                     self._body.feed(raw, 0)
                     new = _chunk(new)
@@ -324,7 +326,7 @@ class Rewriter:
         if content and position == len(content) and stop == len(self._held):  # nothing but comments
             if self._body is not None:
                 self._body.feed(self._held, 0)
-            return self._take(stop)
+            return self._take_held(stop)
         return None
 
     def _forward_unchanged(self) -> bytes:
@@ -336,8 +338,8 @@ class Rewriter:
             self.is_done = True
         return b""
 
-    def _rewritten(self, text: bytes, where: str) -> bytes:
-        """Return ``text`` with the server's address replaced. If that changes it, say ``where``."""
+    def _rewrite_text(self, text: bytes, where: str) -> bytes:
+        """Return ``text`` with the server's address replaced. If that changes it, report ``where``."""
         new = self._rewriting.apply(text, self._host) if self._rewriting and self._host else text
         if new != text:
             self._on_rewrite(f"{where} named upstream's own address; the client was given ours")
@@ -345,7 +347,7 @@ class Rewriter:
 
 
 def may_name_server(head: bytes) -> bool:
-    """Whether a head has a field whose URL is rewritten if it is one of the server."""
+    """Whether a head has a field whose URL may be one of the server, and would then be rewritten."""
     lower = head.lower()
     return b"location:" in lower or b"\nlink:" in lower
 

@@ -9,7 +9,7 @@ these parts are changed:
 - a target that is a URL: upstream gets its path (RFC 9112, section 3.2.2);
 - fields for one connection only, or for a proxy: they are removed (see ``connection_fields``).
 
-Everything else stays as it is: order, case, duplicates, white space.
+Everything else stays unchanged: order, case, duplicates, white space.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Router(ABC):
     def __init__(self) -> None:
         self._routes: dict[bytes, Route] = {}
         self.left_out: frozenset[bytes] = frozenset()
-        """Further fields that are removed; set before the first request."""
+        """The names, in lower case, of further fields to remove; set before the first request."""
 
     def route(self, raw: bytes) -> Route:
         """Find the route of the request with this head, which includes its blank line.
@@ -108,7 +108,7 @@ class Router(ABC):
 
 
 class Reverse(Router):
-    """All requests go to ``upstream``. The path ``endpoint`` is replaced by the path of upstream's
+    """Routes all requests to ``upstream``, and replaces the path ``endpoint`` by the path of upstream's
     endpoint."""
 
     def __init__(self, upstream: Upstream, endpoint: str, guard: Guard) -> None:
@@ -124,10 +124,10 @@ class Reverse(Router):
             raise Refusal(400, "the target and the Host field name different servers")
         self._guard.check(head)
         route = Route(head, self._upstream)
-        _set_head(route, self._mapped(head.path), left_out=self.left_out)
+        _set_head(route, self._map_target(head.path), left_out=self.left_out)
         return route
 
-    def _mapped(self, target: bytes) -> bytes:
+    def _map_target(self, target: bytes) -> bytes:
         """Return the target for upstream: if the path is that of the proxy's or of upstream's endpoint, the
         path of upstream's endpoint, with the endpoint's query added; otherwise ``target`` itself."""
         upstream = self._upstream
@@ -147,7 +147,10 @@ def _no_proxy(host: str, port: int, by_connect: bool) -> None:  # as ProxyOf
 
 
 class Forward(Router):
-    """Each request names its own server, as for a forward proxy. ``proxy_of`` chooses the proxy to it."""
+    """Routes each request to the server that it names, as a forward proxy does.
+
+    ``proxy_of`` chooses the HTTP proxy through which that server is reached.
+    """
 
     def __init__(self, targets: Targets, guard: Guard, proxy_of: ProxyOf = _no_proxy) -> None:
         super().__init__()
@@ -184,6 +187,9 @@ def _set_head(
     """Set the head of ``route``: the client's head with another target, and with ``authority`` as its Host.
 
     Without ``authority``, the Host is upstream's.
+
+    Raises:
+        Refusal: ``Connection`` names a field that is meant for the server.
     """
     head = route.request
     hops = HopByHop(head.options)

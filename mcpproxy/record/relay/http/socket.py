@@ -19,7 +19,7 @@ _ABORT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
 
 def _ignore(events: int) -> None:
-    """The handler of a socket that is closed."""
+    """Do nothing: the handler of a closed socket."""
 
 
 class TunnelSocket:
@@ -55,8 +55,8 @@ class TunnelSocket:
         self.broken = False  # the peer accepts no more bytes
 
     def put(self, out: bytes | memoryview) -> bool:
-        """Send ``out`` behind the bytes that wait, and keep as ``rest`` what does not fit. Return whether all
-        was sent.
+        """Send ``out`` after the bytes that wait, and keep the bytes that do not fit as ``rest``. Return
+        whether all bytes were sent.
 
         Raises:
             OSError: the peer accepts no more bytes.
@@ -74,7 +74,7 @@ class TunnelSocket:
         return False
 
     def flush(self) -> bool:
-        """Send the bytes that wait; like ``put``."""
+        """Send the bytes that wait; return and raise like ``put``."""
         rest, self.rest = self.rest, None
         return rest is None or self.put(rest)
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CHUNK_BYTES: Final = 64 << 10
 _WAITING_BYTES: Final = 256 << 10
-"""How much may wait for the reader; further lines are dropped."""
+"""How many bytes may wait for the reader of stderr; further lines are dropped."""
 
 
 class StderrLog:
@@ -35,7 +35,7 @@ class StderrLog:
     def say(self, text: str) -> None:
         """Write one line, never in the middle of another line."""
         if not self._is_quiet:
-            self._add(stderr_line(text))
+            self._add_text(stderr_line(text))
 
     def forward_notes(self, notes: int, on_end: Callable[[], None]) -> None:
         """Forward all bytes from the pipe ``notes``; ``on_end`` is called at the end of the pipe."""
@@ -57,14 +57,14 @@ class StderrLog:
         except OSError:
             data = b""
         if data:
-            self._add(data)
+            self._add_text(data)
             return
         self._loop.forget(self._notes)
         os.close(self._notes)
         self._notes = -1
         self._on_notes_end()
 
-    def _add(self, data: bytes) -> None:
+    def _add_text(self, data: bytes) -> None:
         self._waiting.add(data)
         self._write_lines()
 

@@ -27,8 +27,8 @@ _PROTOCOLS: Final = ["http/1.1"]
 
 
 class TlsSocket:
-    """A TLS socket that behaves like a plain one: a call that would block raises ``BlockingIOError``, and an
-    end without ``close_notify`` is no error, but the end of the stream."""
+    """A TLS socket that behaves like a plain socket: a call that would block raises ``BlockingIOError``, and
+    an end without ``close_notify`` is not an error but the end of the stream."""
 
     def __init__(self, sock: ssl.SSLSocket) -> None:
         self._sock = sock
@@ -87,7 +87,7 @@ class TlsClient:
         self._context.set_alpn_protocols(_PROTOCOLS)
 
     def wrap(self, sock: socket.socket, host: str) -> TlsSocket:
-        """Put TLS on a connected socket; the caller makes the handshake.
+        """Return a TLS socket over a connected socket; the caller makes the handshake.
 
         Raises:
             OSError: the connection is over already.
@@ -128,7 +128,7 @@ class TlsServer:
 
 
 class _Handshake:
-    """A handshake with a client. The client sends first."""
+    """A handshake with a client, which sends first. Calls ``done`` with the socket on success."""
 
     def __init__(self, loop: Loop, timers: Timers, tls: TlsSocket, done: Callable[[TlsSocket], None]) -> None:
         self._loop = loop

@@ -1,4 +1,4 @@
-"""One client connection and the connection to the server (upstream) that belongs to it.
+"""One client connection and its connection to the server (upstream).
 
     client ──► heads are read and rewritten, bodies counted ──► upstream       journaled as CLIENT
     client ◄── bytes are forwarded unchanged ◄── upstream                      journaled as SERVER
@@ -14,17 +14,18 @@ the crash buffer, without a system call, and all records of a turn of the loop a
 *Back-pressure.* Bytes that one end does not accept immediately become its ``rest``, at most one chunk, and
 the other end is not read until they are sent.
 
-*Ends.* A FIN is forwarded as a FIN in its direction, behind the bytes before it, and a reset as a reset of
+*Ends.* A FIN is forwarded as a FIN in its direction, after the bytes before it, and a reset as a reset of
 the other connection. When upstream accepts no more of a request (it may have answered early and closed), the
 bytes that it has sent are still delivered. The tunnel is over when both directions have ended.
 
 *The proxy's own answers* are sent only when no answer of the server can be under way: before any request was
-forwarded, after the server has answered the last request, or while the last request is incomplete and not
+forwarded, after the server has answered the last request, while the last request is incomplete and not
 answered yet, or after the server has ended TLS without an answer. Otherwise the connection ends without an
 answer.
 
-*Gate.* With a ``TunnelGate`` the bytes of both peers go to the gate instead. It calls ``forward`` and
-``give_down`` for what may pass, and ``refuse`` for a request that it answers."""
+*Gate.* With a ``TunnelGate`` the bytes of both peers go to the gate instead, which holds messages until it
+has decided about them. It calls ``forward`` and ``give_down`` for bytes that may pass, and ``refuse`` for a
+request that it answers."""
 
 from __future__ import annotations
 
@@ -56,11 +57,10 @@ LONGEST_BYTES: Final = CHUNK_BYTES + LIMIT_BYTES
 LINGER_S: Final = 5.0
 """How long a client may take to read an answer of the proxy. Closing at once could discard the answer."""
 
-# How the client's next bytes are treated.
-
 _LONG_NS: Final = 500_000_000
 """Connecting to upstream is noted if it takes so long: the server gets the request that much later."""
 
+# How the client's next bytes are treated.
 _HTTP: Final = 0
 _OPAQUE: Final = 1  # not HTTP any more: forwarded unchanged
 _NOT_FORWARDED: Final = 2  # recorded only, because the proxy has answered or refused a request
@@ -79,7 +79,7 @@ class Tunnel(Pair):
         requests = RequestReader(proxy.router, self._on_request)
         super().__init__(proxy, client, ConnectionRecords(proxy, peer, requests), requests)
         self._out = b""  # the bytes to send as soon as upstream is connected
-        self._opened_ns = 0  # when they came
+        self._opened_ns = 0  # when these bytes came
         self._stage = _HTTP
         self._upgrade: UpgradeResponse | None = None  # reads the answer to an upgrade
         self._rewriter: Rewriter | None = None
@@ -91,12 +91,12 @@ class Tunnel(Pair):
     def _on_client(self, events: int) -> None:
         data = self._read(self.client, events)
         if data:
-            self._pass(data, journals.now_ns())
+            self._take_client(data, journals.now_ns())
         elif data is not None:
             self._on_client_end(journals.now_ns())
 
-    def _pass(self, data: bytes, now: int) -> None:
-        """Treat bytes of the client as its stage demands."""
+    def _take_client(self, data: bytes, now: int) -> None:
+        """Forward, hold or only record bytes of the client, depending on the stage."""
         if self._stage == _HTTP:
             if self._gate is None:
                 self.forward(data, now)
@@ -108,7 +108,7 @@ class Tunnel(Pair):
             self.records.add(journals.CLIENT, now, data)
 
     def forward(self, data: bytes, now: int, *, is_recorded: bool = False) -> None:
-        """Forward the bytes that the request reader releases; with ``is_recorded`` a gate records them."""
+        """Forward the bytes that the request reader releases. With ``is_recorded``, a gate records them."""
         out, taken, refusal = self._requests.take(data, now)
         if taken:
             self._forward_up(out, b"" if is_recorded and out else taken, now)
@@ -120,7 +120,7 @@ class Tunnel(Pair):
         if not out:
             self.records.add(journals.CLIENT, now, data)
         elif self._upstream is None:
-            self._open(b"".join(out), data, now)
+            self._open_upstream(b"".join(out), data, now)
         else:
             self._send_up(b"".join(out), data, now)
 
@@ -168,7 +168,7 @@ class Tunnel(Pair):
         self._close_if_done()
 
     def _forward_client_end(self, now: int) -> None:
-        """Forward the client's end, behind bytes that wait for an answer. Part of a head is only recorded."""
+        """Forward the client's end, after bytes that wait for an answer. Part of a head is only recorded."""
         requests = self._requests
         if requests.held:
             if requests.is_waiting:
@@ -193,13 +193,13 @@ class Tunnel(Pair):
             return
         self._requests.upstream_reads += 1
         self.records.add(journals.SERVER, journals.now_ns(), data)
-        self._send_down(self._rewritten(data))
+        self._send_down(self._rewrite(data))
         if self._upgrade is not None and (status := self._upgrade.feed(data)) is not None:
             self._upgrade = None
             self._resume(status == 101, journals.now_ns())
 
     def _on_held_upstream(self, events: int) -> None:
-        """Let the gate take what upstream has sent."""
+        """Give the gate the bytes that upstream has sent, unless they pass the gate unseen."""
         gate, upstream = self._gate, self._upstream
         assert gate is not None
         assert upstream is not None
@@ -211,10 +211,10 @@ class Tunnel(Pair):
 
     def give_down(self, data: bytes) -> None:
         """Send bytes of upstream to the client."""
-        self._send_down(self._rewritten(data))
+        self._send_down(self._rewrite(data))
 
     def end_upstream(self) -> None:
-        """Forward the end of upstream, after a gate has given what came before."""
+        """Forward the end of upstream, after the gate has given the bytes before it."""
         assert self._upstream is not None
         self._on_upstream_end(self._upstream)
 
@@ -235,8 +235,8 @@ class Tunnel(Pair):
             self._gate.close()
         super().close()
 
-    def _rewritten(self, data: bytes) -> bytes:
-        """Return what the client gets instead of ``data`` of upstream."""
+    def _rewrite(self, data: bytes) -> bytes:
+        """Return the bytes that the client gets in place of ``data``, which upstream sent."""
         if self._is_first_answer:
             self._is_first_answer = False
             self._look_at_head(data)
@@ -249,9 +249,12 @@ class Tunnel(Pair):
         return out
 
     def _look_at_head(self, data: bytes) -> None:
-        """Decide by the first head on an upstream connection whether its answers may have fields that go no
-        further, or that name the server. Only there it is certain, without counting bodies, that a head
-        begins; looking at each answer would cost the usual server 1 to 2 µs of 20."""
+        """Decide by the first head on an upstream connection whether its answers have to be rewritten.
+
+        They have to be if they may have fields that are not forwarded, or that name the server. Only at the
+        first head is it certain, without counting bodies, that a head begins; looking at each answer would
+        cost the usual server 1 to 2 µs of 20.
+        """
         end = data.find(b"\r\n\r\n")
         route = self._requests.route
         if route is not None and route.upstream.proxy is not None and status_of(data) == 407:
@@ -322,30 +325,32 @@ class Tunnel(Pair):
             now = journals.now_ns()
             why = no_tls(self.records.upstream, reason)
             self.records.note("upstream-failed", why, now)
-            # By another name than that of the address, which could be reached.
+            # Reported under another name than the address, because the address itself was reached.
             self._proxy.on_upstream_failed(f"TLS with {self.records.upstream}", why)
             if self._stage == _HTTP:
-                self._answer(502, why, now, has_body=self._requests.wants_body)
+                self._answer_client(502, why, now, has_body=self._requests.wants_body)
                 return
         super()._on_read_failed(end_socket, error)
 
     def _resume(self, is_opaque: bool, now: int) -> None:
-        """Go on forwarding the client's bytes. An answer has shown whether they are still HTTP; if there is
-        none, they are."""
+        """Continue with the client's bytes that were held until an answer.
+
+        ``is_opaque``: the answer has shown that they are not HTTP any more.
+        """
         held = self._requests.resume()
         if is_opaque:
             self.records.add(journals.OPAQUE, now)
             self._stage = _OPAQUE
             self._rewriter = None
         if held:
-            self._pass(held, now)
+            self._take_client(held, now)
             if self.client.ended:
                 self._forward_client_end(now)
         self.watch()
 
     # The upstream connection.
 
-    def _open(self, out: bytes, data: bytes, now: int) -> None:
+    def _open_upstream(self, out: bytes, data: bytes, now: int) -> None:
         """Connect to the server of the first request; ``out`` and ``data`` as for ``_send_up``."""
         route = self._requests.route
         assert route is not None
@@ -377,7 +382,7 @@ class Tunnel(Pair):
             status, why = dial.failure
             self.records.note("upstream-failed", why, now)
             self._proxy.on_upstream_failed(self.records.upstream, why)
-            self._answer(status, why, now, has_body=self._requests.wants_body)
+            self._answer_client(status, why, now, has_body=self._requests.wants_body)
             return
         assert dial.sock is not None
         if (took_ns := now - self._opened_ns) >= _LONG_NS:
@@ -412,14 +417,14 @@ class Tunnel(Pair):
     # Answers of the proxy itself.
 
     def refuse(self, refusal: Refusal, now: int) -> None:
-        """Forward no more requests. Answer only if the client cannot take our answer for one of the
+        """Forward no more requests. Answer the client, unless it could take the answer for one of the
         server."""
         if self.is_over or self._stage == _NOT_FORWARDED:
             return
         self.records.note("refused", refusal.why, now)
         is_free = self.client.rest is None and not self.client.finishing
         if is_free and self._requests.may_be_answered:
-            self._answer(refusal.status, refusal.why, now, refusal.has_body, refusal.response)
+            self._answer_client(refusal.status, refusal.why, now, refusal.has_body, refusal.response)
             return
         self._stage = _NOT_FORWARDED
         if self._upstream is not None:
@@ -427,7 +432,7 @@ class Tunnel(Pair):
         self.watch()
         self._close_if_done()
 
-    def _answer(self, status: int, why: str, now: int, has_body: bool, response: bytes = b"") -> None:
+    def _answer_client(self, status: int, why: str, now: int, has_body: bool, response: bytes = b"") -> None:
         """Answer in upstream's place, with ``response`` if it is given; then end the connection."""
         self._drop_upstream()
         self._stage = _NOT_FORWARDED
@@ -436,7 +441,7 @@ class Tunnel(Pair):
             return
         self.client.finish()
         self._proxy.timers.start(LINGER_S, self.close)
-        self._resume(False, now)  # what was held is only recorded
+        self._resume(False, now)  # the held bytes are only recorded
         self._close_if_done()
 
     def _send_own(self, out: bytes, now: int) -> None:
