@@ -80,7 +80,7 @@ class CrashBuffer:
         finally:
             os.close(fd)
         self._room = memoryview(self._memory)[_BYTES_AT:]
-        self._chunk = self._room[:0]  # what ``read`` returned last
+        self._chunk = self._room[:0]  # the chunk that ``read`` returned last
         journal.on_loss = self._store_losses
 
     def read(self, fd: int) -> memoryview:
@@ -99,7 +99,7 @@ class CrashBuffer:
         """Keep ``chunk`` until it is journaled. No other record may be journaled before it."""
         memory = self._memory
         size = len(chunk)
-        if chunk is not self._chunk:  # what ``read`` returned is there already
+        if chunk is not self._chunk:  # a chunk from ``read`` is there already
             memory[_BYTES_AT : _BYTES_AT + size] = chunk
         # The fields are stored in order, so the position comes last.
         _CHUNK.pack_into(memory, _CHUNK_AT, size, kind, 0, at_ns, self._journal.position)
@@ -114,7 +114,7 @@ class CrashBuffer:
         self.clear()
 
     def close(self) -> None:
-        """Unmap the file, which holds a descriptor; Windows does not delete one that is mapped."""
+        """Unmap the file: the mapping holds a descriptor, and Windows does not delete a mapped file."""
         self._journal.on_loss = ignore
         self._chunk.release()
         self._room.release()
@@ -122,8 +122,11 @@ class CrashBuffer:
 
 
 class TurnBuffer(CrashBuffer):
-    """The crash buffer of a loop that journals once in a turn. A record is appended before its bytes are
-    forwarded: it is in mapped memory, which takes no system call and survives a kill."""
+    """The crash buffer of a loop that writes to the journal once in a turn.
+
+    A record is appended before its bytes are forwarded. Until the end of the turn it is only in mapped
+    memory, which takes no system call and survives a kill.
+    """
 
     __slots__ = ("_end", "_room_bytes", "_size_field")
 
@@ -131,10 +134,10 @@ class TurnBuffer(CrashBuffer):
         self._room_bytes = _HEAD_BYTES + payload_bytes
         super().__init__(journal, self._room_bytes)
         self._size_field = memoryview(self._memory)[_CHUNK_AT : _CHUNK_AT + 4].cast("I")
-        self._end = 0  # of the records of this turn
+        self._end = 0  # where the records of this turn end
 
     def append(self, kind: int, at_ns: int, payload: bytes, connection: int) -> None:
-        """Append a record. One of more than ``payload_bytes`` is journaled at once."""
+        """Append a record. A record with more than ``payload_bytes`` is journaled at once."""
         start, size = self._end, len(payload)
         begin = start + _HEAD_BYTES
         end = begin + size
@@ -146,7 +149,7 @@ class TurnBuffer(CrashBuffer):
                 self._journal.append(kind, at_ns, payload, connection)
             return
         room = self._room
-        if not start:  # the size of the turn before becomes 0 first
+        if not start:  # first reset the size, which is still that of the turn before
             _CHUNK.pack_into(self._memory, _CHUNK_AT, 0, _RECORDS, 0, at_ns, self._journal.position)
         HEAD.pack_into(room, start, size, kind, connection, at_ns)
         room[begin:end] = payload
@@ -155,7 +158,7 @@ class TurnBuffer(CrashBuffer):
     def flush(self) -> None:
         """Journal the records of the turn."""
         if self._end:
-            with self._room[: self._end] as records:  # after a fault, the traceback still refers to it
+            with self._room[: self._end] as records:  # released even if a traceback refers to it
                 written = self._journal.append_all(records)
             self._append_each(written)
 
@@ -165,7 +168,7 @@ class TurnBuffer(CrashBuffer):
         self._append_each(0)
 
     def _append_each(self, begin: int) -> None:
-        """Append each of the records from offset ``begin`` on alone, so that what is lost is counted."""
+        """Journal the records from offset ``begin`` on one by one, so that lost records are counted."""
         while begin < self._end:
             size, kind, connection, at_ns = HEAD.unpack_from(self._room, begin)
             position = self._journal.position - begin  # where the first would be, if this one comes next
@@ -176,7 +179,7 @@ class TurnBuffer(CrashBuffer):
         self._end = 0
 
     def close(self) -> None:
-        """Journal what is left, and unmap the file."""
+        """Journal the remaining records, and unmap the file."""
         self.flush()
         self._size_field.release()
         super().close()
@@ -185,8 +188,8 @@ class TurnBuffer(CrashBuffer):
 def left_records(folder: str, journal_end: int) -> list[tuple[int, bytes, int, int]]:
     """Return the records that a killed relay left in the crash buffer and did not journal.
 
-    Each record is (kind, payload, time, connection). ``journal_end`` is the position after the last whole
-    record.
+    Each record is (kind, payload, time, connection). ``journal_end`` is the position in the journal after its
+    last complete record.
     """
     # Imported late, because the relay itself does not read the file.
     from mcpproxy.base import files

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Final
 
 GRACE_S: Final = 5.0
-"""How long a server that has to exit may take until SIGTERM is sent to it, and again until SIGKILL is."""
+"""How long a server that has to exit may take before it gets SIGTERM, and again before it gets SIGKILL."""
 
 LINGER_S: Final = 0.25
 """How long the children of a server that has exited may keep its pipes open."""
@@ -26,21 +26,21 @@ RECORDER_S: Final = 1.0
 server exited with an error by itself."""
 
 UNREAD_S: Final = 0.05
-"""How long it waits if nobody reads the summary. That is short, because the host waits for our exit, and a
-late recorder goes on alone."""
+"""How long the relay waits if nobody reads the summary. That is short, because the host waits for mcpproxy to
+exit, and a late recorder completes the recording alone."""
 
 SUMMARY_S: Final = 0.25
-"""How much longer it waits for the last lines of a recorder that has completed the recording."""
+"""How much longer the relay waits for the last lines of a recorder that has completed the recording."""
 
 LATE_RECORDER: Final = "the recorder is not done; it goes on alone, and mcpproxy show waits for it"
-"""What stderr says in place of the summary if the recorder is not done when the wait is over."""
+"""The line on stderr in place of the summary, if the recorder is not done when the wait is over."""
 
 
 class RecorderWait:
-    """The wait for the recorder's last lines at the end of a session, and what is said after it.
+    """The wait for the recorder's last lines at the end of a session.
 
-    The recorder removes the journal when the recording is whole, and then writes its last lines. So a
-    recorder whose journals are gone is done, and is waited for a little longer.
+    The recorder removes the journal when the recording is complete, and then writes its last lines. So if the
+    journals are gone, the wait is extended a little.
     """
 
     def __init__(self, seconds: float, journals: Iterable[str]) -> None:
@@ -52,23 +52,23 @@ class RecorderWait:
     def left_s(self) -> float:
         """Return how many seconds of the wait are left; 0 or less when it is over."""
         left_s = self._deadline - time.monotonic()
-        if left_s <= 0 and not self._is_extended and self._is_whole():
+        if left_s <= 0 and not self._is_extended and self._is_complete():
             self._is_extended = True
             self._deadline = time.monotonic() + SUMMARY_S
             return SUMMARY_S
         return left_s
 
     def say_if_late(self, say: Callable[[str], None]) -> None:
-        """Say that the recorder is not done, unless the recording is whole."""
-        if not self._is_whole():
+        """Call ``say`` with ``LATE_RECORDER``, unless the recording is complete."""
+        if not self._is_complete():
             say(LATE_RECORDER)
 
-    def _is_whole(self) -> bool:
+    def _is_complete(self) -> bool:
         return bool(self._journals) and not any(map(os.path.lexists, self._journals))
 
 
 def no_recorder(fault: OSError) -> str:
-    """Return what stderr says when the recorder cannot be started: the journal is all that there is."""
+    """Return the line for stderr if the recorder cannot be started: only the journal is written then."""
     return f"no recorder ({fault.strerror}); the next mcpproxy command completes the trace"
 
 

@@ -47,7 +47,9 @@ else:
 
 
 HEAD: Final = Struct("<IBxxxIQ")
+"""The head of a record: payload length, kind, connection, time."""
 
+# The kinds of records.
 START: Final = 0  # payload: JSON, the data of the trace's header; the first record of every journal
 CLIENT: Final = 1  # payload: bytes that the client sent and the server's pipe took
 SERVER: Final = 2  # payload: bytes that the server sent and the client's pipe took
@@ -60,24 +62,25 @@ GAP: Final = 8  # payload: JSON, {"reason": str, "client": bytes, "server": byte
 EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}, and if the server was
 # not started, "reason": str; the last record
 
-# Only on stdio with enforced rules. Each holds a whole line, and never comes in the middle of another line.
+# Only on stdio with enforced rules. Each holds complete lines, and never comes in the middle of another line.
 CLIENT_REFUSED: Final = 10  # payload: a line that the client sent and the server did not get
 SERVER_REFUSED: Final = 11  # payload: a line that the server sent and the client did not get
 CLIENT_OWN: Final = 12  # payload: mcpproxy's answer to the server in the client's place
 SERVER_OWN: Final = 13  # payload: mcpproxy's answer to the client in the server's place
 
-# Only on stdio with fault rules. The payload of each is a line of JSON, {"rule": str, "action": str,
-# "number": int}, and then bytes. A NOTE without a connection says that a stream was closed, or the server
-# ended.
-CLIENT_ALTERED: Final = 20  # a line of the client that the server did not get, or got changed or late
-SERVER_ALTERED: Final = 21  # a line of the server that the client did not get, or got changed or late
+# Only with fault rules. The payload of each is a line of JSON, {"rule": str, "action": str, "number": int}
+# and over HTTP perhaps "part" and "more", and then bytes. On stdio, a NOTE without a connection says that a
+# stream was closed, or the server ended.
+CLIENT_ALTERED: Final = 20  # bytes of the client that the server did not get, or got changed or late
+SERVER_ALTERED: Final = 21  # bytes of the server that the client did not get, or got changed or late
 CLIENT_GIVEN: Final = 22  # what mcpproxy wrote to the server in the client's place
 SERVER_GIVEN: Final = 23  # what mcpproxy wrote to the client in the server's place
 
-# Only over HTTP. There CLIENT and SERVER hold the bytes that the peer sent, before the proxy changes any.
+# Only over HTTP, except NOTE. There CLIENT and SERVER hold the bytes that the peer sent, before the proxy
+# changes any.
 CONNECT: Final = 16  # payload: JSON, {"client": "ip:port", "upstream": "host:port"}
 OWN: Final = 17  # payload: bytes that the proxy sent to the client in the server's place
-NOTE: Final = 18  # payload: JSON, {"what": str, "why": str}: what the proxy did to the connection
+NOTE: Final = 18  # payload: JSON, {"what": str, "why": str}: what mcpproxy did, and why
 OPAQUE: Final = 19  # from here on the connection is not HTTP any more
 
 _STREAM_OF: Final = {
@@ -85,7 +88,7 @@ _STREAM_OF: Final = {
     **dict.fromkeys((SERVER, SERVER_REFUSED, SERVER_OWN, SERVER_ALTERED, SERVER_GIVEN, OWN), SERVER),
     STDERR: STDERR,
 }
-"""Kind of a record -> the stream under which its bytes are counted if they are lost."""
+"""The kind of a record -> the stream under which its bytes are counted if they are lost."""
 
 RESET: Final = b"reset"
 """Payload of an EOF record: the peer reset the connection. The payload is empty after an orderly end."""
@@ -116,7 +119,7 @@ DEFAULT_RESERVE: Final = -1
 
 HELD_RECORDS: Final = 32
 """How many records may wait in memory while the disk is full. CLIENT, SERVER and STDERR never wait: their
-bytes are counted as lost. EXIT always waits."""
+bytes are counted as lost. EXIT waits even beyond this number."""
 
 
 RELAY_LOCK: Final = "relay"
@@ -138,8 +141,8 @@ def position(segment: int, offset: int) -> int:
 
 
 def shortage(path: str, reserve: int) -> str:
-    """Return, as a clause, that the disk of ``path`` has less than ``reserve`` bytes free; empty if it has
-    more, or does not say how many."""
+    """Return a clause that says that the disk of ``path`` has less than ``reserve`` bytes free; empty if it
+    has more, or if that cannot be found out."""
     try:
         if sys.platform == "win32":
             import shutil
@@ -153,10 +156,10 @@ def shortage(path: str, reserve: int) -> str:
     if reserve == DEFAULT_RESERVE:
         reserve = min(1 << 30, total // 10)
     is_short = total > 0 and free < reserve
-    return f"less than {_spelled(reserve)} is free on the disk, see --reserve" if is_short else ""
+    return f"less than {_size_words(reserve)} is free on the disk, see --reserve" if is_short else ""
 
 
-def _spelled(size: int) -> str:
+def _size_words(size: int) -> str:
     for unit, shift in (("TiB", 40), ("GiB", 30), ("MiB", 20)):
         if size >> shift:
             return f"{size / (1 << shift):.3g} {unit}"
@@ -172,8 +175,8 @@ class Journal:
         trace: path of the trace file that the journal belongs to.
         start: payload of the START record.
         at_ns: time of the START record, from ``now_ns``.
-        reserve: how many bytes of the disk stay free, or ``DEFAULT_RESERVE``. The first record after START,
-            and each further segment, is written only if there are more.
+        reserve: how many bytes of the disk must stay free, or ``DEFAULT_RESERVE``. The first record after
+            START, and each further segment, is written only if more bytes are free.
 
     Raises:
         FileExistsError: the folder exists already and belongs to another session.
@@ -183,9 +186,9 @@ class Journal:
     def __init__(self, trace: str, start: bytes, at_ns: int, reserve: int = 0) -> None:
         self.folder = folder(trace)
         self._reserve = reserve
-        # Called once when loss begins, and once when it ends.
+        # Called with a line for the user once when loss begins, and once when it ends.
         self.on_notice: Callable[[str], None] = ignore
-        # Called with the lost bytes of each stream.
+        # Called with the number of bytes of the client, the server and stderr that are lost so far.
         self.on_loss: Callable[[int, int, int], None] = ignore
         self._number = self._oldest = 1  # of the current segment, and of the oldest one that may exist
         self._size = 0  # bytes in the current segment
@@ -196,9 +199,9 @@ class Journal:
         self._fd = self._lock_fd = -1
         os.mkdir(self.folder, 0o700)
         try:
-            self._lock_fd = _open_locked(os.path.join(self.folder, RELAY_LOCK))
-            self._fd = _open(self._path(1))
-            if (failure := self._put(START, at_ns, start, 0)) is not None:
+            self._lock_fd = _make_locked_file(os.path.join(self.folder, RELAY_LOCK))
+            self._fd = _make_file(self._path(1))
+            if (failure := self._write_record(START, at_ns, start, 0)) is not None:
                 raise failure
             if reserve and shortage(self.folder, reserve):
                 self._size = SEGMENT_BYTES  # the next record needs the next segment
@@ -215,17 +218,17 @@ class Journal:
     def append(self, kind: int, at_ns: int, payload: bytes | memoryview = b"", connection: int = 0) -> None:
         """Append a record. If it cannot be written, count its bytes as lost, or hold it; never raise."""
         if self._lost is None:
-            if (failure := self._put(kind, at_ns, payload, connection)) is None:
+            if (failure := self._write_record(kind, at_ns, payload, connection)) is None:
                 return
             self.interrupt(failure.strerror or "the journal could not be written", at_ns + RETRY_NS)
         elif at_ns >= self._retry_ns:
             self._retry_ns = at_ns + RETRY_NS
-            if self._recover(at_ns) and self._put(kind, at_ns, payload, connection) is None:
+            if self._recover(at_ns) and self._write_record(kind, at_ns, payload, connection) is None:
                 return
         self._count_lost(kind, at_ns, payload, connection)
 
     def interrupt(self, reason: str, retry_ns: int) -> None:
-        """Count records as lost, and write again those from the time ``retry_ns`` on."""
+        """Count records as lost until the time ``retry_ns``, and then try to write again."""
         if self._lost is None:
             self._lost = {CLIENT: 0, SERVER: 0, STDERR: 0}
             self._reason = reason
@@ -233,8 +236,8 @@ class Journal:
             self.on_notice(f"recording interrupted ({reason}); the session goes on")
 
     def append_all(self, records: memoryview) -> int:
-        """Append whole records in one write. Return how many bytes of whole records were written: if not all,
-        the rest is for ``append``."""
+        """Append complete records in one write. Return how many bytes of complete records were written; the
+        caller gives the other records to ``append``."""
         if self._lost is not None:
             return 0
         try:
@@ -246,28 +249,28 @@ class Journal:
         self._size += written
         if written == len(records):
             return written
-        whole = 0
-        while written >= (end := whole + HEAD.size) and written >= (
-            end := end + HEAD.unpack_from(records, whole)[0]
+        complete = 0
+        while written >= (end := complete + HEAD.size) and written >= (
+            end := end + HEAD.unpack_from(records, complete)[0]
         ):
-            whole = end
-        self._end_segment(written - whole)
-        return whole
+            complete = end
+        self._end_segment(written - complete)
+        return complete
 
     def close(self, at_ns: int) -> bytes:
-        """Write the records that wait, and close the segment. Return the records that could not be
-        written. Once it is closed, there are none."""
+        """Write the records that wait, and close the segment. Return the records that could not be written,
+        as bytes; none from a second call."""
         unwritten = b""
         if self._fd < 0:
             return unwritten
         if self._lost is not None and not self._recover(at_ns):
             if any(self._lost.values()):
-                gap = self._gap()
+                gap = self._gap_payload()
                 unwritten = HEAD.pack(len(gap), GAP, 0, at_ns) + gap
             for kind, when_ns, payload, connection in self._held:
                 unwritten += HEAD.pack(len(payload), kind, connection, when_ns) + payload
         os.close(self._fd)
-        self._fd = -1  # never a file that is opened later and has the number
+        self._fd = -1  # a file that is opened later may get the same descriptor
         self._unlock()
         return unwritten
 
@@ -289,9 +292,11 @@ class Journal:
             os.close(self._lock_fd)
             self._lock_fd = -1
 
-    def _put(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> OSError | None:
-        """Write one whole record and return ``None``; or return the error, and leave at most a part of the
-        record at the end of the segment."""
+    def _write_record(
+        self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int
+    ) -> OSError | None:
+        """Write one record and return ``None``; or return the error, and leave at most a part of the record
+        at the end of the segment."""
         try:
             if self._size >= SEGMENT_BYTES:
                 self._rotate()
@@ -305,8 +310,8 @@ class Journal:
         return no_room()
 
     def _end_segment(self, incomplete_bytes: int) -> None:
-        """Remove an incomplete record of so many bytes, and go on in the next segment: the recorder may have
-        read the record already, so nothing may follow it in this one."""
+        """Remove an incomplete record of ``incomplete_bytes``, and continue in the next segment: the recorder
+        may have read these bytes already, so nothing may follow them in this segment."""
         self._size = SEGMENT_BYTES
         try:
             os.ftruncate(self._fd, os.lseek(self._fd, 0, os.SEEK_END) - incomplete_bytes)
@@ -326,7 +331,7 @@ class Journal:
             raise no_room("the recorder is too far behind")
         if self._reserve and (fact := shortage(self.folder, self._reserve)):
             raise no_room(fact)
-        fd = _open(self._path(self._number + 1))
+        fd = _make_file(self._path(self._number + 1))
         os.close(self._fd)
         self._fd, self._number, self._size = fd, self._number + 1, 0
 
@@ -343,18 +348,18 @@ class Journal:
         """Write the GAP record and the records that wait; return whether all of them were written."""
         assert self._lost is not None
         if any(self._lost.values()):
-            if self._put(GAP, at_ns, self._gap(), 0) is not None:
+            if self._write_record(GAP, at_ns, self._gap_payload(), 0) is not None:
                 return False
             self._lost = dict.fromkeys(self._lost, 0)
         while self._held:
-            if self._put(*self._held[0]) is not None:
+            if self._write_record(*self._held[0]) is not None:
                 return False
             del self._held[0]
         self._lost = None
         self.on_notice("recording again; the trace marks what is missing")
         return True
 
-    def _gap(self) -> bytes:
+    def _gap_payload(self) -> bytes:
         """Return the payload of a GAP record with the lost bytes."""
         assert self._lost is not None
         client, server, stderr = self._lost[CLIENT], self._lost[SERVER], self._lost[STDERR]
@@ -365,25 +370,25 @@ class Journal:
         return os.path.join(self.folder, segment_name(number))
 
 
-def _open(path: str) -> int:
+def _make_file(path: str) -> int:
     # O_BINARY exists only on Windows. Descriptors that os.open returns are never inherited.
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     return os.open(path, flags, 0o600)
 
 
-def _open_locked(path: str) -> int:
+def _make_locked_file(path: str) -> int:
     """Make the file ``path`` and lock it until it is closed or this process ends; -1 if the system has no
     such locks (Windows).
 
-    It is a lock of POSIX, which a forked recorder does not inherit. It also needs no module that Python has
-    not imported already, as the other kind of lock does (``flock``).
+    It is a lock of POSIX, which a forked recorder does not inherit. It also needs no further import, unlike
+    the other kind of lock (``flock``).
 
     Raises:
         OSError: the file cannot be made.
     """
     if sys.platform == "win32":
         return -1
-    fd = _open(path)
+    fd = _make_file(path)
     try:
         os.lockf(fd, os.F_TLOCK, 0)
     except OSError:
@@ -406,5 +411,5 @@ def _write_joined(fd: int, parts: tuple[bytes, bytes | memoryview]) -> int:
 _write: Callable[[int, tuple[bytes, bytes | memoryview]], int] = getattr(os, "writev", _write_joined)
 
 
-def ignore(*what: object) -> None:
-    """Do nothing: the callback until somebody sets another."""
+def ignore(*arguments: object) -> None:
+    """Do nothing: the callback until another is set."""

@@ -1,8 +1,9 @@
-"""The limit of open files, for processes that hold many connections."""
+"""Raise the limit of open files, for processes with many connections."""
 
 from __future__ import annotations
 
 NO_LIMIT = 1 << 30
+"""In place of a number of files: there is no limit."""
 
 
 def raise_limit() -> int:

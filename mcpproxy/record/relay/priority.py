@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 NICE: Final = 5
 SESSION_NICE: Final = 10
+"""The nice values of the process and of its session while the priority is low."""
 
 
 def lower() -> None:

@@ -32,8 +32,10 @@ def recorder_command(trace: str, live: str, quiet: bool, admin: str = "") -> lis
 
 
 class SpawnedRecorder:
-    """The recorder that ``command`` starts. ``notes`` is a descriptor with its lines for stderr. It shares no
-    memory, so the byte ``asleep`` stays 0, and the relay wakes it whenever there are records.
+    """The recorder that ``command`` starts. ``notes`` is a descriptor with its lines for stderr.
+
+    The recorder shares no memory with the relay, so the byte ``asleep`` stays 0, and the relay wakes the
+    recorder whenever there are records.
 
     Raises:
         OSError: the recorder cannot be started.
@@ -59,11 +61,11 @@ class SpawnedRecorder:
         self._process.returncode = 0
         self.asleep: Final = b"\0"
         self._has_news = threading.Event()
-        self._last: bytes | None = None
-        threading.Thread(target=self._write, daemon=True).start()
+        self._last: bytes | None = None  # the last bytes for the recorder, once the relay is done
+        threading.Thread(target=self._write_to_recorder, daemon=True).start()
 
     def wake(self) -> None:
-        """Say that the journal has more records."""
+        """Tell the recorder that the journal has more records."""
         self._has_news.set()
 
     def leave(self, unwritten: bytes) -> None:
@@ -71,7 +73,7 @@ class SpawnedRecorder:
         self._last = UNWRITTEN + unwritten if unwritten else b""
         self._has_news.set()
 
-    def _write(self) -> None:
+    def _write_to_recorder(self) -> None:
         try:
             while True:
                 self._has_news.wait()

@@ -1,4 +1,4 @@
-"""The lines that mcpproxy itself writes to stderr: text, or with ``--live json`` an object each.
+"""The lines that mcpproxy itself writes to stderr: text or, with ``--live json``, one JSON object a line.
 
 The relay imports this module for its first line, while the server starts, so it imports nothing slow.
 """
@@ -33,25 +33,26 @@ class StderrEvent(str):
         return note
 
     def after(self, prefix: str) -> "StderrEvent":
-        """Return the same line with ``prefix`` before its text."""
+        """Return the same event with ``prefix`` before its text."""
         return StderrEvent(prefix + self, self.event, self.level, **self.members)
 
 
 def use_json() -> None:
-    """Write objects from now on, in this process and in those that are forked from it."""
+    """From now on write JSON objects, in this process and in those that are forked from it."""
     _MODE["json"] = True
 
 
 def is_json() -> bool:
-    """Whether the lines of this process are objects."""
+    """Whether the lines of this process are JSON objects."""
     return _MODE["json"]
 
 
 def stderr_line(text: str, *, as_json: bool | None = None) -> bytes:
-    """Return ``text`` as a line for stderr, with its end. ``as_json``, if given, says how.
+    """Return ``text`` as a line for stderr, line feed included.
 
-    An object has ``ts`` (RFC 3339, UTC), ``level`` (``info``, ``warning`` or ``error``), ``event``, the
-    members of the event, and the text as ``message``.
+    ``as_json`` says whether the line is a JSON object; ``None`` means the form of this process's lines. An
+    object has ``ts`` (RFC 3339, UTC), ``level`` (``info``, ``warning`` or ``error``), ``event``, the members
+    of the event, and the text as ``message``.
     """
     if not (_MODE["json"] if as_json is None else as_json):
         return in_a_log(f"{PREFIX}{visible(text)}\n").encode()
@@ -68,21 +69,21 @@ def stderr_line(text: str, *, as_json: bool | None = None) -> bytes:
 
 
 def in_a_log(text: str) -> str:
-    """Return ``text`` as it may stand in the log of this process: within GitHub Actions, without commands."""
+    """Return ``text`` in a form that is safe in a log: within GitHub Actions, without workflow commands."""
     return without_commands(text) if os.environ.get("GITHUB_ACTIONS") else text
 
 
 def stamp(event: str, level: str) -> dict[str, str]:
-    """Return the first members of every object."""
+    """Return the members that every JSON object begins with: time, level and event."""
     now_ms = time.time_ns() // 1_000_000
     at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_ms // 1000))
     return {"ts": f"{at}.{now_ms % 1000:03d}Z", "level": level, "event": event}
 
 
 def write_own_line(line: bytes, *, quiet: bool = False) -> None:
-    """Write a line of text that a process of ours has made, as this process writes its lines.
+    """Write a line of text that another process of mcpproxy made, in the form of this process's lines.
 
-    It is not written if ``quiet`` forbids it or nobody reads it.
+    Nothing is written if ``quiet``, and no error is raised if nobody reads stderr.
     """
     if not quiet:
         text = line.decode("utf-8", "backslashreplace").removesuffix("\n").removeprefix(PREFIX)

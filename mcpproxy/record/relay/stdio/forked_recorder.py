@@ -1,7 +1,7 @@
-"""The recorder, which reads the journal, as a fork of the relay.
+"""Fork the recorder, the process that reads the journal and makes the trace.
 
-It must not keep any descriptor of a peer open: the reader of a pipe sees the end only when the last copy of
-the writing end is closed.
+The recorder must not keep any descriptor of a peer open: the reader of a pipe sees the end only when the last
+copy of the writing end is closed.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ ORPHAN_S: Final = (0.5, 0.25)
 
 
 class Recorder:
-    """The relay's ends of the two pipes to the recorder: ``wake_fd`` wakes it, ``notes`` brings lines for
-    stderr.
+    """The relay's view of the recorder: its process id, and two pipes. ``wake_fd`` wakes the recorder, and
+    from ``notes`` come lines for stderr.
 
     ``asleep`` is shared memory of two bytes. The recorder sets the first byte, looks at the journal once
     more, and only then blocks on the wake pipe. The relay writes into the pipe only if that byte is set. The
@@ -87,7 +87,7 @@ def fork_recorder(main: RecorderMain, server: WrappedServer | None, grace_s: flo
     asleep = mmap.mmap(-1, 2)
     wake_r, wake_w = os.pipe()
     notes_r, notes_w = os.pipe()
-    pidfd = -1 if server is None else _pidfd(server.pid)
+    pidfd = -1 if server is None else _open_pidfd(server.pid)
     pid = os.fork()
     if pid == 0:
         _become_recorder(main, wake_r, notes_w, asleep, server, pidfd, grace_s)
@@ -108,6 +108,7 @@ def _become_recorder(
     pidfd: int,
     grace_s: float,
 ) -> NoReturn:
+    """Run the recorder in the forked process, and exit."""
     try:
         import _thread
         import gc
@@ -201,7 +202,7 @@ def _end_orphan(server: WrappedServer, pidfd: int, wake_fd: int, asleep: mmap.mm
             return
 
 
-def _pidfd(pid: int) -> int:
+def _open_pidfd(pid: int) -> int:
     try:
         return os.pidfd_open(pid)
     except (AttributeError, OSError):  # not Linux, or an old kernel

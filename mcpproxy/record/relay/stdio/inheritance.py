@@ -1,7 +1,5 @@
-"""What this process inherited from the host, and the start of the server, which inherits it in turn.
-
-The server starts as if the host had started it: with its environment, descriptors and signal dispositions.
-"""
+"""Start the server as if the host had started it: with the host's environment, descriptors and signal
+dispositions, which this process has inherited."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ else:
 
 
 def release(fd: int) -> None:
-    """Point descriptor 0, 1 or 2 to /dev/null: if it were closed, the next file we open would get its
+    """Point descriptor 0, 1 or 2 to /dev/null: if it were closed, the next file that is opened would get its
     number."""
     try:
         null = os.open(os.devnull, os.O_RDWR)
@@ -50,7 +48,7 @@ def open_descriptors() -> list[int]:
         return list(range(3, 256))
 
 
-def _inheritable(fd: int) -> bool:
+def _is_inheritable(fd: int) -> bool:
     try:
         return os.get_inheritable(fd)
     except OSError:  # the descriptor with which the others were listed
@@ -81,8 +79,8 @@ class WrappedServer:
 def start_server(command: list[str], signals: Signals, folders: Sequence[str] = ()) -> WrappedServer:
     """Start ``command``, whose program is searched in PATH, with pipes for its standard streams.
 
-    ``signals`` has the signal dispositions and the signal mask for the server. ``folders`` come before the
-    PATH that it gets.
+    ``signals`` has the signal dispositions and the signal mask for the server. ``folders`` are put before the
+    folders in the server's PATH.
 
     Raises:
         OSError: the program does not exist or cannot be run.
@@ -91,8 +89,9 @@ def start_server(command: list[str], signals: Signals, folders: Sequence[str] = 
         import errno
 
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
-    # The server inherits these too. Our copies are closed: the host must notice when the server closes them.
-    inherited = [fd for fd in open_descriptors() if _inheritable(fd)]
+    # The server inherits these too. The relay closes its copies: the host must notice when the server closes
+    # them.
+    inherited = [fd for fd in open_descriptors() if _is_inheritable(fd)]
     pipes = [os.pipe(), os.pipe(), os.pipe()]
     (stdin, to_server), (from_server, stdout), (errors, stderr) = pipes
     streams = (stdin, stdout, stderr)
@@ -113,10 +112,11 @@ def start_server(command: list[str], signals: Signals, folders: Sequence[str] = 
 def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], signals: Signals) -> int:
     """Start ``command`` with the environment ``entries``, and return its process id.
 
-    ``posix_spawn`` is as fast (0.1 ms; ``os.fork`` and exec take 0.7 ms). But in what it starts, glibc and
-    musl ignore the signals that they keep for themselves (32 and 33), and it takes no environment with equal
-    or nameless entries. The function behind ``subprocess`` has neither fault. It is private, so
-    ``posix_spawn`` is used in a later Python in which it takes other arguments.
+    The function behind ``subprocess`` starts it. ``posix_spawn`` is as fast (0.1 ms; ``os.fork`` and exec
+    take 0.7 ms). But in a process that it starts, glibc and musl ignore the signals that they reserve for
+    themselves (32 and 33), and the environment cannot have repeated or nameless entries. The function behind
+    ``subprocess`` is private, so on a later Python where it takes other arguments, ``posix_spawn`` is used
+    instead.
 
     Raises:
         OSError: the program does not exist or cannot be run.
@@ -129,13 +129,13 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
     files = [name] if b"/" in name else [os.path.join(part, name) for part in path.split(b":")]
 
     def prepare() -> None:
-        """Runs in the child."""
+        """Set the child's signals; called in the child."""
         if signals.is_child_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_IGN)
         signal.pthread_sigmask(signal.SIG_SETMASK, signals.blocked)
 
-    # Linux suspends us until the program runs (vfork), and gives it the mask of this thread. Elsewhere, and
-    # where SIGCHLD has to be ignored, the child is forked and prepares itself.
+    # Linux suspends this process until the program runs (vfork), and gives the program the mask of this
+    # thread. Elsewhere, and where SIGCHLD has to be ignored, the child is forked and calls ``prepare``.
     is_forked = signals.is_child_ignored or sys.platform != "linux"
     failure_r, failure_w = os.pipe()
     stdin, stdout, stderr = streams
@@ -170,9 +170,9 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
 
 
 def environment(folders: Sequence[str] = ()) -> list[bytes]:
-    """Return the entries of the environment that the host gave us; most are ``name=value``.
+    """Return the entries of the environment that the host gave this process; most are ``name=value``.
 
-    ``folders`` come before those of its PATH.
+    ``folders`` are put before the folders in its PATH.
 
     ``os.environ`` may differ: in the C locale Python sets LC_CTYPE for itself and its children (PEP 538), and
     ``os.environ`` lacks entries without ``=`` and repeated names.

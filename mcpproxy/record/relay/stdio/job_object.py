@@ -1,7 +1,7 @@
 """A job object: the server ends when the relay ends, however that happens (Windows).
 
 A host that runs the server without mcpproxy can end only the server's process; the processes that the server
-has started go on. So the job holds the server alone: its children leave the job when they are made.
+has started keep running. So the job holds the server alone: its children leave the job when they are made.
 
 Source: https://learn.microsoft.com/en-us/windows/win32/procthread/job-objects
 """
@@ -34,7 +34,7 @@ class _Limits(ctypes.Structure):
 
 
 def bind(process_handle: int) -> None:
-    """Let the system end a process when this one ends, unless the system refuses."""
+    """Let the system end another process when this process ends, unless the system refuses."""
     # ctypes has no types for what a library contains, and has ``WinDLL`` on Windows only.
     kernel32: Any = vars(ctypes)["WinDLL"]("kernel32")
     kernel32.CreateJobObjectW.restype = wintypes.HANDLE

@@ -1,6 +1,7 @@
-"""What a relay and its gate use of each other, if messages are held before they pass.
+"""The interfaces by which a relay and its gate use each other.
 
-Only types: nothing imports this module at run time.
+A gate holds messages until it has decided whether they pass; most sessions have none. The module contains
+only types: nothing imports it at run time.
 """
 
 from __future__ import annotations
@@ -29,14 +30,14 @@ class GatedRelay(Protocol):
 
 
 class LineGate(Protocol):
-    """Gets the bytes of both peers, and gives the relay what may pass (``deliver``)."""
+    """Gets the bytes of both peers, and gives the relay the bytes that may pass (``deliver``)."""
 
     def begin(self) -> None:
         """Prepare, while the new process of the server loads."""
         ...
 
     def take_bytes(self, source: RelaySource, now_ns: int, data: bytes) -> None:
-        """Take what a peer has sent."""
+        """Take bytes that a peer has sent."""
         ...
 
     def take_end(self, source: RelaySource, now_ns: int) -> bool:
@@ -47,24 +48,25 @@ class LineGate(Protocol):
         ...
 
     def run_queue(self, sink: Sink) -> bool:
-        """Deliver what waits for ``sink``, which has room; return whether all of it is delivered."""
+        """Deliver the bytes that wait for ``sink``, which has room; return whether all were delivered."""
         ...
 
     def run_due(self, timeout_s: float | None) -> float | None:
-        """Do what is due; return for how long the relay may wait, at most ``timeout_s``."""
+        """Do what is due. Return how many seconds the relay may wait, at most ``timeout_s``; ``None``:
+        any."""
         ...
 
     @property
     def is_host_behind(self) -> bool:
-        """Whether something of the server still has to be given to the host."""
+        """Whether bytes of the server still have to be given to the host."""
         ...
 
     def stop(self) -> None:
-        """Take nothing more: the session is over."""
+        """Take nothing any more, because the session is over."""
         ...
 
     def close(self) -> None:
-        """End what the gate has started. The recording is complete."""
+        """Stop everything that the gate has started. The recording is complete."""
         ...
 
 

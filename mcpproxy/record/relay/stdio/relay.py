@@ -1,5 +1,5 @@
-"""The relay: one loop over raw descriptors, between a host (the program that started us) and the server it
-wraps.
+"""The relay: one loop over raw descriptors, between the host (the program that started mcpproxy) and the
+server that mcpproxy wraps.
 
     host's stdin  0 ──► server's stdin        journaled
     host's stdout 1 ◄── server's stdout       journaled
@@ -18,21 +18,21 @@ waits for peers, so one full direction never blocks the other.
 *Kills.* A chunk is copied into a mapped file, the crash buffer (``crash_buffer.py``), before it is forwarded,
 so that it is not lost if the relay is killed between forwarding and journaling.
 
-*Ends.* The end of a stream is forwarded, and the other streams go on: a client may close stdin and still wait
-for answers as long as it likes. When a peer stops *reading*, the relay stops reading the stream that goes to
-that peer, so that the writer gets the same broken pipe as without the relay.
+*Ends.* The end of a stream is forwarded, and the other streams stay open: a client may close stdin and still
+wait for answers as long as it likes. When a peer stops *reading*, the relay stops reading the stream that
+goes to that peer, so that the writer gets the same broken pipe as without the relay.
 
 *Exit.* The relay exits when the server has exited; ``server_life.py`` says when the relay ends the server.
 
-The server's children may keep its pipes open after it has exited. The relay delivers what is in the pipes by
-then, and gives the children ``LINGER_S`` to finish.
+The server's children may keep its pipes open after it has exited. The relay delivers the bytes that are in
+the pipes then, and gives the children ``LINGER_S`` to finish.
 
 When a host does not read, the relay waits until the server's bytes are delivered, as the server would have
 waited in its last write. It does not wait for its own lines. On stderr these lines take room that the server
 would have had, so at the end the relay enlarges the buffer of stderr, where the system allows it.
 
-*Gate.* With a ``LineGate`` the bytes of both peers go to the gate instead, which calls ``deliver`` for what
-may pass."""
+*Gate.* With a ``LineGate`` the bytes of both peers go to the gate instead, which holds messages until it has
+decided about them, and calls ``deliver`` for those that may pass."""
 
 from __future__ import annotations
 
@@ -60,14 +60,16 @@ if TYPE_CHECKING:
     from mcpproxy.record.relay.stdio.witness import Witness
 
 CHUNK_BYTES: Final = 256 << 10
-"""How much is read at once. The server's pipes hold no more, so one read empties them."""
+"""How many bytes are read at once. The server's pipes hold no more, so one read empties them."""
 
 PIPE_BYTES: Final = 64 << 10
-"""How much a pipe of Linux holds. After a read of as much, the server's pipes are made to hold a chunk."""
+"""How many bytes a pipe of Linux holds. After a read of as many, the server's pipes are enlarged to a
+chunk."""
 
 IDLE_MS: Final = 2
 BUSY_S: Final = 0.05
-"""How long nothing has come, and how long something may come, until the witness is forked."""
+"""The witness, a process that shows which signals went to the process group, is forked when no bytes have
+come for ``IDLE_MS``, or after ``BUSY_S`` at the latest."""
 
 NOT_JOURNALED: Final = journals.START  # 0, used as the kind of bytes that are forwarded but not recorded
 BY_GATE: Final = -1
@@ -113,7 +115,8 @@ class Relay(PosixServerLife):
         if journal is not None:
             journal.on_notice = self.say
         self.gate: LineGate | None = None if make_gate is None else make_gate(self)
-        # A gate keeps ``bytes``, and new ones for more than a pipe cost ten times as much as the read.
+        # A gate keeps chunks as ``bytes``. To make one that is larger than a pipe takes ten times as long as
+        # the read.
         self.chunk_bytes = CHUNK_BYTES if make_gate is None else PIPE_BYTES
 
     def attach_server(self, server: WrappedServer) -> None:
@@ -148,7 +151,7 @@ class Relay(PosixServerLife):
         self.open_crash_buffer()
         if self.gate is not None:
             self.gate.begin()
-        self._begin()
+        self._relay_until_idle()
         witness = self._fork_witness()
         self.signals.start(witness.compare if witness is not None else None)
         while self.exit_code is None:
@@ -162,11 +165,11 @@ class Relay(PosixServerLife):
         self._drain()
         return self.exit_code
 
-    def _begin(self) -> None:
-        """Relay until the server has said something, or nothing comes for a while.
+    def _relay_until_idle(self) -> None:
+        """Relay until the server has sent bytes, or no bytes come for a while.
 
-        To fork the witness takes half a millisecond. The first answer of a server that is there at once does
-        not wait for that; other servers need longer than ``IDLE_MS`` until they answer."""
+        Forking the witness takes half a millisecond. The first answer of a fast server must not wait for
+        that; other servers need longer than ``IDLE_MS`` to answer."""
         busy_until_s = time.monotonic() + BUSY_S
         while (ready := self.poll.poll(IDLE_MS)) and time.monotonic() < busy_until_s:
             self._turn(0)
@@ -190,14 +193,14 @@ class Relay(PosixServerLife):
         if self.gate is not None:
             timeout_s = self.gate.run_due(timeout_s)
         ready = self.poll.poll(None if timeout_s is None else max(0, timeout_s) * 1000)
-        if self.signals.have_come:  # before the bytes that came after them, also if poll has not seen them
+        if self.signals.have_come:  # handled before bytes that came later, even if ``poll`` missed them
             self._on_signals(self.signals)
         for fd, events in ready:
             if fd in handlers:  # an earlier handler of this round may have closed the descriptor
                 handlers[fd](events)
 
     def _drain(self) -> None:
-        """Deliver what the server left in its pipes when it exited."""
+        """Deliver the bytes that the server left in its pipes when it exited."""
         deadline = time.monotonic() + LINGER_S
         self.signalled = False
         while self._is_host_behind() or any(source.fd != 0 and source.kind for source in self.sources):
@@ -214,9 +217,9 @@ class Relay(PosixServerLife):
                 break
 
     def _is_host_behind(self) -> bool:
-        """Whether bytes of the server wait for the host to read, and not only because of lines of ours."""
+        """Whether bytes of the server wait for the host to read, and not only because of our own lines."""
         stderr = self.to_stderr
-        # Without the lines of ours, ``own_bytes`` more bytes of the server would have found room.
+        # Without our own lines, ``own_bytes`` more bytes of the server would have found room.
         if stderr.rest is not None and stderr.kind != NOT_JOURNALED and len(stderr.rest) > self.own_bytes:
             return True
         if self.gate is not None and self.gate.is_host_behind:
@@ -259,9 +262,12 @@ class Relay(PosixServerLife):
             self._leave_host()
 
     def deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
-        """Write the part that fits, journal it and keep the rest in ``sink``. Return false if a rest is left.
+        """Write the part of ``data`` that fits, journal that part, and keep the rest in ``sink``.
 
         ``data`` is at most one chunk. If ``sink`` is broken, ``data`` is discarded.
+
+        Returns:
+            False if a rest is left.
         """
         crash_buffer = self.crash_buffer if kind > NOT_JOURNALED else None
         if crash_buffer is not None:
@@ -282,7 +288,8 @@ class Relay(PosixServerLife):
             return True
         view = memoryview(data)
         rest = view[taken:] if type(data) is bytes else memoryview(bytes(view[taken:]))
-        # Set ``rest`` first: ``_record`` may write a line of ours, which must come after the end of ``data``.
+        # Set ``rest`` first: ``record`` may write a line of our own, which must come after the end of
+        # ``data``.
         sink.rest, sink.kind, sink.read_ns = rest, kind, read_ns
         if taken:
             self.record(kind, read_ns, view[:taken])
@@ -317,7 +324,7 @@ class Relay(PosixServerLife):
         """Read the sources of ``sink`` again, because its rest is written."""
         if self.gate is not None and not self.gate.run_queue(sink):
             return
-        if not sink.open:  # the last step of the gate has closed it
+        if not sink.open:  # the gate has just closed it
             return
         self.poll.register(sink.fd, sink.end_event)
         self._watch_sources(sink)
@@ -332,15 +339,15 @@ class Relay(PosixServerLife):
         """Handle the end of ``source``. Its sink has no rest: otherwise the source would not be read."""
         if self.gate is not None and source.kind in PEERS and not self.gate.take_end(source, now_ns):
             return
-        self._stop(source)
+        self._close_source(source)
         if source.kind == NOT_JOURNALED:
             if not self.finishing:
                 self.say("the recorder has stopped; the session goes on and the journal keeps the traffic")
             return
         self.record(_EOF_OF[source.kind], now_ns)
         if source.kind == journals.STDERR:
-            return  # our stderr stays open for lines of ours
-        self._close(source.sink)
+            return  # stderr stays open for our own lines
+        self._close_sink(source.sink)
         if source.kind == journals.CLIENT:
             self.client_ended = True
             self._start_grace_period()
@@ -348,11 +355,11 @@ class Relay(PosixServerLife):
     def _on_broken(self, sink: Sink) -> None:
         """Close ``sink``, which nobody reads any more, and its sources, so that their writers get a broken
         pipe too."""
-        self._close(sink)
+        self._close_sink(sink)
         for source in list(self.sources):
             if source.sink is sink:
                 if source.kind != NOT_JOURNALED:
-                    self._stop(source)
+                    self._close_source(source)
                 else:
                     self.watch(source)  # it may have been paused
         if sink.number == 1:  # the host's stdout
@@ -361,25 +368,25 @@ class Relay(PosixServerLife):
             self._start_grace_period()
 
     def _leave_host(self) -> None:
-        """Close the server's stdin after a host that is gone, once all that the host wrote is forwarded.
+        """Close the server's stdin because the host is gone, once all bytes of the host are forwarded.
 
-        A host may write and exit at once. Without us, what it wrote would wait for the server in its stdin.
-        What a gate holds back is not waited for: nobody is there any more to whom it could be answered.
+        A host may write and exit at once. Without the relay, these bytes would wait for the server in its
+        stdin. Bytes that a gate holds back are not waited for: nobody is left who could get an answer.
         """
         from mcpproxy.base.ready import is_readable  # only at the end
 
         to_server = self.peers[0]
         if to_server.rest is not None:
-            return  # this is called again when it is written
+            return  # this method is called again when the rest is written
         for source in self.sources:
             if source.kind == journals.CLIENT:
                 if to_server.open and source.is_read and is_readable(source.fd):
                     return  # it is read in the next round
-                self._stop(source)
+                self._close_source(source)
                 break
-        self._close(to_server)
+        self._close_sink(to_server)
 
-    def _stop(self, source: RelaySource) -> None:
+    def _close_source(self, source: RelaySource) -> None:
         """Stop reading ``source``, and close it."""
         if source in self.sources:
             self.sources.remove(source)
@@ -389,7 +396,7 @@ class Relay(PosixServerLife):
             else:
                 os.close(source.fd)
 
-    def _close(self, sink: Sink) -> None:
+    def _close_sink(self, sink: Sink) -> None:
         if sink.open:
             self.unregister(sink.fd)
             sink.close()
@@ -399,8 +406,8 @@ class Relay(PosixServerLife):
         for source in list(self.sources):
             if source.kind in kinds:
                 sink = source.sink
-                self._stop(source)
-                self._close(sink)
+                self._close_source(source)
+                self._close_sink(sink)
         if journals.CLIENT in kinds:
             self.client_ended = True
         if len(kinds) == len(PEERS):
@@ -420,9 +427,9 @@ class Relay(PosixServerLife):
             self.journal = None
         for source in list(self.sources):
             if source.kind != NOT_JOURNALED:
-                self._stop(source)
+                self._close_source(source)
         for sink in self.peers:
-            self._close(sink)
+            self._close_sink(sink)
         if self.recorder is not None:
             self._await_recorder(self.recorder, unwritten, folders)
         self._write_pending_lines()
@@ -432,7 +439,7 @@ class Relay(PosixServerLife):
     def _await_recorder(self, recorder: Recorder, unwritten: bytes, folders: tuple[str, ...]) -> None:
         """Tell the recorder that the session is over, and forward its last notes for ``recorder_s``.
 
-        ``folders`` is that of the journal, empty without one.
+        ``folders`` has the journal's folder; it is empty without a journal.
         """
         recorder.leave(unwritten)
         wait = RecorderWait(self.recorder_s, folders)

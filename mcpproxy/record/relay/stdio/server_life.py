@@ -1,4 +1,4 @@
-"""The life of a wrapped server: its start, the signals it gets, when it is stopped and when it has to exit.
+"""The life of a wrapped server: the signals that it gets, when it is stopped, and when it has to exit.
 
 The relay ends the server in two cases only: the host is gone (nobody reads the relay's stdout), or the host
 has both sent a signal and closed stdin. Then the server gets a grace period, SIGTERM, another grace period
@@ -7,7 +7,7 @@ closed stdin decides for itself how long it waits; the relay cannot distinguish 
 will never exit.
 
 When the server stops because of Ctrl-Z or of a signal that was sent to the relay, the relay stops as well: a
-shell watches the relay, not the server. When another process has stopped the server, the relay goes on,
+shell watches the relay, not the server. When another process has stopped the server, the relay keeps running,
 because that process will continue the server but not the relay."""
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _KILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 class ServerLife:
-    """The part that is the same on every system: start the recorder, and end the server when it has to
+    """The part that is the same on every system: it starts the recorder, and ends the server when it has to
     exit."""
 
     def __init__(self, grace_s: float, quiet: bool) -> None:
@@ -51,7 +51,7 @@ class ServerLife:
         self.client_ended = False  # the host has closed our stdin
         self.signalled = False  # the host has sent a signal that asks the server to exit
         self.terminated = False  # the server was sent SIGTERM, by the host or by us
-        self.deadline: float | None = None  # when a server that has to exit is sent the next signal
+        self.deadline: float | None = None  # when a server that has to exit gets the next signal
 
     def run(
         self,
@@ -83,8 +83,8 @@ class ServerLife:
             self.say(greeting)
         code = self.serve()
         if code and not (self.client_ended or self.signalled or self.host_gone):
-            # The host has not asked for our exit, and hears at once that the streams end. How a server failed
-            # is then worth the moment in which a recorder that has just started completes the recording.
+            # The host has not asked the server to exit, and sees at once that the streams end. So wait longer
+            # for the recorder, which may have just started: its summary says how the server failed.
             self.recorder_s = recorder_s(is_awaited=True)
         self.finish(code)
         return code
@@ -144,13 +144,13 @@ class PosixServerLife(ServerLife):
     def _on_signals(self, signals: Signals) -> None:
         for number, is_received in signals.read():
             if number == signal.SIGCHLD:
-                self._reap()
+                self._reap_children()
             else:
-                self._forward(number, is_received, number in signals.ignored)
+                self._forward_signal(number, is_received, number in signals.ignored)
 
     def _poll_server(self, how: int) -> bool:
-        """Set ``exit_code`` if the server has ended. Otherwise return whether it was stopped, which
-        is known with WUNTRACED as ``how``; with 0 it is false."""
+        """Set ``exit_code`` if the server has ended. Otherwise return whether it was stopped, which the
+        system reports only if ``how`` is WUNTRACED; with 0, return false."""
         if self.server is None or self.exit_code is not None:
             return False
         pid, status = os.waitpid(self.server.pid, os.WNOHANG | how)
@@ -161,7 +161,7 @@ class PosixServerLife(ServerLife):
             return False
         return bool(pid)
 
-    def _reap(self) -> None:
+    def _reap_children(self) -> None:
         """After SIGCHLD: notice whether the server or the recorder has ended, or the server has stopped."""
         may_stop = time.monotonic() < self.stops_until
         if self._poll_server(os.WUNTRACED if may_stop else 0):
@@ -171,10 +171,10 @@ class PosixServerLife(ServerLife):
             pid, _ = os.waitpid(self.recorder.pid, os.WNOHANG)
             self.recorder.reaped = bool(pid)
 
-    def _forward(self, number: int, is_received: bool, is_ignored: bool) -> None:
+    def _forward_signal(self, number: int, is_received: bool, is_ignored: bool) -> None:
         """Forward a signal to the server, unless the server has received it already (``is_received``).
 
-        One that the host had ignored at the start (``is_ignored``) does not ask the server to exit.
+        A signal that was ignored when mcpproxy started (``is_ignored``) does not ask the server to exit.
         """
         self.record(journals.SIGNAL, time.monotonic_ns(), name_of(number).encode())
         if number in LEAVING and not is_ignored:
@@ -185,7 +185,7 @@ class PosixServerLife(ServerLife):
             self.kill(number)
         if number == signal.SIGTSTP:
             self.stops_until = time.monotonic() + STOP_S
-            self._reap()
+            self._reap_children()
         self._start_grace_period()
 
     def kill(self, number: int) -> None:

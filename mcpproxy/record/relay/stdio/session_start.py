@@ -1,4 +1,4 @@
-"""The start of a wrapped session: first the server, then the imports that it need not wait for."""
+"""Start a wrapped session: first the server, then the imports for which the server need not wait."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def run(
         quiet: write no lines of mcpproxy to stderr.
         greeting: the line to write to stderr when the server has started.
         is_awaited: whether the end waits for the recorder's last lines, also if stderr is no terminal.
-        make_gate: makes what holds the messages of both sides before they pass, if something does.
-        folders: where the program, and what it starts, is looked for before the PATH.
+        make_gate: makes the gate, which holds messages until it has decided whether they pass, or ``None``.
+        folders: the folders to search before the PATH for the program, and for programs that it starts.
 
     Returns:
         The server's exit code, 128 + N when signal N ended it, 127 when there is no such command and
         126 when it cannot be run.
 
     Raises:
-        OSError: the relay cannot open what it needs. The server is ended.
+        OSError: the relay cannot open the files that it needs. The server is ended.
     """
     occupy_standard()
     signals = Signals()
@@ -77,7 +77,7 @@ def run(
                 error = caught
                 server.kill()
         return shell_code(relay.run(command, error, start_recorder, greeting))
-    except (OSError, ImportError):  # too few files may be open
+    except (OSError, ImportError):  # for example, no more files may be opened
         if server is not None and not has_recorder:  # a recorder gives the server time to end
             server.kill()
         raise

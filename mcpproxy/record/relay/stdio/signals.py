@@ -7,11 +7,11 @@ that reads or writes in the background.
 
 *Blocked signals.* A host may start the relay with signals blocked. The server is started with the same
 signals blocked, but the relay receives its signals in any case. They stay blocked until the last fork, so
-that no child takes one for the relay.
+that no child receives a signal that is meant for the relay.
 
 *Ignored signals.* The server is started with the signals ignored that the host ignored (``nohup``, a job in
-the background of a script), and may set a handler for one. So they are forwarded like all others. They stay
-ignored until the server has started, which inherits that.
+the background of a script), and may set handlers for them. So they are forwarded like all others. They stay
+ignored until the server has started, because the server inherits that.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ if TYPE_CHECKING:
     from typing import Final
 
     Compare = Callable[[bytes, Callable[[], bytes]], list[tuple[int, bool]]]
+    """Type of ``Witness.compare``."""
 else:
     import _signal as signal  # the module signal only adds enums, for 4 ms of start-up
 
 
-def _existing(*names: str) -> dict[int, str]:
-    """Return those of the signals that this system has."""
+def _existing_signals(*names: str) -> dict[int, str]:
+    """Return the signals with these names, number -> name; those that the system lacks are left out."""
     return {getattr(signal, name): name for name in names if hasattr(signal, name)}
 
 
-ENDING: Final = _existing("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
+ENDING: Final = _existing_signals("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 """The signals that ask a proxy to end, with their names in the recording."""
 
 _NAMES: Final = (
@@ -43,11 +44,11 @@ _NAMES: Final = (
     *("SIGWINCH", "SIGTSTP", "SIGCONT", "SIGINFO", "SIGSTKFLT", "SIGABRT"),
 )
 
-FORWARDED: Final = {**ENDING, **_existing(*_NAMES)}
+FORWARDED: Final = {**ENDING, **_existing_signals(*_NAMES)}
 """The signals that are forwarded to the server, with their names. Real-time signals are forwarded too, but
 are not listed here."""
 
-LEAVING: Final = (*ENDING, *_existing("SIGQUIT", "SIGABRT"))
+LEAVING: Final = (*ENDING, *_existing_signals("SIGQUIT", "SIGABRT"))
 """The signals that a host sends when it wants the server to exit."""
 
 
@@ -56,10 +57,10 @@ class Signals:
 
     Attributes:
         numbers: the signals that are received.
-        ignored: those of them that were ignored when the host started us.
+        ignored: those of them that were ignored when the host started this process.
         have_come: whether some have come since ``read`` was called.
-        blocked: the signals that were blocked when the host started us.
-        is_child_ignored: whether the host started us with SIGCHLD ignored; the server must ignore it too.
+        blocked: the signals that were blocked when the host started this process.
+        is_child_ignored: whether the host started this process with SIGCHLD ignored, as the server must be.
     """
 
     def __init__(self) -> None:
@@ -70,34 +71,34 @@ class Signals:
         self.is_child_ignored = signal.getsignal(signal.SIGCHLD) == signal.SIG_IGN
         if self.is_child_ignored:
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        self.numbers = {signal.SIGCHLD, *_forwarded()}
+        self.numbers = {signal.SIGCHLD, *_forwarded_numbers()}
         self.ignored = {number for number in self.numbers if signal.getsignal(number) == signal.SIG_IGN}
         self.blocked: Iterable[int] = signal.pthread_sigmask(signal.SIG_BLOCK, self.numbers)
         self.have_come = False
-        catch(self.numbers, self._write_fd, self._note)
+        catch(self.numbers, self._write_fd, self._note_signal)
 
     def catch_ignored(self) -> None:
-        """Receive the ignored signals too, from now on: the server has started."""
+        """From now on receive the ignored signals, too, because the server has started."""
         for number in self.ignored:
-            signal.signal(number, self._note)
+            signal.signal(number, self._note_signal)
 
     def start(self, compare: Compare | None) -> None:
-        """Begin to receive signals, after the last fork. ``compare`` is that of the witness."""
+        """Begin to receive signals, after the last fork. ``compare`` is ``None`` without a witness."""
         self._compare = compare
         signal.pthread_sigmask(signal.SIG_UNBLOCK, self.numbers)
 
     def read(self) -> list[tuple[int, bool]]:
         """Return the signals that have come: the number, and whether the server has received it already."""
         self.have_come = False
-        own = self._received()
+        own = self._read_numbers()
         if self._compare is None:
             return [(number, False) for number in own]
-        return self._compare(own, self._received)
+        return self._compare(own, self._read_numbers)
 
-    def _note(self, *_: object) -> None:
+    def _note_signal(self, *_: object) -> None:
         self.have_come = True
 
-    def _received(self) -> bytes:
+    def _read_numbers(self) -> bytes:
         try:
             return os.read(self.fd, 1 << 16)
         except BlockingIOError:
@@ -105,15 +106,15 @@ class Signals:
 
 
 def _do_nothing(number: int, frame: object) -> None:
-    """The handler of signals of which only the number is needed, which is in the pipe already."""
+    """Do nothing: a handler for signals whose number, already written to the descriptor, is enough."""
 
 
 def catch(
     numbers: Iterable[int], wakeup_fd: int, handler: Callable[[int, object], None] = _do_nothing
 ) -> None:
-    """Have the number of each of these signals written to the descriptor ``wakeup_fd`` when it comes.
+    """From now on, when one of these signals comes, its number is written to the descriptor ``wakeup_fd``.
 
-    A signal that was ignored when the host started us stays ignored."""
+    A signal that was ignored when the host started this process stays ignored."""
     signal.set_wakeup_fd(wakeup_fd, warn_on_full_buffer=False)
     for number in numbers:
         if signal.getsignal(number) != signal.SIG_IGN:
@@ -134,7 +135,7 @@ def stop() -> None:
     signal.signal(signal.SIGTSTP, handler)
 
 
-def _forwarded() -> Iterator[int]:
+def _forwarded_numbers() -> Iterator[int]:
     yield from FORWARDED
     if hasattr(signal, "SIGRTMIN"):
         yield from range(signal.SIGRTMIN, signal.SIGRTMAX + 1)

@@ -1,7 +1,8 @@
 """Write to inherited descriptors without ever blocking.
 
 Descriptors 0, 1 and 2 are inherited. Their open file description is shared with the host: O_NONBLOCK would
-apply to the host as well, even after our exit. So the way to write depends on the kind of descriptor:
+apply to the host as well, even after this process has exited. So the way to write depends on the kind of
+descriptor:
 
 - a pipe is opened once more through /proc, which gives a file description of our own (a regular file must not
   be opened again: it would be overwritten from its start);
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
     Put = Callable[[bytes | memoryview], int]
 
 END_EVENT: Final[int] = getattr(select, "POLLHUP", 0)  # Windows has no ``poll``
-"""Linux reports the end of a pipe or socket in any case, macOS only if some event was asked for."""
+"""Linux reports the end of a pipe or socket in any case, macOS only if ``poll`` watches for some event."""
 
 WIDE_BYTES: Final = 1 << 20
 """The largest pipe that an unprivileged user may have on Linux by default."""
@@ -40,8 +41,8 @@ class Sink:
 
     ``put`` writes as many bytes as fit and returns their number. It raises ``BlockingIOError`` or returns 0
     when there is no room, and raises another ``OSError`` when nobody reads any more. ``number`` is the
-    inherited descriptor that ``fd`` replaces, or -1 if ``fd`` is our own. ``end_event`` is what ``poll`` has
-    to be asked for, so that it reports that nobody reads any more; 0 for files and devices, because only
+    inherited descriptor that ``fd`` replaces, or -1 if ``fd`` is our own. ``end_event`` is the event for
+    which ``poll`` must watch to report that nobody reads any more; 0 for files and devices, because only
     pipes and sockets have a reader.
     """
 
@@ -78,7 +79,8 @@ class Sink:
 
 
 class WaitingLines:
-    """Whole lines for a sink: what it has no room for waits, up to ``limit`` bytes. Nobody waits for it."""
+    """Lines for a sink. Bytes for which the sink has no room are kept, up to ``limit``, and nothing
+    blocks."""
 
     def __init__(self, sink: Sink, limit: int) -> None:
         self._sink = sink
@@ -87,11 +89,12 @@ class WaitingLines:
 
     @property
     def waiting(self) -> bytes:
-        """What is not written yet."""
+        """The bytes that are not written yet."""
         return bytes(self._bytes)
 
     def add(self, lines: bytes, *, is_last: bool = False) -> bool:
-        """Add lines, and return whether they are not too many; the last ones (``is_last``) never are."""
+        """Add lines, unless too many bytes wait; with ``is_last``, add them always. Return whether they were
+        added."""
         if len(self._bytes) + len(lines) > self._limit and not is_last:
             return False
         self._bytes += lines
@@ -129,13 +132,14 @@ class RelaySource:
 
 
 def own_sink(fd: int) -> Sink:
-    """Return a sink for a pipe that we made. Our end becomes non-blocking; the other end is not affected."""
+    """Return a sink for a pipe that this process made. Its end becomes non-blocking; the other end does
+    not."""
     os.set_blocking(fd, False)
     return Sink(fd, _writer(fd))
 
 
 def inherited_sink(number: int) -> Sink:
-    """Return a sink for descriptor ``number``, which we share with the host."""
+    """Return a sink for descriptor ``number``, which this process shares with the host."""
     mode = os.fstat(number).st_mode
     if stat.S_ISFIFO(mode):
         try:
@@ -199,7 +203,7 @@ def _widen_socket(fd: int) -> int:
 
 
 def _polling_writer(fd: int) -> Put:
-    """Return a ``put`` that writes while there is room, each time only as many bytes as never block."""
+    """Return a ``put`` that writes while there is room, each time so few bytes that it never blocks."""
     poller = select.poll()
     poller.register(fd, select.POLLOUT)
 

@@ -1,7 +1,7 @@
 """The relay for systems that have no fork and cannot poll pipes (Windows): threads and blocking calls.
 
-Each of the three streams between the server and the host (the program that started us) has its own thread;
-other threads wait for the server and serve the recorder, the process that makes the trace. Unlike
+Each of the three streams between the server and the host (the program that started mcpproxy) has its own
+thread; other threads wait for the server and serve the recorder, the process that makes the trace. Unlike
 in the loop of ``relay.py``, a chunk is journaled *before* it is forwarded. So no answer precedes its request
 in the journal: a peer cannot answer before the request is forwarded, and by then the request is journaled. A
 lock around the journal puts the chunks of all threads in one order. The cost is a delay of a few
@@ -75,7 +75,7 @@ class ThreadedRelay(ServerLife):
         super().__init__(grace_s, quiet)
         self.journal = journal
         self.lock = threading.RLock()  # reentrant: the journal may call say() while it appends
-        self.changed = threading.Event()  # the server has exited, or a deadline for it was set
+        self.changed = threading.Event()  # set when the server has exited or got a deadline
         self.server: subprocess.Popen[bytes] | None = None
         self.recorder: SpawnedRecorder | None = None
         self.notes: threading.Thread | None = None
@@ -90,7 +90,7 @@ class ThreadedRelay(ServerLife):
         Raises:
             OSError: the program does not exist or cannot be run.
         """
-        server = _start(command)
+        server = _start_process(command)
         assert server.stdin is not None
         assert server.stdout is not None
         assert server.stderr is not None
@@ -98,7 +98,7 @@ class ThreadedRelay(ServerLife):
         self._receive_signals()
         stdin, stdout, stderr = server.stdin, server.stdout, server.stderr
         _start_thread(lambda: self._client_to_server(stdin))
-        _start_thread(self._wait)
+        _start_thread(self._await_server)
         self.output = [
             _start_thread(lambda: self._server_to_client(stdout)),
             _start_thread(lambda: self._server_to_stderr(stderr)),
@@ -112,7 +112,7 @@ class ThreadedRelay(ServerLife):
         """
         if command is not None:
             self.recorder = recorder = SpawnedRecorder(command)
-            self.notes = _start_thread(lambda: self._pass_notes(recorder.notes))
+            self.notes = _start_thread(lambda: self._forward_notes(recorder.notes))
 
     def serve(self) -> int:
         assert self.server is not None
@@ -147,37 +147,37 @@ class ThreadedRelay(ServerLife):
     # The functions that the threads run.
 
     def _client_to_server(self, stdin: IO[bytes]) -> None:
-        if self._copy(0, stdin.fileno(), journals.CLIENT):
+        if self._forward_bytes(0, stdin.fileno(), journals.CLIENT):
             self._record(journals.CLIENT_EOF, journals.now_ns())
             self.client_ended = True
         else:
             release(0)  # the server does not read any more, so the client must get a broken pipe
-        _close(stdin)
+        _close_stream(stdin)
         self._start_grace_period()
 
     def _server_to_client(self, stdout: IO[bytes]) -> None:
-        if self._copy(stdout.fileno(), 1, journals.SERVER):
+        if self._forward_bytes(stdout.fileno(), 1, journals.SERVER):
             self._record(journals.SERVER_EOF, journals.now_ns())
             release(1)
         else:
             self.host_gone = True
             self._start_grace_period()
-        _close(stdout)
+        _close_stream(stdout)
 
     def _server_to_stderr(self, stderr: IO[bytes]) -> None:
-        if self._copy(stderr.fileno(), 2, journals.STDERR):
+        if self._forward_bytes(stderr.fileno(), 2, journals.STDERR):
             self._record(journals.STDERR_EOF, journals.now_ns())
-        _close(stderr)
+        _close_stream(stderr)
 
-    def _pass_notes(self, notes: int) -> None:
-        while data := _read(notes):
+    def _forward_notes(self, notes: int) -> None:
+        while data := _read_chunk(notes):
             _write_all(2, data)
         if not self.finished:
             self.say("the recorder has stopped; the session goes on and the journal keeps the traffic")
 
-    def _copy(self, source: int, sink: int, kind: int) -> bool:
+    def _forward_bytes(self, source: int, sink: int, kind: int) -> bool:
         """Forward until ``source`` ends (true) or nobody reads ``sink`` any more (false)."""
-        while data := _read(source):
+        while data := _read_chunk(source):
             self._record(kind, journals.now_ns(), data)
             if not _write_all(sink, data):
                 return False
@@ -193,7 +193,7 @@ class ThreadedRelay(ServerLife):
 
     # The life of the server.
 
-    def _wait(self) -> None:
+    def _await_server(self) -> None:
         """Wait until the server has exited, and wake the main thread."""
         assert self.server is not None
         self.server.wait()
@@ -209,11 +209,11 @@ class ThreadedRelay(ServerLife):
             with writer:  # keeps the socket open as long as the thread runs
                 while numbers := reader.recv(64):
                     for number in numbers:
-                        self._forward(number)
+                        self._forward_signal(number)
 
         _start_thread(receive)
 
-    def _forward(self, number: int) -> None:
+    def _forward_signal(self, number: int) -> None:
         """Handle a signal: record it, and forward it to the server."""
         self.signalled = True
         self._record(journals.SIGNAL, journals.now_ns(), name_of(number).encode())
@@ -224,7 +224,7 @@ class ThreadedRelay(ServerLife):
 
     def _start_grace_period(self) -> None:
         super()._start_grace_period()
-        self.changed.set()  # there may be a deadline now
+        self.changed.set()  # a deadline may have been set
 
     def kill(self, number: int) -> None:
         if self.server is not None and self.server.returncode is None:
@@ -242,7 +242,7 @@ def _own_code(code: int) -> int:
     return code - (1 << 32) if code >> 31 else code
 
 
-def _start(command: list[str]) -> subprocess.Popen[bytes]:
+def _start_process(command: list[str]) -> subprocess.Popen[bytes]:
     """Start the server with pipes for its three streams.
 
     Raises:
@@ -267,7 +267,7 @@ def _start_thread(work: Callable[[], None]) -> threading.Thread:
     return thread
 
 
-def _read(fd: int) -> bytes:
+def _read_chunk(fd: int) -> bytes:
     try:
         return os.read(fd, CHUNK_BYTES)
     except OSError:
@@ -285,7 +285,7 @@ def _write_all(fd: int, data: bytes) -> bool:
     return True
 
 
-def _close(stream: IO[bytes]) -> None:
+def _close_stream(stream: IO[bytes]) -> None:
     try:
         stream.close()
     except OSError:

@@ -25,8 +25,8 @@ _LONGEST_BATCH: Final = 8191
 """The longest line that cmd.exe reads, in characters."""
 
 _PERCENT: Final = "%%cd:~,%"
-"""What cmd.exe turns into one percent sign: the first one stands alone, and the rest is an empty part of the
-name of the current folder. ``%%`` would do in a batch file, but not in the line that starts one."""
+"""The text that cmd.exe turns into one percent sign: it keeps the first one, and the rest is an empty part of
+the name of the current folder. ``%%`` would do in a batch file, but not in the line that starts one."""
 
 
 def prepare_command(command: list[str]) -> tuple[str, str]:
@@ -35,22 +35,22 @@ def prepare_command(command: list[str]) -> tuple[str, str]:
     Raises:
         OSError: there is no such program, or an argument cannot be given to a batch file.
     """
-    found = shutil.which(command[0]) if command[0] else None
-    if found is None:
+    program = shutil.which(command[0]) if command[0] else None
+    if program is None:
         raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT))
     # Windows ignores dots and spaces at the end of a name.
-    if not found.lower().rstrip(". ").endswith(_BATCH):
-        return found, subprocess.list2cmdline(command)
-    return _cmd(), batch_line(found, command[1:])
+    if not program.lower().rstrip(". ").endswith(_BATCH):
+        return program, subprocess.list2cmdline(command)
+    return _cmd_path(), batch_line(program, command[1:])
 
 
 def batch_line(script: str, arguments: list[str]) -> str:
     """Return the command line by which cmd.exe runs ``script`` with exactly these arguments.
 
     Raises:
-        OSError: there is no such line.
+        OSError: no line can do that, or it is too long.
     """
-    words = " ".join(_quoted(word) for word in (script, *arguments))
+    words = " ".join(_quote(word) for word in (script, *arguments))
     # /d: no commands from the registry; /v:off: "!" is a character; /e:on: ``_PERCENT`` needs it.
     line = f'cmd.exe /e:on /v:off /d /c "{words}"'
     if len(line) > _LONGEST_BATCH:
@@ -58,9 +58,13 @@ def batch_line(script: str, arguments: list[str]) -> str:
     return line
 
 
-def _quoted(word: str) -> str:
+def _quote(word: str) -> str:
     """Return ``word`` in quotes. Each quote inside is doubled: the C library reads two quotes as one, and for
-    cmd.exe they do not end the quoted text."""
+    cmd.exe they do not end the quoted text.
+
+    Raises:
+        OSError: ``word`` has a line break or a NUL, which cannot be quoted.
+    """
     if not {"\0", "\r", "\n"}.isdisjoint(word):
         raise OSError(errno.EINVAL, "it is a batch file, to which no argument with a line break can be given")
     # Backslashes before a quote are doubled for the C library.
@@ -69,6 +73,6 @@ def _quoted(word: str) -> str:
     return f'"{text.replace("%", _PERCENT)}"'
 
 
-def _cmd() -> str:
+def _cmd_path() -> str:
     """Return the path of cmd.exe. It is not searched for: the current folder may hold another one."""
     return os.path.join(os.environ.get("SYSTEMROOT", r"C:\Windows"), "System32", "cmd.exe")
