@@ -1,4 +1,4 @@
-"""Recordings in several files: which files belong together.
+"""Find the files of a recording that consists of several files.
 
 With ``--rotate`` a recording continues in ``NAME.2.jsonl``, ``NAME.3.jsonl`` and so on, in one folder. The
 last record of a file names the next file, whose header names the previous one. Files after the first may
@@ -15,13 +15,13 @@ from mcpproxy.record.trace.records import Continued, Header, Record
 _SHIPPED = ".shipped"
 _HEADER_BYTES = 1 << 20
 _TAIL_BYTES = 16 << 10
-"""How much of a file is read to find its header, and to find its last record."""
+"""How many bytes of a file are read to find its header, and to find its last record."""
 
 
 def files_of(path: str, first_file: str = "") -> list[str]:
     """Return, in order, all existing files of the recording to which ``path`` belongs.
 
-    ``first_file`` is what ``first_of`` has returned for ``path``, if that is known.
+    ``first_file`` is the result of ``first_of`` for ``path``, if that is known.
     """
     files = [first_file or first_of(path)]
     while (following := _file_after(files[-1])) is not None and following not in files:
@@ -77,7 +77,7 @@ def file_before(path: str) -> str | None:
             line = file.readline(_HEADER_BYTES)
         if b"continues" not in line and b"\\u" not in line:
             return None  # so the header need not be decoded
-        header = _decoded(line)
+        header = _decode_line(line)
     except (OSError, ValueError):
         return None
     if not isinstance(header, Header) or not header.continues:
@@ -94,7 +94,7 @@ def _file_before_shipped(path: str, header: Header) -> str | None:
         return None
     try:
         with open(open_regular(first, follows=True), "rb") as file:
-            first_header = _decoded(file.readline(_HEADER_BYTES))
+            first_header = _decode_line(file.readline(_HEADER_BYTES))
     except (OSError, ValueError):
         return None
     is_same = isinstance(first_header, Header) and first_header.started_ns == header.started_ns
@@ -109,7 +109,7 @@ def _file_after(path: str) -> str | None:
             line = file.read().rstrip(b"\n").rpartition(b"\n")[2]
         if not line.startswith(b'{"type":"continued"'):
             return None
-        record = _decoded(line)
+        record = _decode_line(line)
     except (OSError, ValueError):
         return None
     if not isinstance(record, Continued):
@@ -127,7 +127,7 @@ def _file_after_shipped(path: str) -> str | None:
     return _beside(path, shipped.continued.file) if shipped is not None else None
 
 
-def _decoded(line: bytes) -> Record:
+def _decode_line(line: bytes) -> Record:
     from mcpproxy.record.trace.decode import decode  # Imported late: recorders start without it.
 
     return decode(line)

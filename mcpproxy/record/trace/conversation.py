@@ -36,7 +36,7 @@ class Turn:
     or resource that the request is about. For an answer, ``answers`` is the frame number of the request, and
     ``latency_ns`` the time between the two. All four are ``None`` for an answer that matches no request.
     ``latency_ns`` is also ``None`` in a recording without times.
-    An answer in an SSE event that never ended names its request, too, although no client takes it for one.
+    An answer in an SSE event that was cut off names its request, too, although no client accepts it.
     ``body`` is the params, result or error; for a value that is not a message, ``body`` is the value and
     ``flaw`` says what is wrong with it.
     """
@@ -69,22 +69,24 @@ class Conversation:
     def __init__(self) -> None:
         self._unanswered: Final[UnansweredRequests[_OpenRequest]] = UnansweredRequests()
         self._faulted: Final[dict[int, _OpenRequest]] = {}
-        """Number of a fault -> the request whose answer met it."""
+        """The number of a fault -> the request whose answer met it."""
         self._names: Final = SessionNames()
 
     def track_session(self, event: object) -> str:
         """Take the next event of any kind and return the name of its session, empty if unknown.
 
-        ``turns`` tracks its frame, too. To track a frame twice changes nothing.
+        ``turns`` tracks its frame, too. Tracking a frame twice changes nothing.
         """
         return self._names.track(event)
 
     def turns(self, frame: Frame) -> tuple[Turn, ...]:
         """Return the messages in ``frame``: one, or all those of a batch."""
-        scopes = self._scopes(frame)  # first: an endpoint event, which is no message, names its session
-        return tuple(self._turn(frame, single, scopes) for single in singles(frame.message))
+        scopes = self._scopes(
+            frame
+        )  # first, because an endpoint event, which is no message, names its session
+        return tuple(self._turn_of(frame, single, scopes) for single in singles(frame.message))
 
-    def _turn(self, frame: Frame, message: Single, scopes: tuple[Scope, ...]) -> Turn:
+    def _turn_of(self, frame: Frame, message: Single, scopes: tuple[Scope, ...]) -> Turn:
         match message:
             case Request(method=method, id=id, params=params):
                 target = target_of(method, params)
@@ -94,13 +96,13 @@ class Conversation:
             case Notification(method=method, params=params):
                 return Turn("notification", method, body=params)
             case Response(id=id, result=result):
-                return self._answer(frame, "response", id, result, scopes)
+                return self._turn_of_answer(frame, "response", id, result, scopes)
             case ErrorResponse(id=id, error=error):
-                return self._answer(frame, "error", id, error, scopes)
+                return self._turn_of_answer(frame, "error", id, error, scopes)
             case Malformed(flaw=flaw, value=value):
                 return Turn("malformed", body=value, flaw=flaw.value)
 
-    def _answer(
+    def _turn_of_answer(
         self,
         frame: Frame,
         kind: Kind,
@@ -111,13 +113,13 @@ class Conversation:
         take = self._unanswered.find if frame.is_undelivered else self._unanswered.take
         open_request = take(other(frame.sender), id, scopes)
         if open_request is None and frame.by_proxy and frame.exchange:
-            # What mcpproxy answers in the place of a server has no id. It is about what was posted.
+            # An answer of mcpproxy in the server's place has no id. It is about the request of its exchange.
             posted = self._unanswered.take_if(lambda request: request.exchange == frame.exchange)
             open_request = posted[0] if len(posted) == 1 else None
         if (fault := frame.fault) is not None:
             if open_request is not None:
                 self._faulted[fault.number] = open_request
-            else:  # what was given in the place of an answer
+            else:  # this answer was given in place of another one, which met the fault
                 open_request = self._faulted.get(fault.number)
         if open_request is None:
             return Turn(kind, id=id, body=body)

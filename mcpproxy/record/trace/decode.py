@@ -1,4 +1,4 @@
-"""Lines to records: the inverse of ``mcpproxy.record.trace.encode``.
+"""Decode lines of a trace to records: the inverse of ``mcpproxy.record.trace.encode``.
 
 Each line is parsed once, as one JSON object. The bytes of an embedded frame are the exact text of the line's
 last member, ``message``. Most peers write JSON as orjson does. Then encoding the parsed value again gives the
@@ -53,13 +53,13 @@ def decode(line: bytes) -> Record:
     if kind != "frame":
         return _decode_object(members)
     if "again" in members:
-        return _shortened(members, line)
+        return _read_shortened(members, line)
     message = members.get("message")
     if type(message) is not dict:
         return (
             _frame_from_text(members, line)
             if "message" in members
-            else _frame(members, text_or_base64_of(members))
+            else _read_frame(members, text_or_base64_of(members))
         )
     try:
         raw = orjson.dumps(message)
@@ -74,12 +74,12 @@ def decode(line: bytes) -> Record:
     try:
         seq, at_ns, sender = members["seq"], members["t"], _SENDERS[members["from"]]
     except (KeyError, TypeError):
-        return _frame(members, raw)  # raises and says what is wrong
+        return _read_frame(members, raw)  # raises and says what is wrong
     if type(seq) is not int or type(at_ns) is not int:
-        return _frame(members, raw)
+        return _read_frame(members, raw)
     frame = Frame(seq, sender, raw, at_ns)
     if len(members) != _PLAIN_FRAME_MEMBERS:
-        frame = _completed(frame, members)
+        frame = _add_rare_members(frame, members)
     return frame.with_message(classified)
 
 
@@ -105,15 +105,16 @@ def _decode_leniently(line: bytes) -> Record:
     if not _ANY_FRAME.match(line) or (start := line.find(_MESSAGE)) < 0:
         return _decode_object(read_object(line))
     members = read_object(line[:start].rstrip(b" ,") + b"}")
-    frame = _whole(_frame(members, line[start + len(_MESSAGE) : -1]))
+    frame = _check_json(_read_frame(members, line[start + len(_MESSAGE) : -1]))
     if not line.endswith(b"}"):
         raise NotARecordError(_DAMAGED)
     return shortened_of(members, frame) if "again" in members else frame
 
 
-def _shortened(members: JSONObject, line: bytes) -> Shortened:
+def _read_shortened(members: JSONObject, line: bytes) -> Shortened:
+    """Return a frame that was recorded without the parts that it repeats."""
     has_json = "message" in members
-    frame = _frame_from_text(members, line) if has_json else _frame(members, text_or_base64_of(members))
+    frame = _frame_from_text(members, line) if has_json else _read_frame(members, text_or_base64_of(members))
     return shortened_of(members, frame)
 
 
@@ -128,10 +129,10 @@ def _decode_object(members: JSONObject) -> Record:
 def _frame_from_text(members: JSONObject, line: bytes) -> Frame:
     """Return a frame whose bytes are found in the line after the first ``"message":``."""
     line = line.rstrip(b" \t\r\n")
-    return _whole(_frame(members, line[line.find(_MESSAGE) + len(_MESSAGE) : -1]))
+    return _check_json(_read_frame(members, line[line.find(_MESSAGE) + len(_MESSAGE) : -1]))
 
 
-def _whole(frame: Frame) -> Frame:
+def _check_json(frame: Frame) -> Frame:
     """Return ``frame`` if its message is JSON. If not, the trace is damaged, because the peer's text was
     JSON.
 
@@ -144,12 +145,12 @@ def _whole(frame: Frame) -> Frame:
     return frame
 
 
-def _frame(members: JSONObject, raw: bytes) -> Frame:
+def _read_frame(members: JSONObject, raw: bytes) -> Frame:
     frame = Frame(member(members, "seq", int), sender_of(members), raw, member(members, "t", int))
-    return _completed(frame, members)
+    return _add_rare_members(frame, members)
 
 
-def _completed(frame: Frame, members: JSONObject) -> Frame:
+def _add_rare_members(frame: Frame, members: JSONObject) -> Frame:
     """Return ``frame`` with its rare properties and its HTTP properties."""
     if "eol" in members:
         frame.terminated = is_terminated(members)
@@ -182,5 +183,5 @@ def _read_http_members(members: JSONObject, frame: Frame) -> Frame:
 
 _DECODERS: Final[Mapping[str, Callable[[JSONObject], Record]]] = {
     **DECODERS,
-    "frame": lambda members: _frame(members, text_or_base64_of(members)),
+    "frame": lambda members: _read_frame(members, text_or_base64_of(members)),
 }

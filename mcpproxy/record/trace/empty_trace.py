@@ -1,4 +1,7 @@
-"""Which recordings are empty, and so never the latest: those of a command that could not be started."""
+"""Recognize empty recordings, for example of a command that could not be started.
+
+An empty recording never counts as the latest recording.
+"""
 
 from typing import Final
 
@@ -12,12 +15,12 @@ _MESSAGE: Final = pattern(rb'\n\{"type":"(?:frame|lines|request)"')
 
 
 def has_no_message(text: bytes) -> bool:
-    """Whether the text of a whole recording has an end, and no message before it."""
+    """Whether ``text``, a complete recording, has ended without any message."""
     return b'\n{"type":"close"' in text and not _MESSAGE.search(text)
 
 
 def first_end_in(text: bytes) -> str:
     """Return what began the end of a recording: ``client`` or ``server``, whose stream ended first, or
-    ``signal``; empty if the text does not say it."""
-    found = _END.search(text)
-    return (found[1] or found[2]).decode() if found else ""
+    ``signal``; empty if the text says neither."""
+    match = _END.search(text)
+    return (match[1] or match[2]).decode() if match else ""

@@ -1,4 +1,4 @@
-"""Records to lines. ``mcpproxy.record.trace.decode`` is the inverse.
+"""Encode records as lines of a trace. ``mcpproxy.record.trace.decode`` is the inverse.
 
 A frame that is JSON is embedded unchanged as the last member of its record. It is never re-encoded, so all
 its bytes are kept: spacing, member order, number notation, a trailing carriage return. A frame of other text
@@ -116,7 +116,7 @@ def encode_frame(frame: Frame, session: str = "") -> bytes:
     is_plain = frame.terminated and not (frame.continues or frame.by_proxy or frame.refused or frame.fault)
     if is_plain and is_embeddable(frame):
         if frame.exchange:
-            return _http_frame(frame, session)
+            return _encode_http_frame(frame, session)
         return _PLAIN_FRAME[frame.sender] % (frame.seq, frame.observed_at_ns, frame.raw)
     return b"".join(frame_parts(frame, session))
 
@@ -142,24 +142,24 @@ def frame_parts(frame: Frame, session: str = "") -> tuple[bytes, bytes, bytes]:
     if frame.refused:
         head += b'"refused":true,'
     if (fault := frame.fault) is not None:
-        head += b'"fault":%b,' % object_line(_fault(fault))[:-1]
+        head += b'"fault":%b,' % object_line(_fault_object(fault))[:-1]
     if is_embeddable(frame):
         return head + b'"message":', frame.raw, b"}\n"
     return head, text_or_base64(frame.raw), b"}\n"
 
 
 def encode_shortened(shortened: Shortened, session: str) -> bytes:
-    """Return the line of a frame without what it repeats; ``session`` as for ``encode_frame``."""
+    """Return the line of a frame without the parts that it repeats; ``session`` as for ``encode_frame``."""
     head, content, tail = frame_parts(shortened.frame, session)
     start = b'{"type":"frame",'
     return b"".join((start, shortened.again, b",", head.removeprefix(start), content, tail))
 
 
-def _fault(fault: FaultMark) -> dict[str, object]:
+def _fault_object(fault: FaultMark) -> dict[str, object]:
     return {"rule": fault.rule, "action": fault.action, "number": fault.number}
 
 
-def _http_frame(frame: Frame, session: str) -> bytes:
+def _encode_http_frame(frame: Frame, session: str) -> bytes:
     """Return the line of an HTTP frame that is one line of JSON and has no rare properties."""
     return b'{"type":"frame","seq":%d,"t":%d,"from":"%b",%b%b%b"message":%b}\n' % (
         frame.seq,
@@ -167,7 +167,7 @@ def _http_frame(frame: Frame, session: str) -> bytes:
         frame.sender.encode("ascii"),
         b'"exchange":%d,"connection":%d,' % (frame.exchange, frame.connection),
         _session_member(session),
-        b"" if frame.event is None else _event(frame.event),
+        b"" if frame.event is None else _encode_event(frame.event),
         frame.raw,
     )
 
@@ -178,11 +178,11 @@ def _http_members(frame: Frame, session: str) -> bytes:
     if frame.by_proxy:
         parts.append(b'"by":"proxy",')
     if frame.event is not None:
-        parts.append(_event(frame.event))
+        parts.append(_encode_event(frame.event))
     return b"".join(parts)
 
 
-def _event(event: SseEvent) -> bytes:
+def _encode_event(event: SseEvent) -> bytes:
     """Return the member ``event``: the SSE event's fields, and its bytes before and after the frame."""
     # Events without ids differ only in their data, so a few cached members serve a whole stream.
     is_usual = event.id is None and event.after in _EVENT_ENDS and len(event.before) <= _CACHED_BYTES
@@ -245,8 +245,8 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
         if event.by_proxy:
             members["by"] = "proxy"
         if event.fault is not None:
-            members["fault"] = _fault(event.fault)
-        return _head(b"request", event, session) + object_line(members)[1:]
+            members["fault"] = _fault_object(event.fault)
+        return _begin_head(b"request", event, session) + object_line(members)[1:]
     if type(event) is ResponseHead:
         members = {
             "status": event.status,
@@ -257,8 +257,8 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
         if event.by_proxy:
             members["by"] = "proxy"
         if event.fault is not None:
-            members["fault"] = _fault(event.fault)
-        return _head(b"response", event, session) + object_line(members)[1:]
+            members["fault"] = _fault_object(event.fault)
+        return _begin_head(b"response", event, session) + object_line(members)[1:]
     if type(event) is Encoded:
         return b'{"type":"encoded","t":%d,"exchange":%d,"connection":%d,"from":"%b","base64":"%b"}\n' % (
             event.observed_at_ns,
@@ -278,12 +278,12 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
 
 
 def _answered_in(event: Gap | Note) -> dict[str, int]:
-    """Return the member that names the exchange whose answer is missing, if it is one."""
+    """Return the member that names the exchange whose answer is missing; empty if none is."""
     return {"exchange": event.exchange} if event.exchange else {}
 
 
-def _head(kind: bytes, head: RequestHead | ResponseHead, session: str) -> bytes:
-    """Return the start of a head's record."""
+def _begin_head(kind: bytes, head: RequestHead | ResponseHead, session: str) -> bytes:
+    """Return the beginning of the line of a head: the members that all heads have."""
     return b'{"type":"%b","seq":%d,"t":%d,"exchange":%d,"connection":%d,%b' % (
         kind,
         head.seq,
@@ -299,6 +299,7 @@ def _session_member(session: str) -> bytes:
 
 
 def encode_finding(finding: Finding) -> bytes:
+    """Return a finding as a line."""
     return object_line({"type": "finding", **finding_object(finding)})
 
 
@@ -319,7 +320,7 @@ def finding_object(finding: Finding) -> dict[str, object]:
 
 
 def more_object(repeated: Repeated) -> dict[str, object]:
-    """Return, as a JSON object, the number of findings that were counted and not recorded one by one."""
+    """Return, as a JSON object, how many findings were only counted, not recorded one by one."""
     return {
         "rule": repeated.rule,
         "severity": repeated.severity,
@@ -330,6 +331,7 @@ def more_object(repeated: Repeated) -> dict[str, object]:
 
 
 def encode_close(close: Close, tally: Tally) -> bytes:
+    """Return the line of the close record, the last of a recording."""
     return object_line(
         {
             "type": "close",
@@ -344,6 +346,7 @@ def encode_close(close: Close, tally: Tally) -> bytes:
 
 
 def encode_continued(continued: Continued) -> bytes:
+    """Return the last line of a file whose recording continues in another file."""
     tally = continued.tally
     return object_line(
         {
@@ -356,7 +359,7 @@ def encode_continued(continued: Continued) -> bytes:
 
 
 def calls_object(calls: CallCounts) -> dict[str, int]:
-    """Return the members by which the counts of calls are written."""
+    """Return the counts of calls as a JSON object."""
     return {
         "total": calls.total,
         "failed": calls.failed,
@@ -369,7 +372,7 @@ def calls_object(calls: CallCounts) -> dict[str, int]:
 
 
 def _counts(tally: Tally) -> dict[str, object]:
-    """Return the counts that the last record of a file contains: of frames, calls, and all findings."""
+    """Return the members of a file's last record that count frames, calls and findings."""
     counts: dict[str, object] = {"frames": tally.frames}
     if any(tally.own.values()):
         counts["own"] = tally.own

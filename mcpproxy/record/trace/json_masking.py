@@ -1,6 +1,7 @@
 """Mask values in a JSON text, and leave all its other bytes unchanged.
 
-``secrets_masked`` masks what looks like a secret in any text. ``JsonMasking`` masks what its caller selects.
+``secrets_masked`` masks everything that looks like a secret. ``JsonMasking`` masks the values that its caller
+selects.
 """
 
 import json
@@ -35,13 +36,13 @@ _DECODER: Final = json.JSONDecoder()
 
 NAMING_MEMBERS: Final = frozenset({"name", "key"})
 VALUE_MEMBER: Final = "value"
-"""An object may hold the name of a value in one member and the value in another one, in any case:
-environments of Kubernetes, header lists of HTTP Archives, settings. A list or an object as the value is found
-only behind its name."""
+"""An object may have the name of a value in one member and the value in another, for example in environments
+of Kubernetes, header lists of HTTP Archives, and settings. The members may be in upper or lower case. A list
+or an object as the value is masked only if it comes after its name."""
 
 
 def secrets_masked(text: str, mask: Callable[[str], str]) -> str:
-    """Return a text in which what looks like a secret is replaced by ``mask`` of it.
+    """Return a text in which everything that looks like a secret is replaced by ``mask`` of it.
 
     In JSON objects and arrays within the text, members are also masked by their names.
     """
@@ -54,7 +55,7 @@ def names_credential(name: str, value: str) -> bool:
 
 
 def kind_of_name(name: str) -> str:
-    """Return ``credential_kind`` of a name, from a cache: names that peers choose come again and again."""
+    """Return ``credential_kind`` of a name, from a cache, because the same names come again and again."""
     return _cached_kind(name) if len(name) <= MAX_NAME_CHARACTERS else ""
 
 
@@ -64,7 +65,7 @@ _cached_kind: Final = lru_cache(maxsize=1024)(credential_kind)
 class JsonMasking:
     """Masks values by their names, by their paths, and by the text in them.
 
-    The JSON is not parsed but read token by token, so that all other bytes stay as they are. ``pointers`` are
+    The JSON is not parsed but read token by token, so that all other bytes stay unchanged. ``pointers`` are
     JSON Pointers in which ``*`` stands for one step and ``**`` for any number of steps. ``has_secret_name``
     says whether the value of a member is masked: it gets the name, and the text or number that is the value,
     or an empty text for an object or an array. ``mask`` returns the mask of a value, and ``text`` returns
@@ -88,26 +89,28 @@ class JsonMasking:
 
         ``protected`` are JSON Pointers of values that are not masked.
         """
-        return self._masked(text, self._pointers, 0, protected)
+        return self._mask_json(text, self._pointers, 0, protected)
 
     def in_text(self, text: str, depth: int = 0) -> str:
-        """Return a text in which JSON is masked like JSON, and then the whole like plain text.
+        """Return a text with the JSON in it masked, and then all of it masked as plain text.
 
         ``depth`` says in how many JSON strings the text is nested.
         """
         if depth < _MAX_NESTED_JSON:
-            edits = {start: (end, self._masked(text[start:end], (), depth)) for start, end in _json_in(text)}
-            text = _edited(text, edits) if edits else text
+            edits = {
+                start: (end, self._mask_json(text[start:end], (), depth)) for start, end in _json_in(text)
+            }
+            text = _apply_edits(text, edits) if edits else text
         return self._text(text)
 
-    def _masked(
+    def _mask_json(
         self, text: str, pointers: Sequence[re.Pattern[str]], depth: int, protected: Sequence[str] = ()
     ) -> str:
         """Like ``masked``; ``depth`` says in how many JSON strings the text is nested."""
-        edits: dict[int, tuple[int, str]] = {}  # from where in the text, to where, and the text instead
+        edits: dict[int, tuple[int, str]] = {}  # start in the text -> end, and the text to put there
         names: list[str | int] = []  # for each open container, the current member or element
         key_names: list[str] = [""]  # for each open container, the nearest member name around its values
-        pairs: list[_Pair] = [_Pair()]  # for each open container, what its members say of each other
+        pairs: list[_Pair] = [_Pair()]  # for each open container, its members ``name`` and ``value``
         masked_depth: int | None = None  # the depth of the container in which every value is masked
         is_name = False  # whether the next string is the name of a member
         for json_token in _JSON_TOKEN.finditer(text):
@@ -118,7 +121,7 @@ class JsonMasking:
                         key_names.pop()
                         pair = pairs.pop()
                         if pair.names_secret and (value := pair.value) is not None:
-                            edits[value.start()] = value.end(), self._value(value, True, depth)
+                            edits[value.start()] = value.end(), self._mask_value(value, True, depth)
                     if masked_depth is not None and len(names) <= masked_depth:
                         masked_depth = None
                     is_name = False
@@ -148,13 +151,13 @@ class JsonMasking:
                         continue
                     if is_protected:
                         continue
-                    masked = self._value(json_token, is_selected, depth)
+                    masked = self._mask_value(json_token, is_selected, depth)
                     if masked != json_token[0]:
                         edits[json_token.start()] = json_token.end(), masked
-        return _edited(text, edits) if edits else text
+        return _apply_edits(text, edits) if edits else text
 
     def _is_paired(self, pair: "_Pair", names: list[str | int], json_token: re.Match[str]) -> bool:
-        """Whether a sibling names this value as a secret. Remember what this member says of its siblings."""
+        """Whether the member ``name`` beside this value names a secret. Add this member to ``pair``."""
         member = names[-1].lower() if names and isinstance(names[-1], str) else ""
         if member in NAMING_MEMBERS and json_token[1] is not None and not pair.names_secret:
             pair.names_secret = self._has_secret_name(unescaped(json_token[1]), "")
@@ -181,7 +184,7 @@ class JsonMasking:
         pointer = "".join(map(token, path))
         return any(pattern.fullmatch(pointer) for pattern in pointers)
 
-    def _value(self, json_token: re.Match[str], is_selected: bool, depth: int) -> str:
+    def _mask_value(self, json_token: re.Match[str], is_selected: bool, depth: int) -> str:
         """Return the JSON that replaces a string, a number or a literal.
 
         A selected string or number is masked as a whole. In any other string only matching text is masked.
@@ -202,7 +205,7 @@ class JsonMasking:
 
 
 class _Pair:
-    """What the members of one object say of each other: whether one names a secret, and the value."""
+    """Whether the member ``name`` of an object names a secret, and the value of the member ``value``."""
 
     __slots__ = ("names_secret", "value")
 
@@ -211,7 +214,7 @@ class _Pair:
         self.value: re.Match[str] | None = None
 
 
-def _edited(text: str, edits: dict[int, tuple[int, str]]) -> str:
+def _apply_edits(text: str, edits: dict[int, tuple[int, str]]) -> str:
     parts: list[str] = []
     copied = 0  # how many characters of ``text`` are in ``parts``
     for start, (end, masked) in sorted(edits.items()):

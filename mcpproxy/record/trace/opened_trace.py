@@ -17,7 +17,7 @@ STILL_RECORDING: Final = "still recording"
 
 
 class OpenedTrace:
-    """The files of a recording and what their header says; see ``reader.read_trace``."""
+    """The files of a recording, and facts from their header; see ``reader.read_trace``."""
 
     def __init__(
         self,
@@ -37,7 +37,7 @@ class OpenedTrace:
         self.upgrade_steps = upgrade_steps
         """The upgrades applied to every line before decoding; empty for the current format."""
         self.notes: list[str] = []
-        """What is missing, as sentence fragments; known after iteration."""
+        """Sentence fragments about missing parts; complete after an iteration."""
         self._is_recording = is_recording
         self._trouble = trouble
         self._copy_folder = copy_folder
@@ -90,7 +90,7 @@ class OpenedTrace:
         return self.header.redaction not in ("none", "credentials", ARGUMENTS_MASKED)
 
     def notes_at_start(self) -> list[str]:
-        """Return what is known to be missing before the events are read."""
+        """Return notes about parts that are known to be missing before the events are read."""
         notes = [self._trouble] if self._trouble else []
         if self.header.continues:
             notes.append(f"it continues {self.header.continues}, which is missing")
@@ -103,7 +103,7 @@ class OpenedTrace:
         return notes
 
     def notes_at_end(self, last: CloseRecord | Continued | None, frames: dict[Sender, int]) -> list[str]:
-        """Return what is known to be missing at the end, from the ``last`` record and the counts of frames.
+        """Return notes about parts that are missing, by the ``last`` record and the counts of frames.
 
         ``frames`` has the number of frames of each peer that were read.
         """
@@ -125,8 +125,8 @@ class OpenedTrace:
 
 
 def gap_note(gap: Gap) -> str:
-    """Say what is missing, as a sentence fragment."""
+    """Return a note about a gap: a sentence fragment that says what is missing, and why."""
     lost = gap.client_bytes + gap.server_bytes + gap.stderr_bytes
-    if not lost:  # it is not known how much
+    if not lost:  # the number of bytes is unknown
         return gap.reason
     return f"{lost} {'byte is' if lost == 1 else 'bytes are'} missing: {gap.reason}"

@@ -52,11 +52,11 @@ class Trace(OpenedTrace):
     continued_ns = 0
     """The time at which the recording continued in its last file; known after iteration."""
     continued_in = ""
-    """The file in which the recording continues and that is missing; known after iteration."""
+    """The missing file in which the recording continues, if any; known after iteration."""
     hole: Gap | None = None
     """During an iteration: the gap that stands for files that were shipped and deleted, once it was read."""
 
-    # Known from the first line that is read.
+    # Set while lines are read.
     _path: str
     _number: int
     _line: bytes
@@ -81,7 +81,7 @@ class Trace(OpenedTrace):
         Raises:
             TraceError: the file cannot be read, or a line of it is damaged.
         """
-        return cast("Iterator[Event | Finding]", self._read(with_encoded=False))
+        return cast("Iterator[Event | Finding]", self._read_files(with_encoded=False))
 
     def records(self) -> Iterator[Event | Finding | Encoded]:
         """Like ``events``, but also yield the ``Encoded`` records: the bytes of compressed bodies as sent.
@@ -89,7 +89,7 @@ class Trace(OpenedTrace):
         Raises:
             TraceError: the file cannot be read, or a line of it is damaged.
         """
-        return self._read()
+        return self._read_files()
 
     def lines(self) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
         """Like ``records``, but yield pairs of a record and its line in the current format.
@@ -101,7 +101,7 @@ class Trace(OpenedTrace):
             encode,  # Imported here: most readers want records, and no lines.
         )
 
-        for record in self._read():
+        for record in self._read_files():
             # Several short frames or lines of stderr share one line of the file. Each gets a line here.
             yield record, self._line or encode(cast("Recorded", record))
 
@@ -126,7 +126,7 @@ class Trace(OpenedTrace):
                     if isinstance(record, Finding):
                         yield record
 
-    def _read(self, *, with_encoded: bool = True) -> Iterator[Event | Finding | Encoded]:
+    def _read_files(self, *, with_encoded: bool = True) -> Iterator[Event | Finding | Encoded]:
         self.complete = False
         self.notes = self.notes_at_start()
         self.tally = None
@@ -164,9 +164,9 @@ class Trace(OpenedTrace):
                     if bodies is not None and isinstance(record, Frame | Shortened):
                         is_short = isinstance(record, Shortened)
                         record = bodies.whole(record)
-                        line = b"" if is_short else line  # ``lines`` gives it whole
+                        line = b"" if is_short else line  # ``lines`` encodes the complete frame
                 except NotARecordError as fault:
-                    self._skip(path, number, line, fault)
+                    self._skip_line(path, number, line, fault)
                     continue
                 if closing:
                     refuse(path, number, "a record after the close record")
@@ -230,14 +230,14 @@ class Trace(OpenedTrace):
     def _gap_before(self, path: str, closing: Continued) -> Gap:
         """Return the gap that stands for the files between ``closing``, the end of a file, and ``path``."""
         self._line = b""
-        if (shipped := self.shipped_before(path)) is not None:  # one of the notes at the start says so
+        if (shipped := self.shipped_before(path)) is not None:  # the notes at the start mention it already
             self.hole = Gap(shipped.text, observed_at_ns=shipped.continued.observed_at_ns)
         else:
             self.hole = Gap(f"{closing.file} is missing", observed_at_ns=closing.observed_at_ns)
             self.notes.append(self.hole.reason)
         return self.hole
 
-    def _skip(self, path: str, number: int, line: bytes, fault: NotARecordError) -> None:
+    def _skip_line(self, path: str, number: int, line: bytes, fault: NotARecordError) -> None:
         """Skip a line that is not a record: a blank line, or an incomplete last line.
 
         Raises:
@@ -263,8 +263,7 @@ def read_trace(
     files: Sequence[str] = (),
     copy_folder: str = "",
 ) -> Trace:
-    """Open the file ``path``, or all ``files`` of one recording. Records that are still in a journal are not
-    read.
+    """Open the file ``path``, or all ``files`` of one recording. Records in a journal are not read.
 
     With ``copy_folder``, the files are read from that folder, which is deleted together with the `Trace`.
     ``trouble`` becomes the first note of the trace.

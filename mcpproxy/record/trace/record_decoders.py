@@ -1,4 +1,7 @@
-"""Members to records, for each type of line but a frame. ``mcpproxy.record.trace.decode`` reads the line."""
+"""Decode the members of a line to a record, for each type of line except frames (see ``trace.decode``).
+
+``DECODERS`` lists the functions. Each raises ``NotARecordError`` if a member is missing or wrong.
+"""
 
 from collections.abc import Callable, Mapping
 from typing import Any, Final, cast, get_args
@@ -47,19 +50,19 @@ from mcpproxy.record.trace.records import (
 from mcpproxy.record.trace.short_lines import decode_lines
 
 
-def _stderr(members: JSONObject) -> Stderr:
+def _read_stderr(members: JSONObject) -> Stderr:
     return Stderr(text_or_base64_of(members), member(members, "t", int), is_terminated(members))
 
 
-def _eof(members: JSONObject) -> Eof:
+def _read_eof(members: JSONObject) -> Eof:
     return Eof(sender_of(members), member(members, "t", int))
 
 
-def _signal(members: JSONObject) -> Signal:
+def _read_signal(members: JSONObject) -> Signal:
     return Signal(member(members, "signal", str), member(members, "t", int))
 
 
-def _gap(members: JSONObject) -> Gap:
+def _read_gap(members: JSONObject) -> Gap:
     return Gap(
         member(members, "reason", str),
         *(member(members, stream, int) for stream in ("client", "server", "stderr")),
@@ -68,11 +71,11 @@ def _gap(members: JSONObject) -> Gap:
     )
 
 
-def _continued(members: JSONObject) -> Continued:
-    return Continued(member(members, "in", str), _tally(members), member(members, "t", int))
+def _read_continued(members: JSONObject) -> Continued:
+    return Continued(member(members, "in", str), _read_tally(members), member(members, "t", int))
 
 
-def _header(members: JSONObject) -> Header:
+def _read_header(members: JSONObject) -> Header:
     return Header(
         format=member(members, "format", int),
         mcpproxy=member(members, "mcpproxy", str, ""),
@@ -94,7 +97,7 @@ _OPTIONAL: Final[Mapping[str, type[Any]]] = {
 """The members that a header need not have, with their types."""
 
 
-def _finding(members: JSONObject) -> Finding:
+def _read_finding(members: JSONObject) -> Finding:
     return Finding(
         rule=member(members, "rule", str),
         severity=cast("Severity", one_of(members, "severity", get_args(Severity))),
@@ -109,7 +112,7 @@ def _finding(members: JSONObject) -> Finding:
     )
 
 
-def _close(members: JSONObject) -> CloseRecord:
+def _read_close(members: JSONObject) -> CloseRecord:
     close = Close(
         cast("Ending", one_of(members, "ending", get_args(Ending))),
         optional_member(members, "exit_code", int),
@@ -119,16 +122,16 @@ def _close(members: JSONObject) -> CloseRecord:
     )
     if "frames" not in members:
         return CloseRecord(close)
-    return CloseRecord(close, _tally(members))
+    return CloseRecord(close, _read_tally(members))
 
 
-def _tally(members: JSONObject) -> Tally:
+def _read_tally(members: JSONObject) -> Tally:
     frames = cast("JSONObject", member(members, "frames", dict))
     own = cast("JSONObject", member(members, "own", dict, {}))
     findings = cast("JSONObject", member(members, "findings", dict, {}))
     senders: tuple[Sender, ...] = get_args(Sender)
     severities: tuple[Severity, ...] = get_args(Severity)
-    more = tuple(map(_repeated, cast("list[JSONObject]", list_member(members, "more", dict))))
+    more = tuple(map(_read_repeated, cast("list[JSONObject]", list_member(members, "more", dict))))
     counts: dict[Severity, int] = {severity: member(findings, severity, int, 0) for severity in severities}
     # The line counts all findings, but ``Tally.findings`` only those that have a record.
     for repeated in more:
@@ -138,12 +141,12 @@ def _tally(members: JSONObject) -> Tally:
         counts,
         optional_member(members, "judge_error", str),
         more,
-        _calls(members),
+        _read_calls(members),
         {sender: member(own, sender, int, 0) for sender in senders},
     )
 
 
-def _calls(members: JSONObject) -> CallCounts | None:
+def _read_calls(members: JSONObject) -> CallCounts | None:
     if "calls" not in members:  # a recording of an earlier release
         return None
     calls = cast("JSONObject", member(members, "calls", dict))
@@ -152,7 +155,7 @@ def _calls(members: JSONObject) -> CallCounts | None:
     return CallCounts(total, failed, unanswered, *(optional_member(calls, name, int) or 0 for name in names))
 
 
-def _repeated(members: JSONObject) -> Repeated:
+def _read_repeated(members: JSONObject) -> Repeated:
     return Repeated(
         member(members, "rule", str),
         cast("Severity", one_of(members, "severity", get_args(Severity))),
@@ -186,7 +189,7 @@ _END: Final = members_reader(exchange=int, connection=int, cut=bool, t=int)
 
 
 def fault_of(members: JSONObject) -> FaultMark | None:
-    """Return the mark of the fault rule that acted on the message; ``None`` if none did."""
+    """Return the mark of the fault rule that acted on a message; ``None`` if none did."""
     if "fault" not in members:
         return None
     fault = cast("JSONObject", member(members, "fault", dict))
@@ -197,7 +200,7 @@ def _is_by_proxy(members: JSONObject) -> bool:
     return "by" in members and member(members, "by", str) == "proxy"
 
 
-def _request(members: JSONObject) -> RequestHead:
+def _read_request(members: JSONObject) -> RequestHead:
     seq, exchange, connection, method, target, endpoint, version, at_ns = _REQUEST(members)
     return RequestHead(
         seq,
@@ -205,7 +208,7 @@ def _request(members: JSONObject) -> RequestHead:
         connection,
         method=method,
         target=target,
-        headers=_headers(members),
+        headers=_read_headers(members),
         endpoint=endpoint,
         version=version,
         observed_at_ns=at_ns,
@@ -214,14 +217,14 @@ def _request(members: JSONObject) -> RequestHead:
     )
 
 
-def _response(members: JSONObject) -> ResponseHead:
+def _read_response(members: JSONObject) -> ResponseHead:
     seq, exchange, connection, status, reason, version, at_ns = _RESPONSE(members)
     return ResponseHead(
         seq,
         exchange,
         connection,
         status=status,
-        headers=_headers(members),
+        headers=_read_headers(members),
         reason=reason,
         version=version,
         by_proxy=_is_by_proxy(members),
@@ -230,13 +233,13 @@ def _response(members: JSONObject) -> ResponseHead:
     )
 
 
-def _end(members: JSONObject) -> ExchangeEnd:
+def _read_end(members: JSONObject) -> ExchangeEnd:
     exchange, connection, cut, at_ns = _END(members)
     by = cast("Blame", one_of(members, "by", get_args(Blame))) if "by" in members else None
     return ExchangeEnd(exchange, connection, cut, by, at_ns, optional_member(members, "left", int))
 
 
-def _encoded(members: JSONObject) -> Encoded:
+def _read_encoded(members: JSONObject) -> Encoded:
     return Encoded(
         member(members, "exchange", int),
         member(members, "connection", int),
@@ -246,7 +249,7 @@ def _encoded(members: JSONObject) -> Encoded:
     )
 
 
-def _opaque(members: JSONObject) -> Opaque:
+def _read_opaque(members: JSONObject) -> Opaque:
     return Opaque(
         member(members, "connection", int),
         sender_of(members),
@@ -257,7 +260,7 @@ def _opaque(members: JSONObject) -> Opaque:
     )
 
 
-def _note(members: JSONObject) -> Note:
+def _read_note(members: JSONObject) -> Note:
     return Note(
         member(members, "connection", int),
         member(members, "what", str),
@@ -267,7 +270,7 @@ def _note(members: JSONObject) -> Note:
     )
 
 
-def _headers(members: JSONObject) -> Headers:
+def _read_headers(members: JSONObject) -> Headers:
     fields: list[tuple[str, str]] = []
     for field in cast("list[JSON]", member(members, "headers", list, [])):
         if type(field) is not list or len(field) != 2:
@@ -280,19 +283,20 @@ def _headers(members: JSONObject) -> Headers:
 
 
 DECODERS: Final[Mapping[str, Callable[[JSONObject], Record]]] = {
-    "header": _header,
+    "header": _read_header,
     "lines": decode_lines,
-    "stderr": _stderr,
-    "eof": _eof,
-    "signal": _signal,
-    "gap": _gap,
-    "finding": _finding,
-    "continued": _continued,
-    "close": _close,
-    "request": _request,
-    "response": _response,
-    "end": _end,
-    "encoded": _encoded,
-    "opaque": _opaque,
-    "note": _note,
+    "stderr": _read_stderr,
+    "eof": _read_eof,
+    "signal": _read_signal,
+    "gap": _read_gap,
+    "finding": _read_finding,
+    "continued": _read_continued,
+    "close": _read_close,
+    "request": _read_request,
+    "response": _read_response,
+    "end": _read_end,
+    "encoded": _read_encoded,
+    "opaque": _read_opaque,
+    "note": _read_note,
 }
+"""The type of a line -> the function that decodes its members."""

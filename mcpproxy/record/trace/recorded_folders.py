@@ -1,4 +1,7 @@
-"""The recordings in a folder and below it, found by the names of files; one in several files is one."""
+"""Find the recordings in a folder and below it by the names of their files.
+
+A recording in several files (``--rotate``) counts once.
+"""
 
 import os
 import shlex
@@ -15,12 +18,12 @@ JOURNAL_SUFFIX: Final = ".jsonl.journal"
 PACKED: Final = ".jsonl.zst"
 
 _MOST_FOLDERS: Final = 3
-"""How many folders below the one that is asked for are named."""
+"""How many folders ``folders_below`` returns."""
 
 
 @dataclass(frozen=True, slots=True)
 class FolderBelow:
-    """A folder with recordings: how many, and the command that does there what was asked for above it."""
+    """A folder with recordings, how many there are, and the user's command line with this folder."""
 
     path: str
     recordings: int
@@ -32,23 +35,23 @@ def folders_below(folder: str, command: Callable[[str], list[str]]) -> tuple[lis
 
     ``command`` returns the words of the command for a path.
     """
-    found = sorted({path for path in paths_below(folder) if not path.endswith(PACKED)})
-    counts = Counter(os.path.normpath(os.path.dirname(path)) for path in one_path_per_recording(found))
+    recorded = sorted({path for path in paths_below(folder) if not path.endswith(PACKED)})
+    counts = Counter(os.path.normpath(os.path.dirname(path)) for path in one_path_per_recording(recorded))
     del counts[os.path.normpath(folder)]
     below = [FolderBelow(path, number, shlex.join(command(path))) for path, number in sorted(counts.items())]
     return below[:_MOST_FOLDERS], max(len(below) - _MOST_FOLDERS, 0)
 
 
-def one_path_per_recording(found: list[str]) -> list[str]:
-    """Return the first path of each recording in ``found``. A rotated recording has several files."""
-    named: dict[str, str] = {}
-    for path in found:
-        named.setdefault(os.path.abspath(chain.first_of(path)), path)
-    return list(named.values())
+def one_path_per_recording(recorded: list[str]) -> list[str]:
+    """Return, of the paths in ``recorded``, the first of each recording. A rotated recording has several."""
+    path_of: dict[str, str] = {}  # first file of a recording -> path
+    for path in recorded:
+        path_of.setdefault(os.path.abspath(chain.first_of(path)), path)
+    return list(path_of.values())
 
 
 def paths_below(folder: str) -> Iterator[str]:
-    """Yield the paths of recordings in ``folder`` and below it, also of those that are only a journal."""
+    """Yield the paths of the recordings in ``folder`` and below it, even if only a journal exists so far."""
     for where, folders, files in os.walk(folder):
         for name in folders:
             if name.endswith(JOURNAL_SUFFIX):

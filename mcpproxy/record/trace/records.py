@@ -36,7 +36,8 @@ ARGUMENTS_MASKED: Final = "arguments"
 
 EVERYTHING: Final = "everything"
 TOOLS: Final = "tools"
-"""What is ``kept`` of the bodies before a model's interface: all, or what is about tools."""
+"""Values of ``Header.kept``: the bodies to and from a language model are recorded completely, or only the
+parts that concern tools."""
 
 
 @slotted(frozen=True)
@@ -67,7 +68,7 @@ class Header:
     continues: str = ""
     """The name of the previous file of the recording, in the same folder; ``--rotate`` makes such chains."""
     partial: str = ""
-    """What was removed on purpose, as a phrase ("trimmed to frames 1-5,12 of 80"); empty if nothing was."""
+    """The parts that were removed on purpose ("trimmed to frames 1-5,12 of 80"); empty if none were."""
     imported: str = ""
     """The program that made the recording, and what it does not record; empty for recordings by mcpproxy."""
     boot: str = ""
@@ -77,9 +78,9 @@ class Header:
     ppid: int = 0
     """The process that started mcpproxy: over stdio the client, or a shell that it uses; 0 if unknown."""
     model: str = ""
-    """Before a model's interface: the dialect that the user named, or ``any``; empty before an MCP server."""
+    """With ``mcpproxy model``: the dialect (request format) that the user named, or ``any``; else empty."""
     kept: str = ""
-    """Before a model's interface: ``everything``, or ``tools``, without the other texts of prompts."""
+    """With ``mcpproxy model``: ``everything``, or ``tools``, which leaves out all other texts; else empty."""
 
 
 HEADER_MEMBERS: Final = Header.__match_args__
@@ -94,7 +95,7 @@ class Tally:
 
     ``findings`` counts the findings that have a record, ``more`` the findings that were only counted.
     ``judge_error`` says what was not judged, and why. ``calls`` is ``None`` if they were not counted.
-    ``own`` are those of the ``frames`` of each peer that mcpproxy sent in its place.
+    ``own`` counts the frames that mcpproxy sent in a peer's place, which ``frames`` includes.
     ``undecoded`` counts the bodies that could not be read, for each reason; no record has it.
     """
 
@@ -114,14 +115,14 @@ class Tally:
 
     @property
     def senders(self) -> str:
-        """Who sent how many frames: ``1 from the client, 0 from the server, 1 from mcpproxy``."""
+        """The number of frames by sender: ``1 from the client, 0 from the server, 1 from mcpproxy``."""
         own = sum(self.own.values())
         sides = [f"{number - self.own[sender]:,} from the {sender}" for sender, number in self.frames.items()]
         return ", ".join([*sides, *([f"{own:,} from mcpproxy"] if own else [])])
 
     @property
     def not_judged(self) -> str:
-        """What was not judged while recording, and the command that judges it; empty if nothing was left."""
+        """A sentence about what was not judged, and the command that judges it; empty if all was judged."""
         if self.judge_error is None:
             return ""
         return (
@@ -138,11 +139,11 @@ class Tally:
 
 
 NO_MCP: Final = "it is of a model's interface, which is not judged; mcpproxy prompt says what the model saw"
-"""Why a recording before a model's interface has no findings of its own."""
+"""Why a recording of a language model's interface has no findings of its own."""
 
 
 def not_judged(header: Header, tally: Tally | None) -> str:
-    """Why a recording has not been judged, or not to its end; empty if it was judged."""
+    """Return why a recording was not judged, or not completely; empty if it was judged."""
     if header.imported:
         return "it was recorded by another program, not judged; mcpproxy check judges what it can"
     if header.model:
@@ -151,7 +152,7 @@ def not_judged(header: Header, tally: Tally | None) -> str:
 
 
 def undecoded_notes(reasons: Mapping[str, int]) -> list[str]:
-    """Say how many bodies could not be read: a sentence fragment for each reason."""
+    """Return, for each reason, a sentence fragment that says how many bodies could not be read."""
     return [
         f"{f'{number:,} bodies were' if number > 1 else 'a body was'} not judged: {why}"
         for why, number in reasons.items()
@@ -168,7 +169,7 @@ class CloseRecord:
 
 @slotted(frozen=True)
 class Continued:
-    """The last record of a file that continues in ``file``. Its counts include those of all earlier files."""
+    """The last record of a file whose recording continues in ``file``; it counts all files so far."""
 
     file: str
     tally: Tally
@@ -187,8 +188,8 @@ class Encoded:
 
 
 Recorded: TypeAlias = Frame | Stderr | Eof | Signal | Gap | HttpEvent | Encoded
-"""What is recorded between the header and the close record, except findings. A ``Lines`` record stands for
-several of these."""
+"""The records between the header and the close record, except findings. A ``Lines`` record stands for several
+of these."""
 
 Record: TypeAlias = Header | Recorded | Lines | Shortened | Finding | Continued | CloseRecord
 
@@ -212,9 +213,9 @@ def body_bytes(records: Iterable[T], exchange: int, sender: Sender) -> bytes:
 
 
 def frame_bytes(frame: Frame) -> bytes:
-    """Return the stream bytes of the frame, including the surrounding bytes of its event.
+    """Return the bytes of a frame as they were sent, including the surrounding bytes of its SSE event.
 
-    If the data of the event was on several lines, ``event.before`` is the whole event.
+    If the data of the event was on several lines, ``event.before`` holds the complete event.
     """
     event = frame.event
     if event is None:

@@ -1,12 +1,13 @@
-"""Bodies that repeat an earlier one: a conversation with a model is sent whole with every request.
+"""Record only the new parts of a body that repeats an earlier body.
 
-Such a body is recorded without what it repeats, and its record names the frame that has it: the member
-``again`` is ``{"frame": SEQ, "runs": [[AT, FROM, BYTES], ...]}``. ``BYTES`` bytes that belong at the offset
-``AT`` of the body are those at the offset ``FROM`` of the body of that frame, itself taken whole. So the
-recording has every byte, and grows by what is new.
+Every request to a language model repeats the conversation so far. The record of such a body lacks the
+repeated bytes, and its member ``again`` says where they are: ``{"frame": SEQ, "runs": [[AT, FROM, BYTES],
+...]}``. For each run, ``BYTES`` bytes at the offset ``AT`` of the complete body equal those at the offset
+``FROM`` of the complete body of frame ``SEQ``. So no byte is lost, and the recording grows only by the new
+parts.
 
-Whoever reads it in order remembers the same bodies as whoever wrote it, so that they are there when they are
-named. No file names a frame of another one.
+The reader of a file remembers the same earlier bodies as its writer did, so it has every body that a record
+names. A record names only frames of its own file.
 """
 
 from typing import Final, cast
@@ -21,7 +22,7 @@ _MOST_BYTES: Final = 32 << 20
 """How many bodies are remembered, and how many bytes they may have together."""
 
 _LONGEST: Final = 64 << 20
-"""No body is longer, whatever a damaged recording says."""
+"""The longest body, in bytes; a damaged recording may claim to have a longer one."""
 
 UNKNOWN_BODY: Final = "a body that repeats an unknown one"
 
@@ -30,7 +31,7 @@ UNKNOWN_BODY: Final = "a body that repeats an unknown one"
 class Shortened:
     """A frame without the bytes that it repeats. ``base`` is the number of the frame that has them.
 
-    Each of ``runs`` is the offset in the whole body, the offset in the body of ``base``, and a length.
+    Each of ``runs`` is: the offset in the complete body, the offset in the body of ``base``, and the length.
     """
 
     frame: Frame
@@ -38,7 +39,8 @@ class Shortened:
     runs: tuple[tuple[int, int, int], ...]
 
     def whole(self, base: bytes) -> Frame:
-        """Return the frame with all bytes of its body; ``base`` is the whole body of the frame ``base``.
+        """Return the frame with its complete body; ``base`` is the complete body of the frame that it
+        repeats.
 
         Raises:
             NotARecordError: the runs do not fit.
@@ -69,7 +71,7 @@ class Shortened:
 
 
 def shortened_of(members: JSONObject, frame: Frame) -> Shortened:
-    """Return what the member ``again`` says of a frame.
+    """Return a frame that was read without the repeated bytes, and its member ``again``.
 
     Raises:
         NotARecordError: the member is not valid.
@@ -89,7 +91,7 @@ def shortened_of(members: JSONObject, frame: Frame) -> Shortened:
 
 
 class EarlierBodies:
-    """The whole bodies of the latest requests in a file, by the numbers of their frames."""
+    """The complete bodies of the latest requests in a file, by the numbers of their frames."""
 
     def __init__(self) -> None:
         self._bodies: dict[int, bytes] = {}
@@ -99,10 +101,10 @@ class EarlierBodies:
         return seq in self._bodies
 
     def whole(self, record: Frame | Shortened) -> Frame:
-        """Return the next frame of the file with all bytes of its body, and remember it.
+        """Return the next frame of the file with its complete body, and remember the body.
 
         Raises:
-            NotARecordError: it repeats a body that is not remembered.
+            NotARecordError: the frame repeats a body that is not remembered.
         """
         if isinstance(record, Shortened):
             if (base := self._bodies.get(record.base)) is None:
@@ -114,7 +116,7 @@ class EarlierBodies:
         return record
 
     def put(self, frame: Frame, base: int = 0) -> None:
-        """Remember the body of a frame, in the place of that which it repeats."""
+        """Remember the body of a frame, in place of the body of frame ``base``, which it repeats."""
         if not may_be_repeated(frame):
             return
         self._forget(base)
@@ -128,6 +130,6 @@ class EarlierBodies:
 
 
 def may_be_repeated(frame: Frame) -> bool:
-    """Whether a frame is the whole body of a request that is an object of JSON."""
+    """Whether a frame is the complete body of a request, and that body looks like a JSON object."""
     is_whole = frame.terminated and not (frame.continues or frame.by_proxy or frame.fault)
     return is_whole and frame.sender == CLIENT and frame.exchange > 0 and frame.raw[:1] == b"{"

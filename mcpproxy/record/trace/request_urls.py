@@ -1,4 +1,4 @@
-"""The URL of a recorded request."""
+"""Work out the URL of a recorded request."""
 
 import re
 from typing import Final
@@ -17,8 +17,8 @@ _URL_CHARACTERS: Final = "!#$%&'()*+,/:;=?@[]~"
 def request_url(header: Header, request: RequestHead) -> str:
     """Return the URL that a request was sent to, as its client saw it.
 
-    The ``Host`` header says more than the address on which the proxy listened, which may be ``0.0.0.0``.
-    An imported recording has no such address; there the URL of the server is used.
+    The host comes from the ``Host`` header if possible, because the address on which the proxy listened may
+    be ``0.0.0.0``. An imported recording has no such address; then the URL of the server is used.
     """
     target = quote(request.target, safe=_URL_CHARACTERS, encoding="latin-1", errors="replace")
     if _ABSOLUTE.fullmatch(target):

@@ -23,28 +23,28 @@ the URL for POST requests."""
 
 
 class SessionNames:
-    """Names the events of one recording, in order."""
+    """Finds the session names of the events of one recording. Pass all events to ``track``, in order."""
 
     def __init__(self) -> None:
         self._of_exchange: Final[dict[int, str]] = {}
 
     def track(self, event: object) -> str:
-        """Take the next event of the recording, and return the name of its session; empty if unknown."""
+        """Return the name of the session of the next event; empty if unknown."""
         # Every event of a recording passes here; the first three types are the most frequent.
         if type(event) is Frame:
             if event.event is not None and event.event.name == "endpoint":
-                self._note(event.exchange, _name_in_url(event.raw.decode("latin-1")))
+                self._set_name(event.exchange, _name_in_url(event.raw.decode("latin-1")))
         elif type(event) is ExchangeEnd:
             return self._of_exchange.pop(event.exchange, "")
         elif type(event) is RequestHead:
-            self._note(event.exchange, _name_in_headers(event) or _name_in_url(event.target))
+            self._set_name(event.exchange, _name_in_headers(event) or _name_in_url(event.target))
         elif type(event) is ResponseHead:
-            self._note(event.exchange, _name_in_headers(event))
+            self._set_name(event.exchange, _name_in_headers(event))
         else:
             return ""
         return self._of_exchange.get(event.exchange, "")
 
-    def _note(self, exchange: int, name: str) -> None:
+    def _set_name(self, exchange: int, name: str) -> None:
         if name:
             self._of_exchange[exchange] = name
 

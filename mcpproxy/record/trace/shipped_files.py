@@ -1,9 +1,9 @@
 """The note about files that were shipped to an object store and deleted before their recording ended.
 
 A recording that lasts for weeks would fill the disk. So its files are deleted one after the other, from
-the second on, as soon as they are in an object store. The first file stays until the recording has ended:
-it says who takes part. The note ``NAME.jsonl.shipped`` beside it stands for the files that are gone. It has
-two lines: a JSON object that says where they are, and the last record of the last of them, which has the
+the second on, as soon as they are in an object store. The first file stays until the recording has ended,
+because it says who the peers are. The note ``NAME.jsonl.shipped`` beside it stands for the deleted files. It
+has two lines: a JSON object that says where they are, and the last record of the last of them, which has the
 counts so far and names the file that follows.
 """
 
@@ -26,10 +26,10 @@ _LIMIT_BYTES: Final = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ShippedFiles:
-    """Files of a recording that are elsewhere.
+    """Files of a recording that were shipped and deleted.
 
-    ``url`` is the folder of the object store in which they are; ``count`` is how many are gone, ``last``
-    the name of the last of them, and ``continued`` its last record.
+    ``url`` is their folder in the object store, ``count`` their number, ``last`` the name of the last of
+    them, and ``continued`` its last record.
     """
 
     url: str
@@ -39,7 +39,7 @@ class ShippedFiles:
 
     @property
     def text(self) -> str:
-        """Say where the files are, as a sentence fragment."""
+        """A sentence fragment that says where the files are."""
         what = "1 file" if self.count == 1 else f"{self.count} files"
         return f"{what} after the first, up to {self.last}, shipped and deleted here: {self.url}"
 

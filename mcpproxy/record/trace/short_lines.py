@@ -5,8 +5,8 @@
 A separate record needs about eighty bytes for any line. If a peer wrote only line feeds, the trace would have
 eighty times the size of the peer's output. So ``SHORTEST_RUN`` or more consecutive lines of at most
 ``SHORT_BYTES`` from one read share a record. The record has the number of the first line, the count, the time
-of the read, and the lines, joined by line feeds. All are whole lines with consecutive numbers. Lines of the
-server's stderr have no number.
+of the read, and the lines, joined by line feeds. All are complete lines with consecutive numbers. Lines of
+the server's stderr have no number.
 
 Nothing is lost: all lines were read at that time, and each becomes a frame again when the trace is read.
 """
@@ -97,7 +97,7 @@ def is_run(lines: list[Line]) -> bool:
 
 
 def has_run(lines: list[Line]) -> bool:
-    """Whether ``SHORTEST_RUN`` or more ``lines`` may contain a run: a quick test, which usually says no."""
+    """Whether ``SHORTEST_RUN`` or more ``lines`` may contain a run: a quick test, which is usually false."""
     return any(len(raw) <= SHORT_BYTES for raw, _, _, _ in lines)
 
 

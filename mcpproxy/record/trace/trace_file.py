@@ -95,6 +95,6 @@ def refuse(path: str, number: int, fact: str) -> NoReturn:
 
 
 def whole_before(number: int) -> str:
-    """Say that the records before line ``number`` can be read."""
+    """Return a sentence that says that the records before line ``number`` can be read."""
     before = number - 1
     return "the record before it is whole" if before == 1 else f"the {before} records before it are whole"

@@ -27,14 +27,14 @@ class TraceWriter:
     def __init__(self, path: str, resume_at: int | None = None) -> None:
         self.path = path
         self.size = resume_at or 0
-        """The size of the file in bytes; after a successful flush the file ends with a whole record."""
+        """The size of the file in bytes. After a successful flush the file ends with a complete record."""
         self.fault: str | None = None
         """The system's message for the failure of the last flush; ``None`` if it succeeded."""
         self.shortage: Callable[[], str] | None = None
-        """Says why nothing may be written, although there is room; empty if it may. The beginning of a file
-        is always written."""
+        """Returns why nothing may be written although the disk has room; empty if writing is allowed. It is
+        always allowed at the beginning of a file."""
         self.is_short = False
-        """Whether that was the reason of the last failure."""
+        """Whether ``shortage`` was the reason for the last failure."""
         self._is_new = resume_at is None
         self._fd = -1
         self._files: list[tuple[str, int, os.stat_result]] = []  # the previous files, with their sizes
@@ -44,7 +44,7 @@ class TraceWriter:
 
     @property
     def has_file(self) -> bool:
-        """Whether the file at ``path`` is this writer's: it was made by it, or is continued."""
+        """Whether this writer has made the file at ``path``, or continues it."""
         return not self._is_new
 
     @property
@@ -57,7 +57,7 @@ class TraceWriter:
         self._later.append((path, []))
 
     def write(self, record: bytes) -> None:
-        """Take one record. It is in the file after the next flush that succeeds.
+        """Add one record, which is in the file after the next successful flush.
 
         Raises:
             TraceError: the file already exists, and is not to be continued.
@@ -98,6 +98,7 @@ class TraceWriter:
         return self._flush_file()
 
     def _flush_file(self) -> bool:
+        """Write the pending records of the current file. Return whether all of them are written."""
         parts = self._pending
         if self._pending_bytes < 2 * BATCH_BYTES:
             parts = [b"".join(parts)]
@@ -109,7 +110,7 @@ class TraceWriter:
             self.fault, self.is_short = why, True
             return False
         try:
-            fd = self._open()
+            fd = self._open_file()
             for part in parts:
                 remaining = memoryview(part)
                 while remaining:
@@ -132,7 +133,7 @@ class TraceWriter:
     def rewind(self, reserve: int = 0) -> int:
         """Discard the pending records, and at least the last ``reserve`` bytes of the file.
 
-        Return the new size. This is for a disk that stays full. Afterwards the file ends with a whole record.
+        Return the new size. Use this if a disk stays full. Afterwards the file ends with a complete record.
 
         Raises:
             OSError: the file cannot be shortened.
@@ -150,7 +151,7 @@ class TraceWriter:
         """Describe, as a sentence fragment, what other programs did to the files; empty if they did nothing.
 
         A program may delete, move or shorten a file while it is written, and no write fails because of
-        that. Files that were shipped and deleted are no such changes. Call this method before the last file
+        that. Shipping and deleting a file is no such change. Call this method before the last file
         is closed.
         """
         changes = [
@@ -178,7 +179,7 @@ class TraceWriter:
             os.close(self._fd)
             self._fd = -1
 
-    def _open(self) -> int:
+    def _open_file(self) -> int:
         if self._fd < 0:
             create = os.O_CREAT | os.O_EXCL if self._is_new else os.O_CREAT
             self._fd = open_binary(self.path, os.O_RDWR | os.O_APPEND | create)
