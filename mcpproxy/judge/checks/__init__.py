@@ -163,7 +163,7 @@ SPLIT_CHECKS: Final = (
     (("STDIO-001",), stdio.split_message),
     (("STDIO-002", "STDIO-003"), stdio.spread_output),
 )
-"""The checks of a message and of other JSON that was written over several lines, each with its rules."""
+"""The checks of JSON that was written over several lines, a message or other JSON, each with its rules."""
 
 
 def decided_rules() -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The sessions of the Agent Client Protocol: they are opened after initialize, and used after that.
+"""The sessions of the Agent Client Protocol: initialize comes first, then they are opened, then used.
 
 The client is an editor, the server of the connection an agent. What happens in a session is judged by
 ``turns`` (prompts and stop reasons) and ``reported_work`` (tool calls).
@@ -23,7 +23,7 @@ MAX_REMEMBERED: Final = 4096
 """The number of sessions that are remembered."""
 
 _NAMING: Final = ("session/new", "session/fork")
-"""Requests whose answer names a session that only the agent knows before it."""
+"""Requests that create a session: the client learns its id from the answer."""
 
 _NOT_OPENING: Final = ("session/list", "session/delete")
 """Methods whose result may contain a session id without opening that session."""
@@ -31,7 +31,7 @@ _NOT_OPENING: Final = ("session/list", "session/delete")
 
 @slotted()
 class AcpSession:
-    """One session.
+    """One session of an agent.
 
     - ``is_open`` is set once the agent has opened the session, or the client has used it: it is not set while
       the first session/load or session/resume of the session is unanswered.
@@ -54,8 +54,8 @@ class PromptTurn:
     ``last_cancel_seq`` is the latest frame that cancelled any turn of the session. ``idle_seq`` is the latest
     state update that said that the agent is idle. The other fields are used in version 2 only: ``works`` is
     set while the agent says that it works. ``has_stopped`` is set once it gave a stop reason in this session.
-    ``prompt_seq`` is the prompt that found the agent idle, 0 once its work has ended; the last three fields
-    say what the agent has done since.
+    ``prompt_seq`` is the frame of the prompt that found the agent idle, 0 once its work has ended; the last
+    three fields say what the agent has done since then.
     """
 
     busy: bool = False
@@ -129,7 +129,7 @@ class Sessions:
 def all_was_seen(history: History) -> bool:
     """Whether everything that both sides may refer to was seen, so that an unknown id is a fault.
 
-    It is not if the handshake or other messages are missing, or could not be read, or are extensions.
+    False if the handshake or other messages are missing or could not be read, or if there were extensions.
     """
     return (
         history.negotiated is not None

@@ -1,4 +1,4 @@
-"""What an agent asks of its client: permissions, files, terminals and elicitations.
+"""Requests of an agent to its client: permissions, files, terminals and elicitations.
 
 Terminals exist in version 1 only. A terminal that is shown in a tool call need not be one of the client's:
 extensions let an agent choose its id. So only the terminal methods are judged.
@@ -28,8 +28,8 @@ MAX_REMEMBERED: Final = 4096
 class ClientObjects:
     """The terminals and the elicitations of a connection, by id.
 
-    ``terminals`` says of each whether it was released. ``forgot_some`` is set once an entry was dropped: from
-    then on an unknown id is not reported.
+    ``terminals`` maps each id to whether the terminal was released. ``forgot_some`` is set once an entry was
+    dropped: from then on an unknown id is not reported.
     """
 
     terminals: dict[str, bool] = field(default_factory=dict[str, bool])
@@ -48,7 +48,7 @@ class ClientObjects:
 
 
 def permission_outcome(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report a choice that was not offered, or one in work that the client had cancelled (ACP-012).
+    """Report a choice that was not offered, or a choice in a turn that the client had cancelled (ACP-012).
 
     An answer with an error is not reported: it is how a client confirms that the request was cancelled.
     """
@@ -80,33 +80,33 @@ def permission_outcome(context: MessageContext[Response], history: History) -> I
 def invalid_terminal(context: MessageContext[Request], history: History) -> Iterator[Violation]:
     """Report the use of a terminal that was released or never created (ACP-013).
 
-    To release a terminal twice is not reported: it becomes invalid for all *other* methods.
+    Releasing a terminal twice is not reported: a release makes it invalid for all *other* methods.
     """
-    id, resources = member(context.message.params, "terminalId"), history.of(ClientObjects)
+    id, objects = member(context.message.params, "terminalId"), history.of(ClientObjects)
     if not isinstance(id, str) or context.sender != SERVER:
         return
     method, pointer = context.message.method, context.at + "/params/terminalId"
-    was_released = resources.terminals.get(id)
+    was_released = objects.terminals.get(id)
     if was_released and method != "terminal/release":
         problem = f"agent sent {method} for terminal {shown(id)}, which it had released"
         yield Violation("ACP-013", "A-037", problem, pointer=pointer)
-    elif was_released is None and not resources.forgot_some and all_was_seen(history):
+    elif was_released is None and not objects.forgot_some and all_was_seen(history):
         problem = f"agent sent {method} for terminal {shown(id)}, which the client had not created"
         yield Violation("ACP-013", "A-038", problem, pointer=pointer)
 
 
 def remember_terminal(context: MessageContext[Response], history: History) -> None:
     """Record the terminal that the client created or released."""
-    resources = history.of(ClientObjects)
+    objects = history.of(ClientObjects)
     if context.method == "terminal/create":
         id, was_released = member(context.message.result, "terminalId"), False
     else:
         id = member(context.answers.params, "terminalId") if context.answers else None
         was_released = True
     if isinstance(id, str) and context.sender == CLIENT:
-        resources.terminals.pop(id, None)
-        resources.terminals[id] = was_released
-        resources.shrink()
+        objects.terminals.pop(id, None)
+        objects.terminals[id] = was_released
+        objects.shrink()
 
 
 # Files
@@ -140,20 +140,20 @@ def concurrent_elicitation(context: MessageContext[Request], history: History) -
 
 def unknown_elicitation(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
     """Report the completion of an elicitation that the agent never requested (ACP-022)."""
-    id, resources = member(context.message.params, "elicitationId"), history.of(ClientObjects)
-    if not isinstance(id, str) or context.sender != SERVER or id in resources.elicitations:
+    id, objects = member(context.message.params, "elicitationId"), history.of(ClientObjects)
+    if not isinstance(id, str) or context.sender != SERVER or id in objects.elicitations:
         return
-    if not resources.forgot_some and all_was_seen(history):
+    if not objects.forgot_some and all_was_seen(history):
         problem = f"agent completed elicitation {shown(id)}, which it had not requested"
         yield Violation("ACP-022", "A-054", problem, pointer=context.at + "/params/elicitationId")
 
 
 def remember_elicitation(context: MessageContext[Request], history: History) -> None:
     """Record the id of a URL elicitation."""
-    id, resources = _elicitation_id(context), history.of(ClientObjects)
+    id, objects = _elicitation_id(context), history.of(ClientObjects)
     if id is not None and context.sender == SERVER:
-        resources.elicitations[id] = None
-        resources.shrink()
+        objects.elicitations[id] = None
+        objects.shrink()
 
 
 def _elicitation_id(context: MessageContext[Request]) -> str | None:

@@ -232,12 +232,12 @@ def undeclared_content(context: MessageContext[Request], history: History) -> It
 
 
 def foreign_method(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
-    """Report a method that is unknown to the version, or that the wrong side or kind of message uses
-    (ACP-010).
+    """Report a method that the version does not have, or that comes from the wrong side or in the wrong kind
+    of message (ACP-010).
     """
     message, sender = context.message, context.sender
     name, shown_method = message.method, shortened(message.method)
-    # Methods with these prefixes belong to drafts, except $/cancel_request.
+    # Methods with these prefixes are from drafts, except $/cancel_request.
     if name.startswith(acp.DRAFT_PREFIXES) and name != "$/cancel_request":
         return
     side, pointer = NAMES[sender], context.at + "/method"
@@ -270,8 +270,8 @@ def foreign_method(context: MessageContext[Request | Notification], history: His
     yield Violation("ACP-010", "A-030", problem, pointer=pointer)
 
 
-def _is_the_senders(dispatch_key: DispatchKey) -> bool:
-    """Whether the one version that applies has this method, as this kind of message of this sender."""
+def _sender_may_send(dispatch_key: DispatchKey) -> bool:
+    """Whether only one version can apply, and lets the sender send this method as this kind of message."""
     kind, name, sender, candidates = dispatch_key
     definition = acp.method(name, candidates[0]) if len(candidates) == 1 else None
     if definition is None or definition.sender not in (sender, "both"):
@@ -283,7 +283,7 @@ def _is_the_senders(dispatch_key: DispatchKey) -> bool:
 
 
 def incomplete_opening(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report a client that names no version, or not itself, in initialize (ACP-011)."""
+    """Report an initialize in which the client does not give its version, or not its own name (ACP-011)."""
     message, pointer = context.message, context.at + "/params"
     if context.sender != CLIENT:
         return
@@ -318,7 +318,7 @@ def _version_in(container: "JSON | Absent") -> "JSON | Absent":
 
 
 def _version_fault(version: "JSON | Absent") -> str:
-    """Return what is wrong with a ``protocolVersion`` that is no integer, as a clause."""
+    """Return what is wrong with a ``protocolVersion`` that is not an integer, as a clause."""
     if isinstance(version, Absent):
         return "without protocolVersion"
     if isinstance(version, float):
@@ -382,8 +382,8 @@ FAMILY: Final = RuleFamily(
             ACP_ONLY,
             mentions=(b'"path"', b'"oldPath"', b'"cwd"'),
         ),
-        Check(("ACP-010",), foreign_method, (Request,), (), ACP_ONLY, unless=_is_the_senders),
-        Check(("ACP-010",), foreign_method, (Notification,), (), ACP_ONLY, unless=_is_the_senders),
+        Check(("ACP-010",), foreign_method, (Request,), (), ACP_ONLY, unless=_sender_may_send),
+        Check(("ACP-010",), foreign_method, (Notification,), (), ACP_ONLY, unless=_sender_may_send),
         Check(("ACP-011",), incomplete_opening, (Request,), ("initialize",), ACP_ONLY),
         Check(("ACP-011",), incomplete_answer, (Response,), ("initialize",), ACP_ONLY),
     ),

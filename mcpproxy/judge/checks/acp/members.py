@@ -1,4 +1,4 @@
-"""The members of every message of ACP: which are required, and the JSON types of all.
+"""The members of every message of ACP: the required ones, and the JSON types of all.
 
 Source: the schema of each version, as ``protocol.shapes.acp_messages`` has it.
 """
@@ -23,7 +23,7 @@ _UPDATE: Final = "/params/update/"
 def member_shape(
     context: MessageContext[Request | Notification | Response], history: History
 ) -> Iterator[Violation]:
-    """Report params and results that do not have the shape which the version defines (ACP-011)."""
+    """Report params and results that do not have the shape that the version defines (ACP-011)."""
     method, is_answer = context.method, isinstance(context.message, Response)
     if len(context.candidates) != 1:
         return
@@ -58,7 +58,7 @@ def _requirement(method: str, fault: ShapeViolation, is_answer: bool) -> str:
 def _problem(context: MessageContext, fault: ShapeViolation, is_answer: bool) -> str:
     """Return a fault as a sentence: ``client sent session/new without cwd``.
 
-    The kind of a session update stands for its method: ``agent sent a plan with entries as null; ...``.
+    For a session update, its kind replaces the method: ``agent sent a plan with entries as null; ...``.
     """
     verb, noun, pointer = "answered" if is_answer else "sent", context.method, fault.pointer
     kind = text_member(context.contents, "update", "sessionUpdate") if pointer.startswith(_UPDATE) else None
@@ -73,7 +73,7 @@ def _problem(context: MessageContext, fault: ShapeViolation, is_answer: bool) ->
     return f"{NAMES[context.sender]} {verb} {noun} {clause}"
 
 
-# Requests have a row of their own, because only a check of nothing else can be enforced.
+# Requests have their own row: ``--enforce`` can refuse a message only by a row that is for requests alone.
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("ACP-011",), member_shape, (Request,), (), ACP_ONLY, given=MISSHAPEN),

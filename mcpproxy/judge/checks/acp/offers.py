@@ -1,4 +1,4 @@
-"""What an agent offers its client to choose from (logins, modes and options), and what the client chooses.
+"""The logins, modes and options that an agent offers its client, and the client's choices among them.
 
 Options may change while a session runs. A choice is compared with all that was ever offered, because the
 client may not have read the latest change yet.
@@ -21,7 +21,7 @@ from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown
 
 MAX_SESSIONS: Final = 1024
-"""Of how many sessions the offers are remembered."""
+"""How many sessions have their offers remembered."""
 
 MAX_VALUES: Final = 16_384
 """How many modes and values a session may offer; above that, no choice in it is reported."""
@@ -29,10 +29,10 @@ MAX_VALUES: Final = 16_384
 
 @slotted()
 class Offer:
-    """What the agent offered in one session.
+    """The modes and options that the agent offered in one session.
 
-    ``modes`` are the ids of modes. ``values`` are, by the id of an option, its values; ``None`` if the option
-    is not a list of them.
+    ``modes`` are the ids of modes. ``values`` maps the id of an option to its values, or to ``None`` if the
+    option has no list of them. ``count`` is the number of modes and values, counted again in each offer.
     """
 
     modes: set[str] = field(default_factory=set[str])
@@ -42,7 +42,7 @@ class Offer:
 
 @slotted()
 class Offers:
-    """What the agent offered, by session id."""
+    """The offers of the agent, by session id."""
 
     by_session: dict[str, Offer] = field(default_factory=dict[str, Offer])
 
@@ -51,7 +51,7 @@ class Offers:
 
 
 def unlisted_login(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report a login by a method that the agent did not list, or that is not for this request (ACP-019)."""
+    """Report a login by a method that the agent did not list, or that runs in a terminal (ACP-019)."""
     declarations, id = history.of(Declarations), member(context.message.params, "methodId")
     if context.sender != CLIENT or declarations.agent is None or history.has_gap or not isinstance(id, str):
         return
@@ -184,8 +184,8 @@ def _add_values(offer: Offer, name: str, option: JSON) -> None:
     choices = member(option, "options")
     for choice in choices if isinstance(choices, list) else ():
         inner = member(choice, "options")
-        for each in inner if isinstance(inner, list) else (choice,):
-            value = member(each, "value")
+        for entry in inner if isinstance(inner, list) else (choice,):
+            value = member(entry, "value")
             if isinstance(value, str) and values is not None:
                 values.add(value)
                 offer.count += 1

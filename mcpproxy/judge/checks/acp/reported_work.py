@@ -1,7 +1,8 @@
-"""What an agent reports about its work in version 1: tool calls, announced first and ended with their turn.
+"""Tool calls that an agent reports in version 1: it announces each before it updates it.
 
-Version 2 has no announcement (the first update of a tool call creates it), and its agents may go on working
-after they said that they are idle. So nothing here applies to it.
+After a turn was cancelled, the agent reports no more of its tool calls. Version 2 has no announcement (the
+first update of a tool call creates it), and its agents may continue to work after they said that they are
+idle. So nothing here applies to version 2.
 
 Source: https://agentclientprotocol.com/protocol/v1/tool-calls
 """
@@ -45,17 +46,18 @@ def remember_tool_call(context: MessageContext[Notification], history: History) 
     """Record that a tool call exists, and whether it has ended."""
     session = history.of(Sessions).of(session_id(context))
     if session is not None:
-        _remember(session, member(context.message.params, "update"))
+        _remember_call(session, member(context.message.params, "update"))
 
 
 def remember_permission(context: MessageContext[Request], history: History) -> None:
     """Record the tool call for which the agent asks permission: the client knows it from then on."""
     session = history.of(Sessions).of(session_id(context))
     if session is not None:
-        _remember(session, member(context.message.params, "toolCall"))
+        _remember_call(session, member(context.message.params, "toolCall"))
 
 
-def _remember(session: AcpSession, call: JSON) -> None:
+def _remember_call(session: AcpSession, call: JSON) -> None:
+    """Record a tool call, and whether its status says that it has ended."""
     id, calls = member(call, "toolCallId"), session.calls
     if not isinstance(id, str):
         return
@@ -78,7 +80,7 @@ def remember_turn_end(context: MessageContext[Response], history: History) -> No
     if session is None or request is None or history.negotiated != acp.FIRST:
         return
     calls = session.calls
-    # An agent that ends a turn for reasons of its own has not been told to stop its tools.
+    # If the agent ended the turn without a cancel of the client, its tools may still be at work.
     was_cancelled = session.turn.last_cancel_seq > request.seq
     if was_cancelled and member(context.message.result, "stopReason") == "cancelled":
         calls.cancelled = calls.unfinished

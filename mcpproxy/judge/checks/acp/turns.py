@@ -47,7 +47,7 @@ def remember_prompt(context: MessageContext, history: History) -> None:
 
 
 def remember_cancel(context: MessageContext, history: History) -> None:
-    """Record the first session/cancel of a turn."""
+    """Record a session/cancel as the latest one, and as that of the turn if it is the first of the turn."""
     session = history.of(Sessions).of(session_id(context))
     if session is None or context.sender != CLIENT or not session.turn.busy:
         return
@@ -98,7 +98,7 @@ def _not_cancelled(
 
 
 def _since_cancel(turn: PromptTurn, context: MessageContext, history: History) -> tuple[int, int]:
-    """Return the time since the turn was cancelled, and the time that the agent may need to act on that."""
+    """Return the time since the cancel, and how long the agent may need to act on it, in nanoseconds."""
     cancellation_was_read = history.client.last_answered_seq > turn.cancel_seq
     return context.frame.observed_at_ns - turn.cancel_ns, READ_NS if cancellation_was_read else BUSY_NS
 
@@ -158,7 +158,7 @@ def unreported_prompt(context: MessageContext[Notification], history: History) -
 
 
 _WORK_ENDS: Final = ("end_turn", "max_tokens", "max_turn_requests")
-"""Stop reasons that only an agent gives that has worked."""
+"""Stop reasons that an agent gives only after it has worked."""
 
 
 def _is_idle(update: JSON) -> bool:
@@ -167,7 +167,7 @@ def _is_idle(update: JSON) -> bool:
 
 
 def remember_update(context: MessageContext[Notification], history: History) -> None:
-    """Record whether the agent is working, and whether it has reported the prompt, as its updates say."""
+    """Record from an update whether the agent is working, and whether it has reported the prompt."""
     update, session = member(context.message.params, "update"), history.of(Sessions).of(session_id(context))
     if session is None:
         return

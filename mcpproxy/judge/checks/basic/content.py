@@ -34,7 +34,7 @@ ISO_8601: Final = pattern(
 )
 
 MIME_TYPE: Final = pattern(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+[ \t]*(;.*)?", re.ASCII | re.DOTALL)
-"""A type and a subtype as in RFC 9110, section 8.3.1. What parameters follow is not looked at."""
+"""A type and a subtype as in RFC 9110, section 8.3.1. The parameters after them are not checked."""
 
 
 # Finding content blocks
@@ -45,22 +45,22 @@ def blocks(context: MessageContext, history: History) -> Iterator[tuple[str, JSO
     message = context.message
     if isinstance(message, Response):
         pointer = context.at + "/result"
-        yield from _in_content(member(message.result, "content"), pointer)
-        yield from _in_messages(member(message.result, "messages"), pointer)
+        yield from _blocks_in_content(member(message.result, "content"), pointer)
+        yield from _blocks_in_messages(member(message.result, "messages"), pointer)
     if may_ask(context):
         for ask in asks(context):
-            yield from _in_messages(member(ask.params, "messages"), ask.at + "/params")
+            yield from _blocks_in_messages(member(ask.params, "messages"), ask.at + "/params")
     if isinstance(message, Request):
         for reply in replies(context, history):
-            yield from _in_content(reply.result.get("content"), reply.at)
+            yield from _blocks_in_content(reply.result.get("content"), reply.at)
 
 
-def _in_messages(messages: JSON, pointer: str) -> Iterator[tuple[str, JSONObject]]:
+def _blocks_in_messages(messages: JSON, pointer: str) -> Iterator[tuple[str, JSONObject]]:
     for index, message in enumerate(messages if isinstance(messages, list) else ()):
-        yield from _in_content(member(message, "content"), f"{pointer}/messages/{index}")
+        yield from _blocks_in_content(member(message, "content"), f"{pointer}/messages/{index}")
 
 
-def _in_content(content: JSON, pointer: str) -> Iterator[tuple[str, JSONObject]]:
+def _blocks_in_content(content: JSON, pointer: str) -> Iterator[tuple[str, JSONObject]]:
     if isinstance(content, dict) and "type" in content:
         yield f"{pointer}/content", content
     elif isinstance(content, list):
@@ -68,7 +68,7 @@ def _in_content(content: JSON, pointer: str) -> Iterator[tuple[str, JSONObject]]
             if isinstance(block, dict):
                 yield f"{pointer}/content/{index}", block
                 if block.get("type") == "tool_result":
-                    yield from _in_content(block.get("content"), f"{pointer}/content/{index}")
+                    yield from _blocks_in_content(block.get("content"), f"{pointer}/content/{index}")
 
 
 # The data in content blocks
@@ -124,7 +124,7 @@ def _is_base64(data: str) -> bool:
 
 
 def mime_types(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report an image or a sound in a prompt whose MIME type is none (CONT-005)."""
+    """Report an image or a sound in a prompt whose ``mimeType`` is not a MIME type (CONT-005)."""
     for pointer, block in blocks(context, history):
         kind, mime_type = block.get("type"), block.get("mimeType")
         if kind in ("image", "audio") and isinstance(mime_type, str) and not MIME_TYPE.fullmatch(mime_type):

@@ -88,7 +88,7 @@ def looks_meant(raw: bytes) -> bool:
 
 
 def _json_error(raw: bytes) -> str:
-    """Say why ``raw`` is not JSON, and where."""
+    """Return why ``raw`` is not JSON, and at which character."""
     try:
         json.loads(raw.decode("utf-8", "replace"), parse_constant=_refuse_constant, parse_int=len)
     except json.JSONDecodeError as error:

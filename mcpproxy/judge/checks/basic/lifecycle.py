@@ -14,7 +14,7 @@ from mcpproxy.judge.checks.engine.rows import (
     Check,
     EventCheck,
     RuleFamily,
-    is_the_senders,
+    sender_may_send,
 )
 from mcpproxy.judge.session.frame import Close, Sender, Severity, Signal
 from mcpproxy.judge.session.history import History
@@ -89,7 +89,7 @@ def _out_of_order(
         return
     waits = breaks in (CLIENT_BEFORE_RESULT, STRAY_INITIALIZED) and not history.initialized
     if waits and history.initialize and not history.server.fully_read:
-        return  # what could not be read may have been the result
+        return  # An unreadable message may have been the result.
     method = shortened(context.message.method) if isinstance(context.message, Request | Notification) else ""
     initialize = history.initialize.seq if history.initialize else 0
     problem = {
@@ -370,7 +370,7 @@ def _method_of_other_revision(
         yield Violation("PROTO-008", "R-043", problem, pointer=context.at + "/method")
 
 
-# Here ``is_the_senders`` excludes each request that its sender may send in one of the candidate revisions.
+# Here ``sender_may_send`` excludes each request that its sender may send in one of the candidate revisions.
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("PROTO-005", "SEQ-003", "LIFE-003"), handshake_order, (Request,), given=OUT_OF_ORDER),
@@ -385,7 +385,7 @@ FAMILY: Final = RuleFamily(
         Check(("PROTO-001",), initialize_result, (Response,), ("initialize",)),
         Check(("PROTO-008",), requested_version, (Request,), ("initialize",)),
         Check(("PROTO-008",), answered_version, (Response,), ("initialize",)),
-        Check(("PROTO-008",), method_of_other_revision, (Request,), unless=is_the_senders),
+        Check(("PROTO-008",), method_of_other_revision, (Request,), unless=sender_may_send),
         Check(("LIFE-004",), ping_answer, ANSWERS, ("ping",)),
     ),
     events=(

@@ -141,7 +141,7 @@ def _extension_names(context: MessageContext, capabilities: JSON, pointer: str) 
 
 
 def key_fault(key: str) -> str:
-    """Say what is wrong with a key, as a relative clause (``whose prefix ...``); empty if it is valid."""
+    """Return what is wrong with a key, as a relative clause (``whose prefix ...``); empty if it is valid."""
     return _key_fault(key) if len(key) <= MAX_CACHED_LENGTH else _key_fault.__wrapped__(key)
 
 
@@ -205,7 +205,7 @@ TRACING: Final[Mapping[str, Callable[[JSON], str]]] = {
 }
 """The keys whose values W3C standards define, each with a function that says what is wrong with a value.
 
-The keys belong to MCP from 2026-07-28 on.
+MCP has these keys from 2026-07-28 on.
 """
 
 META: Final = (b'"_meta"',)

@@ -26,8 +26,10 @@ _NAMED: Final = pattern(
     rf"(?i)(\b{_UNKNOWN} {_METHOD}|\b{_METHOD} {_UNKNOWN}|^{_UNKNOWN})[\s:\"'`(]+(?P<after>[\w$][\w/$.-]*)"
     rf"|(\b{_METHOD}[\s:\"'`(]+|^)(?P<before>[\w$][\w/$.-]*)[\s\"'`):]+(is )?{_UNKNOWN}\b"
 )
-"""How an error says that it does not know a method: the words stand directly beside the name. Any other text
-may name a method that is to be sent first."""
+"""Finds the method that an error text calls unknown: ``unknown method a/b``, ``a/b is not supported``.
+
+The words must be next to the name: any other text may name a method that has to be sent first.
+"""
 
 
 def response_id(context: MessageContext[Response | ErrorResponse], history: History) -> Iterable[Violation]:
@@ -51,7 +53,7 @@ def _unmatched_id(
     raw_id = message.value["id"]
     answered = f"number {id_text(context, raw_id)}" if isinstance(raw_id, float) else spelled(message.id)
     if (request := context.answers) is not None:
-        # The request is known all the same: only the JSON type of the id is wrong, or the response has the
+        # The request is known anyway: only the JSON type of the id is wrong, or the response has the
         # members of the awaited result of initialize.
         problem = (
             f"{context.sender} answered with {answered}; the request in frame {request.seq} "
@@ -60,17 +62,17 @@ def _unmatched_id(
         yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=(request.seq,))
         return
     receiver = other(context.sender)
-    # A result repeats an id that was read. An error may have one of its own: JSON-RPC wants null for what
-    # could not be read, which the schemas before 2025-11-25 do not allow.
+    # A result repeats an id that its sender has read. An error may have an invented id: JSON-RPC wants null
+    # if the id could not be read, and the schemas before 2025-11-25 do not allow null.
     is_error = isinstance(message, ErrorResponse)
-    is_of_unread = not asker.fully_read if is_error else asker.may_have_sent(message.id)
-    if is_of_unread or history.has_gap or history.of(UnclearRequests).is_sent_by(receiver):
+    may_answer_unread = not asker.fully_read if is_error else asker.may_have_sent(message.id)
+    if may_answer_unread or history.has_gap or history.of(UnclearRequests).is_sent_by(receiver):
         return  # The response may be to a request in which the other side read another id.
     first_seq = asker.used_ids.first_use(message.id)
     if message.id == "" and first_seq is None and (seq := _refused_notification(message, asker, history)):
         yield _answered_notification(context, seq, 'the id ""', pointer)
         return
-    awaited, open_seq = _the_open_request(asker)
+    awaited, open_seq = _describe_open_request(asker)
     if first_seq is not None:
         where = f"; the request was frame {first_seq}" if first_seq else ""
         problem = f"{context.sender} answered request {answered} a second time{where}{awaited}"
@@ -82,51 +84,53 @@ def _unmatched_id(
         yield Violation("PROTO-007", "R-008", problem, pointer=pointer, related=open_seq)
 
 
-def _the_open_request(asker: Side) -> tuple[str, tuple[int, ...]]:
-    """Return which request is open, in words, and its frame; nothing unless it is exactly one.
+def _describe_open_request(asker: Side) -> tuple[str, tuple[int, ...]]:
+    """Return a clause that names the only open request, and its frame; both empty if there is not one only.
 
-    The answer to a cancelled request is not awaited any more.
+    A cancelled request is not open: its answer is not awaited any more.
     """
-    request = _only_awaited(asker)
+    request = _only_open_request(asker)
     if request is None:
         return "", ()
     method = f" ({shortened(request.method)})" if request.method else ""
     return f"; open is {spelled(request.id)}{method}", (request.seq,)
 
 
-def _only_awaited(asker: Side) -> SentRequest | None:
+def _only_open_request(asker: Side) -> SentRequest | None:
     awaited = [*islice((request for request in asker.pending.values() if not request.cancelled), 2)]
     return awaited[0] if len(awaited) == 1 else None
 
 
 @slotted()
 class Misdirected:
-    """The latest result that repeats the id of initialize, is none of initialize, and came while one other
-    request was open."""
+    """The latest result with the id of initialize that is not a result of initialize, and that came while
+    exactly one other request was open.
+
+    ``seq`` is the frame of the result, ``awaited`` the open request. No cancelled request was pending, so the
+    result is not a late answer to one.
+    """
 
     seq: int = 0
     awaited: SentRequest | None = None
-    """The request that was open. None was cancelled, whose late answer it might have been."""
 
 
 def remember_misdirected(context: MessageContext[Response], history: History) -> None:
-    """Remember a result for ``misdirected_result``."""
+    """Record a result for ``misdirected_result``."""
     first, result = history.initialize, context.message.result
     if context.answers is not None or first is None or first.sender == context.sender:
         return
     if context.message.id != first.id or not isinstance(result, dict) or "protocolVersion" in result:
         return
     asker = history.side(first.sender)
-    if len(asker.pending) == 1 and (awaited := _only_awaited(asker)) is not None:
+    if len(asker.pending) == 1 and (awaited := _only_open_request(asker)) is not None:
         memory = history.of(Misdirected)
         memory.seq, memory.awaited = context.frame.seq, awaited
 
 
 def misdirected_result(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a result under the id of initialize for the one request that was open, and never got another
-    (PROTO-007).
+    """Report a result with the id of initialize that was meant for the only open request (PROTO-007).
 
-    While the session runs, it may be a stray message, and the answer may be to come.
+    It is judged at the end, when that request has no other answer: before, the answer may still come.
     """
     memory, first = history.of(Misdirected), history.initialize
     if (request := memory.awaited) is None or first is None:
@@ -162,7 +166,7 @@ def _missing_response_id(
     asker = history.side(other(context.sender))
     pointer = context.at + "/id" if "id" in message.value else context.at
     fault = "a null id" if message.value.get("id", ABSENT) is None else "no id"
-    awaited, open_seq = _the_open_request(asker)
+    awaited, open_seq = _describe_open_request(asker)
     if "id" in message.value and message.value["id"] is not None:
         if history.has_gap or not asker.fully_read:
             return  # The response may answer an unreadable request that has the same unusable id.
@@ -206,7 +210,7 @@ def _missing_response_id(
 def _refused_notification(message: Response | ErrorResponse, asker: Side, history: History) -> int:
     """Return the frame of the notification whose method ``message`` refuses as unknown, otherwise 0.
 
-    The text of the error names the method, and it names none of an open request.
+    The text of the error must name this method, and not the method of an open request.
     """
     text = member(message.value, "error", "message")
     if history.over_http or not isinstance(message, ErrorResponse) or not isinstance(text, str):

@@ -25,7 +25,7 @@ from mcpproxy.judge.checks.engine.rows import (
     EventCheck,
     RuleFamily,
     StateUpdate,
-    is_the_senders,
+    sender_may_send,
 )
 from mcpproxy.judge.session.frame import other
 from mcpproxy.judge.session.history import History, Side
@@ -306,7 +306,7 @@ def _is_integer(value: "JSON") -> bool:
     return isinstance(value, int) or (isinstance(value, float) and value.is_integer())
 
 
-# Here ``is_the_senders`` excludes each message whose method its sender may send as this kind of message
+# Here ``sender_may_send`` excludes each message whose method its sender may send as this kind of message
 # (request or notification) in one of the candidate revisions.
 FAMILY: Final = RuleFamily(
     checks=(
@@ -314,10 +314,10 @@ FAMILY: Final = RuleFamily(
         Check(("RPC-003", "RPC-004"), request_id_type, (Request,), (), ANY_PROTOCOL, given=IRREGULAR),
         Check(("RPC-005", "RPC-006"), request_id_reused, (Request,), given=REUSED_ID),
         Check(("RPC-016",), params_type, ASKS, given=IRREGULAR),
-        Check(("RPC-019",), method_side, (Request,), unless=is_the_senders),
+        Check(("RPC-019",), method_side, (Request,), unless=sender_may_send),
         Check(("RPC-013",), notification_id, (Notification,), given=IRREGULAR),
-        Check(("RPC-014",), request_without_id, (Notification,), unless=is_the_senders),
-        Check(("PROTO-006",), unknown_notification, (Notification,), unless=is_the_senders),
+        Check(("RPC-014",), request_without_id, (Notification,), unless=sender_may_send),
+        Check(("PROTO-006",), unknown_notification, (Notification,), unless=sender_may_send),
         Check(
             ("PROTO-007", "RPC-007", "RPC-012", "RPC-015"),
             response_id,

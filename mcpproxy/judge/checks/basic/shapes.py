@@ -104,7 +104,7 @@ COVERED_BY: Final = (
 
 
 def message_shape(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report params and results that do not have the shape which the revision defines (RPC-023, LOG-001,
+    """Report params and results that do not have the shape that the revision defines (RPC-023, LOG-001,
     SAMP-001, ELIC-001, ELIC-002, ELIC-003, ELIC-004, ELIC-005, SUB-001, SUB-009, TASK-005, TASK-007,
     TOOL-003, TOOL-005, PROG-006, ICON-001, META-001, CONT-001, CONT-002, CONT-004, RES-001, RES-003,
     PROM-001, PROM-002, COMP-002, DISC-002, MRTR-002, MRTR-003, MRTR-008, PROTO-001).

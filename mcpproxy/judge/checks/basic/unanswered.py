@@ -24,7 +24,7 @@ ASKS_A_PERSON: Final = ("elicitation/create", "sampling/createMessage", "tasks/r
 """Requests for which a client may wait for its user, who may never decide."""
 
 PIPE_BYTES: Final = 1 << 16
-"""How much a pipe of Linux holds: what a server that exits too early has often written of a long line."""
+"""How many bytes a pipe of Linux holds. A server that exits too early has often written so much of a line."""
 
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000
 """A missing answer is reported if its request was sent at least this long before the end."""
@@ -33,7 +33,8 @@ ANSWER_TIMEOUT_NS: Final = 30_000_000_000
 def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a request that was never answered although later ones were (RPC-008; LIFE-004 for a ping).
 
-    A client may answer none of the server's requests: that the session went on is shown by its own requests.
+    A client may answer none of the server's requests. Then the answers to its own requests show that the
+    session went on.
     """
     if not isinstance(event, Close) or event.ending == "cut" or history.has_gap or history.over_http:
         return
@@ -61,7 +62,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
                     problem,
                     blame=responder,
                     frame=request.seq,
-                    at_most=_level(request, answered_later=answered_later),
+                    at_most=_highest_severity(request, answered_later=answered_later),
                     candidates=request.candidates,
                 )
         if asker == CLIENT:
@@ -69,9 +70,10 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
 
 
 def unanswered_by_agent(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report the requests, also the first, that an agent had not answered when it ended by itself (RPC-008).
+    """Report the requests, initialize included, that an agent had not answered when it ended by itself
+    (RPC-008).
 
-    How long it may take to answer, nothing says: a turn waits for its user.
+    A late answer is not reported: ACP sets no time limit, because a turn may wait for the user.
     """
     if isinstance(event, Close) and event.ending != "cut" and not history.has_gap:
         yield from _unanswered_at_exit(event, history, [], who="agent", exempt=())
@@ -87,7 +89,8 @@ def _unanswered_at_exit(
 ) -> Iterator[Violation]:
     """Report the requests that the server had not answered when it ended by itself (RPC-008).
 
-    The requests in ``reported`` are left out, and those for methods in ``exempt``, except a probe.
+    The requests in ``reported`` are left out, and those for methods in ``exempt``, except a probe. ``who`` is
+    the word for the server in the finding.
     """
     ending, ended_ns = history.unprovoked_end(event), history.server.closed_ns
     if not ending or ended_ns is None:
@@ -123,8 +126,8 @@ def _unanswered_at_exit(
         )
 
 
-def _level(request: SentRequest, *, answered_later: bool) -> Severity | None:
-    """Return the highest level: nothing says how long the answer of a request other than ping may take."""
+def _highest_severity(request: SentRequest, *, answered_later: bool) -> Severity | None:
+    """Return the highest severity: no requirement limits the time of an answer, except for ping."""
     if request.method == "ping":
         return None
     return "info" if request.method in ASKS_A_PERSON and not answered_later else "warning"

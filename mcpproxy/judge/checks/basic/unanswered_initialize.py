@@ -1,4 +1,4 @@
-"""An initialize that the server never answers (SEQ-001): on stdio, and how long is long on any transport.
+"""An initialize that the server never answers (SEQ-001): the check for stdio, the limits for any transport.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
 """
@@ -13,10 +13,10 @@ from mcpproxy.judge.session.history import History, SentRequest
 from mcpproxy.protocol.wording import seconds
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
-"""A missing answer is an error if initialize was sent so long before it was cancelled, or the client left."""
+"""A missing answer is an error this long after initialize, when it is cancelled or the client leaves."""
 
 IMPATIENCE_NS: Final = 2_000_000_000
-"""A missing answer is an info if initialize was sent so long before it was cancelled, or the client left."""
+"""A missing answer is an info this long after initialize, when it is cancelled or the client leaves."""
 
 
 def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
@@ -59,8 +59,8 @@ def kept_waiting(
     """Report an initialize that was not answered until it was cancelled or the client left, on any transport
     (SEQ-001).
 
-    ``left`` says in words what happened at ``left_ns``, and ``hint`` what else is known. ``sent_ns`` is when
-    the server got it, if that was later than the client sent it.
+    ``left`` says in words what happened at ``left_ns``, and ``hint`` is added to the text. ``sent_ns`` is the
+    time when the server got the request, if that is known to be later than the client sent it.
     """
     cancelled = history.of(Cancellations).by_request.get((request.sender, request.id))
     if cancelled is not None and cancelled.request is request and cancelled.cancelled_ns < left_ns:

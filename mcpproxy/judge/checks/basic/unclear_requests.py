@@ -27,7 +27,7 @@ from mcpproxy.protocol.jsonrpc import JSON, Absent, Malformed, Request
 from mcpproxy.protocol.jsontext import repeated_names
 
 COMMON_LEVELS: Final = 60
-"""Levels of params that every known parser reads. Some stop at 64 in the whole message."""
+"""How many levels of nesting in params every known parser reads. Some stop at 64 in the whole message."""
 
 
 @slotted()
@@ -48,8 +48,7 @@ def may_be_refused(asker: Sender, history: History) -> bool:
 
 
 def _is_beyond_some_parsers(request: SentRequest) -> bool:
-    """Whether a request has a lone surrogate, an integer beyond 64 bits, or levels that not all parsers
-    read."""
+    """Whether some parsers refuse a request: a lone surrogate, an integer beyond 64 bits, or its depth."""
     try:
         orjson.dumps([request.id, request.params])
     except orjson.JSONEncodeError:

@@ -51,12 +51,12 @@ class Violation:
 
 
 Violations: TypeAlias = Iterator[Violation]
-"""What most checks yield."""
+"""The return type of most checks."""
 
 
 @slotted()
 class MessageContext(Generic[M_co]):
-    """One message to be judged, and what is known about it.
+    """One message to be judged, and the facts about it.
 
     The message is a whole frame or one element of a JSON-RPC batch. A check that takes
     ``MessageContext[Request]`` is called for requests only, which the type checker verifies in its row
@@ -113,7 +113,7 @@ StderrCheckFunction: TypeAlias = Callable[[Stderr, History], Violations]
 
 
 def spelled(id: "RequestId | None") -> str:
-    """Return an id for a message to people, with its JSON type: ``number 7``, ``string "7"``."""
+    """Return an id as the text of a finding shows it, with its JSON type: ``number 7``, ``string "7"``."""
     if isinstance(id, str):
         return f'string "{shortened(id)}"'
     return "null" if id is None else f"number {shortened(str(id))}"

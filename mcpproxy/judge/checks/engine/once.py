@@ -1,7 +1,8 @@
-"""Findings that are reported once per session, although what they are about is seen again and again.
+"""Findings that are reported once per session, even if their cause is seen again and again.
 
-A family gives each of its violations a key that is equal for equal ones. It reports what ``unreported`` lets
-through, and calls ``remember`` in a state update, after all its checks.
+A family (the checks of one module) gives each of its violations a key; equal violations have equal keys. It
+reports the violations that ``unreported`` yields, and calls ``remember`` in a state update, after all its
+checks.
 """
 
 from collections.abc import Hashable, Iterable, Iterator
@@ -15,33 +16,33 @@ MAX_REPORTED: Final = 10_000
 """How many findings of a family are remembered. Later ones are reported every time."""
 
 Keyed: TypeAlias = Iterable[tuple[tuple[Hashable, ...], Violation]]
-"""Violations, each with a key that is equal for equal ones of one caller."""
+"""Violations, each with its key. Equal violations of one caller (see ``History.caller``) have equal keys."""
 
 
 @slotted()
 class Reported:
-    """By the name of a family: what it has reported, each as its caller and the key."""
+    """The violations that each family has reported: by its name, their callers and keys."""
 
     keys: dict[str, set[tuple[Hashable, ...]]] = field(default_factory=dict[str, set[tuple[Hashable, ...]]])
 
 
 def unreported(family: str, found: Keyed, history: History, caller: str | None = None) -> Iterator[Violation]:
-    """Yield the violations that were not reported before, nor earlier in ``found``.
+    """Yield the violations in ``found`` that were not reported before, each key once.
 
-    ``caller`` is whose they are, by default the caller of the message that is judged.
+    ``caller`` is the caller that the violations concern, by default that of the message being judged.
     """
-    whose = history.caller if caller is None else caller
+    caller = history.caller if caller is None else caller
     earlier = history.across_requests(Reported).keys.get(family, ())
-    among_these = set[tuple[Hashable, ...]]()
+    yielded = set[tuple[Hashable, ...]]()
     for key, violation in found:
-        whole = (whose, *key)
-        if whole not in earlier and whole not in among_these:
-            among_these.add(whole)
+        full_key = (caller, *key)
+        if full_key not in earlier and full_key not in yielded:
+            yielded.add(full_key)
             yield violation
 
 
 def remember(family: str, found: Keyed, history: History) -> None:
-    """Record the violations as reported."""
+    """Record the violations in ``found`` as reported."""
     reported = history.across_requests(Reported).keys.setdefault(family, set())
     for key, _ in found:
         if len(reported) >= MAX_REPORTED:

@@ -55,7 +55,7 @@ ANY_PROTOCOL: Final[tuple[Protocol, ...]] = ("mcp", "acp")
 
 
 Fact: TypeAlias = int
-"""Something that is known about a message before any check runs. Each fact is one bit of a number.
+"""A fact about a message that is known before any check runs. Each fact is one bit of a number.
 
 Facts are plain integers and not an ``enum.Flag``, which takes longer to test for each frame.
 """
@@ -199,7 +199,7 @@ class StateUpdate:
 
 
 def takes(row: Check | StateUpdate, kind: type[Single]) -> bool:
-    """Whether the row is for messages of this kind."""
+    """Whether the row applies to messages of this kind."""
     return kind in row.kinds or KIND_NAMES[kind] in row.kinds
 
 
@@ -272,8 +272,8 @@ class HttpCheck:
 class EventCheck:
     """One check that is called for a signal, and at the end of the recording to report missing messages.
 
-    One that looks ``across_requests`` is also called, at the end of a recording over HTTP, for all stateless
-    requests together: each of these has a history of its own, and no end.
+    A check with ``across_requests`` is also called, at the end of a recording over HTTP, for all stateless
+    requests together: each of them has its own history, which has no end.
     """
 
     rules: tuple[str, ...]
@@ -286,7 +286,7 @@ class EventCheck:
 class StderrCheck:
     """One check of the lines that the server writes to stderr.
 
-    ``remember`` is called afterwards. It adds to the history what the check needs to know of the line.
+    ``remember`` is called afterwards. It adds to the history what the check needs to know about the line.
     """
 
     rules: tuple[str, ...]
@@ -306,8 +306,8 @@ class RuleFamily:
     stderr: tuple[StderrCheck, ...] = ()
 
 
-def is_the_senders(dispatch_key: DispatchKey) -> bool:
-    """Whether one of the revisions lets the sender send this method as a message of this kind."""
+def sender_may_send(dispatch_key: DispatchKey) -> bool:
+    """Whether one of the candidate revisions lets the sender send this method as this kind of message."""
     kind, method, sender, candidates = dispatch_key
     name = KIND_NAMES[kind]
     return name in ("request", "notification") and sends_in_any(sender, method, name, candidates)
