@@ -1,1 +1,1 @@
-"""Checks of what a server requests from a client: roots, sampling, elicitation."""
+"""Checks of the requests of a server to its client: roots, sampling, elicitation."""

@@ -1,4 +1,4 @@
-"""Elicitation: what servers ask the client's user, and the user's answers.
+"""Elicitation: questions of a server to the client's user, and the user's answers.
 
 In form mode the client shows the user a form; in URL mode it sends the user to a web page.
 ``checks.basic.shapes`` checks the members of requests and results. This module checks forms, their content,
@@ -82,7 +82,7 @@ def _unusable_url(ask: Ask, context: MessageContext, history: History) -> Iterat
     url = member(ask.params, "url")
     if member(ask.params, "mode") != "url" or not isinstance(url, str):
         return
-    parts = parsed(url)
+    parts = parse_url(url)
     if parts is None:
         problem = f"server sent the user to {shown(url)}, which is not an absolute URL"
         yield Violation("ELIC-004", "R-183", problem, pointer=ask.at + "/params/url")
@@ -197,10 +197,10 @@ def incomplete_error(context: MessageContext[ErrorResponse], history: History) -
         return ()
     if member(history.client_capabilities, "elicitation", "url") is None:
         return ()  # Without this capability the code may mean something else: MCP does not reserve it.
-    return _incomplete(member(error, "data", "elicitations"), context)
+    return _faulty_elicitations(member(error, "data", "elicitations"), context)
 
 
-def _incomplete(elicitations: JSON, context: MessageContext) -> Iterator[Violation]:
+def _faulty_elicitations(elicitations: JSON, context: MessageContext) -> Iterator[Violation]:
     """Report an empty list of elicitations, and each listed elicitation that is not valid (ELIC-010)."""
     pointer = context.at + "/error/data/elicitations"
     if not isinstance(elicitations, list) or not elicitations:
@@ -244,7 +244,7 @@ def _asks_secret(text: str) -> bool:
     return names_sensitive(re.sub(r"(again|confirmation|repeat(ed)?|value)\)?\W*$", "", text, flags=re.I))
 
 
-def parsed(url: str) -> "SplitResult | None":
+def parse_url(url: str) -> "SplitResult | None":
     """Return the parts of ``url``, or ``None`` if it is not an absolute URL."""
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*:[^\s\x00-\x1f]+", url):
         return None
@@ -288,7 +288,7 @@ def remember_error(context: MessageContext[ErrorResponse], history: History) -> 
 
 
 def _remember_id(params: "JSON | Absent", context: MessageContext, history: History) -> None:
-    """Record the URL of an elicitation, unless its id is already known; too many ids drop the oldest one."""
+    """Record an elicitation with a new id and its URL. If there are too many ids, drop the oldest."""
     id, elicitations = member(params, "elicitationId"), history.of(Elicitations)
     if isinstance(id, str) and id not in elicitations.started:
         elicitations.started[id] = (member(params, "url"), context.seq)

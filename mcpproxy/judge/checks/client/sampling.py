@@ -1,4 +1,4 @@
-"""Sampling: what servers ask a client's model to generate.
+"""Sampling: requests of a server to the client's model, and the model's answers.
 
 ``checks.basic.shapes`` checks the members of requests and results. This module checks that they fit together:
 the model's tool uses, the results of the tools, and the tools that the model was offered.
@@ -25,7 +25,7 @@ SAMPLING: Final = ("sampling/createMessage",)
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 
 ROLE_OF: Final = {"tool_use": "assistant", "tool_result": "user"}
-"""By type of content block: the role of the messages that may contain it."""
+"""The role of the messages that may contain a content block, by its type."""
 
 FINISHED: Final = ("endTurn", "stopSequence")
 """Stop reasons with which a result must not contain a tool use. With other reasons it may contain one."""
@@ -118,7 +118,7 @@ def unprompted(context: MessageContext[Request], history: History) -> Iterable[V
     if not all(defined(message.method, revision) for revision in context.candidates):
         return ()  # Other rules report a request that the revision does not define.
     if member(message.params, "_meta", RELATED_TASK) is not None:
-        return ()  # It belongs to a task: the client's request was already answered with that task.
+        return ()  # It is part of a task: the client's request was already answered with that task.
     if history.over_http and history.initialize and client.last_answered_seq > history.initialize.seq:
         return ()  # The answer to the client's request may have overtaken this request on another stream.
     problem = f"server sent {message.method} while no request of the client was being processed"

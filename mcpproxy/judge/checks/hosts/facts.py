@@ -1,7 +1,8 @@
-"""Facts about hosts, and which of them a session is judged by.
+"""Facts about hosts, and the hosts that a session is judged for.
 
-A *host* is a program with a client of MCP in it. A *fact* says what it does with a message that breaks no
-rule, in which versions, and what shows it. ``ruleset.host_facts`` reads the facts from ``rules/hosts``.
+A *host* is a program with an MCP client in it. A *fact* says what a host does with messages that break no
+rule, in which versions of the host, and how this is known. ``ruleset.host_facts`` reads the facts from
+``rules/hosts``.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -14,28 +15,30 @@ from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import CLIENT_INFO_KEY
 
 Effect: TypeAlias = Literal["refused", "lost", "changed"]
-"""What becomes of it: the server or a request is refused, a part is lost for the model, or it is changed."""
+"""The host refuses the server or a request to its model, loses something for the model, or changes it."""
 
 Grade: TypeAlias = Literal["measured", "source", "changelog", "document", "thread"]
-"""What shows a fact, the best first: a run of the host, its source, its own changelog, a text, a report."""
+"""The evidence for a fact, best first: a run of the host, its source, its changelog, a text, a report."""
 
 GRADES: Final[tuple[Grade, ...]] = ("measured", "source", "changelog", "document", "thread")
 
 SEEN: Final = "seen"
-"""Stands for the host whose client is in the session."""
+"""Chosen instead of the name of a host: the host whose client is in the session."""
 
 MAX_CLIENTS: Final = 256
-"""The number of different clients of one recording whose facts are kept."""
+"""How many different clients of one recording have their facts cached."""
 
 
 @slotted(frozen=True, eq=False)
 class HostFact:
-    """One fact. ``says`` is what the host does, as a clause after its name: ``reads the first page only``.
+    """One fact about a host.
 
-    ``holds_in`` says whether it holds in a version; it is ``None`` if the versions are not known. A fact that
-    has ended does not hold in newer versions. ``evidence`` says what shows it, and when. ``settings`` are
-    what its ``kind`` needs to decide: limits, names, patterns. ``survey`` are the numbers of the statements
-    that it was made of.
+    ``kind`` selects the function that decides which messages the fact is about, and ``settings`` are its
+    limits, names and patterns. ``says`` is what the host does, as a clause after its name: ``reads the first
+    page only``. ``versions`` is the range of versions in which this was seen, and ``holds_in`` tests a
+    version; they are empty and ``None`` if the versions are not known. ``has_ended`` is set if newer versions
+    are known not to do it. ``evidence`` says in words how and since when this is known, ``source`` where it
+    can be read. ``survey`` has the numbers of the statements, in a survey of hosts, that the fact rests on.
     """
 
     kind: str
@@ -53,10 +56,11 @@ class HostFact:
 
 @slotted(frozen=True, eq=False)
 class KnownHost:
-    """One host. ``clients`` are the names that only its clients have, ``shared_clients`` those of others too.
+    """One host.
 
-    A name that ends in ``*`` is the beginning of one. ``tells_version`` says whether its client gives the
-    version that facts are about.
+    ``clients`` are the names that only its clients give themselves; ``shared_clients`` are names that clients
+    of other hosts use, too. A name that ends in ``*`` stands for all names that begin so. ``tells_version``
+    says whether its client gives the version of the host, which is the version that facts are about.
     """
 
     id: str
@@ -67,14 +71,15 @@ class KnownHost:
     facts: tuple[HostFact, ...]
 
     def is_client(self, name: str) -> bool:
-        """Whether a client with this name is one of this host, and of no other."""
+        """Whether a client with this name is certainly one of this host."""
         return any(name.startswith(own[:-1]) if own.endswith("*") else name == own for own in self.clients)
 
 
 @slotted(frozen=True, eq=False)
 class JudgedHost:
-    """A host that a session is judged for. ``label`` is its name and version in a finding, and ``id`` what it
-    is called in its data.
+    """A host that a session is judged for, with the facts that apply.
+
+    ``label`` is its name and version in the text of a finding, ``id`` its id in the data of a finding.
     """
 
     host: KnownHost
@@ -91,10 +96,10 @@ Client: TypeAlias = tuple[str, str]
 class HostChoice:
     """The hosts that a user has chosen.
 
-    ``named`` are hosts with the version for which they are asked about. If that is empty, it is the version
-    of the client in the session, if that is one of the host, and otherwise not known. ``known`` are all hosts
-    of which the client may be one, if ``SEEN`` is chosen; otherwise empty. Facts below the grade ``least``
-    are left out.
+    ``named`` are the hosts that the user named, each with a version. If the version is empty, it is that of
+    the session's client, if this is a client of the host, and otherwise not known. ``known`` are all hosts
+    whose client may be in the session, if the user chose ``SEEN``; otherwise it is empty. Facts below the
+    grade ``least`` are left out.
     """
 
     named: tuple[tuple[KnownHost, str], ...] = ()
@@ -105,52 +110,52 @@ class HostChoice:
     )
 
     def hosts(self, client: Client | None) -> tuple[JudgedHost, ...]:
-        """Return the hosts that a session of ``client`` is judged for; ``None`` if no client is known."""
+        """Return the hosts that a session of ``client`` (``None`` if not known) is judged for."""
         judged = self._by_client.get(client)
         if judged is None:
-            judged = tuple(self._judged(client))
+            judged = tuple(self._hosts_for(client))
             if len(self._by_client) < MAX_CLIENTS:
                 self._by_client[client] = judged
         return judged
 
-    def _judged(self, client: Client | None) -> Iterator[JudgedHost]:
-        name, its_version = client or ("", "")
-        for host, asked in self.named:
-            is_there = bool(name) and host.is_client(name) and host.tells_version
-            yield self._of(host, asked or (its_version if is_there else ""), is_asked=True)
+    def _hosts_for(self, client: Client | None) -> Iterator[JudgedHost]:
+        name, client_version = client or ("", "")
+        for host, version in self.named:
+            gives_version = bool(name) and host.is_client(name) and host.tells_version
+            yield self._judged_host(host, version or (client_version if gives_version else ""), is_named=True)
         for host in self.known:
             if name and host.is_client(name):
-                yield self._of(host, its_version if host.tells_version else "", is_asked=False)
+                yield self._judged_host(host, client_version if host.tells_version else "", is_named=False)
 
-    def _of(self, host: KnownHost, version: str, *, is_asked: bool) -> JudgedHost:
-        """Return a host with its facts. Without a version, these are the ones that have not ended.
+    def _judged_host(self, host: KnownHost, version: str, *, is_named: bool) -> JudgedHost:
+        """Return a host with the facts that apply: without a ``version``, all facts that have not ended.
 
-        A fact whose versions are not known is one of a host that was asked about, and not of a client that
-        gives its version.
+        A fact whose versions are not known applies if the user named the host, or if the version is empty.
         """
         grades = GRADES[: GRADES.index(self.least) + 1]
 
         def holds(fact: HostFact) -> bool:
             if fact.holds_in is None:
-                return is_asked or not version
+                return is_named or not version
             return fact.holds_in(version) if version else not fact.has_ended
 
         label = f"{host.name} {shortened(version)}" if version else host.name
-        if not version and not is_asked:
+        if not version and not is_named:
             label += ", whose client does not give its version,"
         facts = tuple(fact for fact in host.facts if fact.grade in grades and holds(fact))
-        return JudgedHost(host, host.id if is_asked else self.id_of_seen(host, version), label, facts)
+        return JudgedHost(host, host.id if is_named else self.id_of_seen(host, version), label, facts)
 
     def id_of_seen(self, host: KnownHost, version: str) -> str:
-        """Return what the host whose client is there is called: its id, and its ``version`` if another one of
-        it was asked about.
+        """Return the id, in the data of findings, of the host whose client is in the session.
+
+        Its ``version`` is added if the user named another version of the same host.
         """
-        is_other = any(named is host and asked not in ("", version) for named, asked in self.named)
-        return f"{host.id}@{shortened(version)}" if is_other else host.id
+        has_other = any(named is host and other not in ("", version) for named, other in self.named)
+        return f"{host.id}@{shortened(version)}" if has_other else host.id
 
 
 def client_of(context: MessageContext, history: History) -> Client | None:
-    """Return the client of the session, as it names itself; ``None`` if it was not seen."""
+    """Return the client to which a message answers, as it names itself; ``None`` if that was not seen."""
     request = context.answers
     if context.stateless:
         return client_of_request(request) if request is not None else None
@@ -158,16 +163,16 @@ def client_of(context: MessageContext, history: History) -> Client | None:
 
 
 def client_of_request(request: SentRequest) -> Client | None:
-    """Return the client that a stateless request names."""
-    return _named(member(request.params, "_meta", CLIENT_INFO_KEY))
+    """Return the client that a stateless request names; ``None`` if it names none."""
+    return _client_in(member(request.params, "_meta", CLIENT_INFO_KEY))
 
 
 def client_of_session(history: History) -> Client | None:
-    """Return the client that the handshake names; ``None`` if there was none."""
+    """Return the client that the handshake names; ``None`` if no handshake was seen."""
     opening = history.initialize
-    return _named(member(opening.params, "clientInfo")) if opening is not None else None
+    return _client_in(member(opening.params, "clientInfo")) if opening is not None else None
 
 
-def _named(info: object) -> Client | None:
+def _client_in(info: object) -> Client | None:
     name, version = (info.get("name"), info.get("version")) if isinstance(info, dict) else (None, None)  # pyright: ignore[reportUnknownVariableType, reportUnknownMemberType]
     return (name, version if isinstance(version, str) else "") if isinstance(name, str) else None

@@ -1,7 +1,8 @@
 """The family HOST: what hosts do with messages that break no rule.
 
-``host_checks`` makes the family for the hosts that a user has chosen. Each fact has a kind, each kind a rule.
-A finding says what the message meets, once per session. Whether a server breaks a rule is decided elsewhere.
+``host_checks`` makes the family for the hosts that a user has chosen. Each fact about a host (see ``facts``)
+has a kind, and each kind a rule. A message *meets* a fact if the host would do with it what the fact says:
+this is reported once per session. Whether a server breaks a rule is decided by other families.
 """
 
 from collections.abc import Iterator
@@ -19,12 +20,12 @@ from mcpproxy.judge.checks.hosts.facts import (
     client_of,
     client_of_session,
 )
-from mcpproxy.judge.checks.hosts.hits import clause, listed, sentence
+from mcpproxy.judge.checks.hosts.hits import clause, name_tools, sentence
 from mcpproxy.judge.checks.hosts.observed import (
     calls_without_token,
     observed_limit,
     observed_pages,
-    remember_asked,
+    remember_answered,
     remember_call,
     remember_given_up,
 )
@@ -70,14 +71,18 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "tool-hidden": ("HOST-020", "X-046"),
     "wider-schema": ("HOST-021", "X-047"),
 }
-"""By kind of a fact: its rule, and the requirement."""
+"""The rule and the requirement of each kind of fact."""
 
 OPENINGS: Final = ("initialize", "server/discover")
 
 
 @slotted(frozen=True)
 class FactMet:
-    """A fact that a message meets, of a host that it is judged for. ``about`` tells its findings apart."""
+    """A fact that a message meets, of a host that the session is judged for.
+
+    ``pointer`` is the JSON Pointer of the part that meets it, ``met`` describes that part. ``about`` differs
+    for different findings from the same fact.
+    """
 
     judged: JudgedHost
     fact: HostFact
@@ -87,7 +92,7 @@ class FactMet:
 
     @property
     def key(self) -> tuple[int, str]:
-        """What is equal for equal findings of one session."""
+        """The key of the finding: equal findings of one session have equal keys."""
         return id(self.fact), self.about
 
     def violation(
@@ -97,7 +102,7 @@ class FactMet:
         *,
         is_doubtful: bool = False,
     ) -> Violation:
-        """Return the violation to report; if it ``is_doubtful``, as an info whose effect is ``perhaps``."""
+        """Return the violation to report: if it ``is_doubtful``, an info whose effect is ``perhaps``."""
         rule, requirement = RULES[self.fact.kind]
         return Violation(
             rule,
@@ -118,59 +123,66 @@ class FactMet:
 
 
 def host_checks(choice: HostChoice | None) -> RuleFamily:
-    """Make a family that reports what the chosen hosts do; without a choice, it reports nothing."""
+    """Return a family that reports what the chosen hosts do; without a choice, it reports nothing."""
 
     def listed_tools(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report what hosts do with the tools of a page (HOST-001 to HOST-006, HOST-008 to HOST-011,
         HOST-019 to HOST-021).
         """
-        return _once(_in_tools(choice, context, history), history)
+        return _unreported(_met_by_tools(choice, context, history), history)
 
     def pages(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report pages of a list that hosts do not read (HOST-007)."""
-        return _once(_in_pages(choice, context, history), history)
+        return _unreported(_met_by_pages(choice, context, history), history)
 
     def unread_pages(event: Signal | Close, history: History) -> Iterator[Violation]:
         """Report pages that hosts do not read, and that were not read in this session either (HOST-007)."""
         if choice is None or not isinstance(event, Close):
             return
         for (caller, *_), reading in history.across_requests(UnfinishedReadings).readings.items():
-            found = list(_in_unfinished(choice, reading))
+            found = list(_met_by_unread(choice, reading))
             yield from unreported("HOST", found, history, caller)
             if not found and event.ending != "cut" and not history.has_gap:
                 seen = observed_pages(choice, caller, reading, history)
                 yield from () if seen is None else (seen,)
 
     def limit(event: Signal | Close, history: History) -> Iterator[Violation]:
-        """Report after which time the client that is there gives calls up (HOST-016)."""
+        """Report the time after which the session's client gives up calls (HOST-016)."""
         if choice is not None and isinstance(event, Close):
             yield from observed_limit(choice, history)
 
     def no_token(event: Signal | Close, history: History) -> Iterator[Violation]:
-        """Report that the client that is there sends no progressToken (HOST-022)."""
+        """Report that the session's client sends no progressToken (HOST-022)."""
         if choice is not None and isinstance(event, Close):
             yield from calls_without_token(choice, history)
 
     def results(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report what hosts do with the result of a call (HOST-012, HOST-013, HOST-014)."""
-        return _once(_in_result(choice, context, history), history)
+        return _unreported(_met_by_result(choice, context, history), history)
 
     def opening(context: MessageContext, history: History) -> Iterator[Violation]:
-        """Report what hosts do with what a server says at the start (HOST-006, HOST-017)."""
-        return _once(_in_opening(choice, context, history), history)
+        """Report what hosts do with the instructions and capabilities of a server (HOST-006, HOST-017)."""
+        return _unreported(_met_by_opening(choice, context, history), history)
 
     def times(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report answers that came later than hosts wait (HOST-015, HOST-016)."""
-        return _once(_in_time(choice, context, history), history)
+        return _unreported(_met_by_time(choice, context, history), history)
 
     def requests(context: MessageContext, history: History) -> Iterator[Violation]:
-        """Report requests of the server that hosts do not take (HOST-018)."""
-        return _once(_in_request(choice, context, history), history)
+        """Report requests of the server that hosts do not accept (HOST-018)."""
+        return _unreported(_met_by_request(choice, context, history), history)
 
     def remember_reported(context: MessageContext, history: History) -> None:
-        """Record what was reported. It is called before the pages of this message are recorded."""
-        for found_by in (_in_tools, _in_pages, _in_result, _in_opening, _in_time, _in_request):
-            remember("HOST", _keyed(found_by(choice, context, history)), history)
+        """Record the findings as reported. This runs before ``remember_reading`` records the page."""
+        for facts_met_by in (
+            _met_by_tools,
+            _met_by_pages,
+            _met_by_result,
+            _met_by_opening,
+            _met_by_time,
+            _met_by_request,
+        ):
+            remember("HOST", _keyed(facts_met_by(choice, context, history)), history)
 
     tool_rules = tuple(RULES[kind][0] for kind in (*MEETS, "tool-count", "extension-undeclared"))
     result_rules = tuple(RULES[kind][0] for kind in LOSES)
@@ -192,7 +204,7 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
             StateUpdate(remember_reported, (Request, *ANSWERS), sender=SERVER),
             StateUpdate(remember_reading, (Response,), PAGED, sender=SERVER),
             StateUpdate(remember_call, ANSWERS, ("tools/call",), sender=SERVER),
-            StateUpdate(remember_asked, ANSWERS, sender=SERVER),
+            StateUpdate(remember_answered, ANSWERS, sender=SERVER),
             StateUpdate(remember_given_up, (Notification,), ("notifications/cancelled",), sender=CLIENT),
         )
         if choice is not None
@@ -200,35 +212,37 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
     )
 
 
-Found: TypeAlias = Iterator[FactMet]
+FactsMet: TypeAlias = Iterator[FactMet]
 
 
-def _once(found: Found, history: History) -> Iterator[Violation]:
-    return unreported("HOST", _keyed(found), history)
+def _unreported(facts_met: FactsMet, history: History) -> Iterator[Violation]:
+    return unreported("HOST", _keyed(facts_met), history)
 
 
-def _keyed(found: Found) -> Keyed:
-    return ((each.key, each.violation()) for each in found)
+def _keyed(facts_met: FactsMet) -> Keyed:
+    return ((met.key, met.violation()) for met in facts_met)
 
 
-def _hosts(choice: HostChoice | None, context: MessageContext, history: History) -> tuple[JudgedHost, ...]:
+def _judged_hosts(
+    choice: HostChoice | None, context: MessageContext, history: History
+) -> tuple[JudgedHost, ...]:
     return choice.hosts(client_of(context, history)) if choice is not None else ()
 
 
-def _not_there(choice: HostChoice | None, context: MessageContext, history: History) -> list[JudgedHost]:
-    """Return the hosts whose client is not in the session.
+def _absent_hosts(choice: HostChoice | None, context: MessageContext, history: History) -> list[JudgedHost]:
+    """Return the judged hosts whose client is not in the session.
 
-    Of one that is there, the session itself shows what it reads and how long it waits.
+    If a host's own client is in the session, the session itself shows what it reads and how long it waits.
     """
     client = client_of(context, history)
-    return [judged for judged in _hosts(choice, context, history) if not _is_there(judged, client)]
+    return [judged for judged in _judged_hosts(choice, context, history) if not _is_host_of(judged, client)]
 
 
-def _is_there(judged: JudgedHost, client: Client | None) -> bool:
+def _is_host_of(judged: JudgedHost, client: Client | None) -> bool:
     return client is not None and judged.host.is_client(client[0])
 
 
-def _of_kind(judged: JudgedHost, *kinds: str) -> Iterator[HostFact]:
+def _facts_of_kind(judged: JudgedHost, *kinds: str) -> Iterator[HostFact]:
     return (fact for fact in judged.facts if fact.kind in kinds)
 
 
@@ -236,31 +250,31 @@ def _is_answer_to(context: MessageContext, *methods: str) -> bool:
     return isinstance(context.message, Response) and context.method in methods
 
 
-def _in_tools(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
-    """Yield what the tools of a page meet, and of the whole list, if this is its last page, their number."""
+def _met_by_tools(choice: HostChoice | None, context: MessageContext, history: History) -> FactsMet:
+    """Yield the facts that the tools of a page meet and, on the last page, the number of all tools."""
     if choice is None or not _is_answer_to(context, "tools/list"):
         return
-    this = page(context, history)
-    if this is None:
+    tools_page = page(context, history)
+    if tools_page is None:
         return
-    tools, at = this.items, f"{context.at}/result/tools"
-    is_only_page = this.next_cursor is None and not this.walk.items
-    whole = f"your {len(tools):,} tools" if is_only_page else f"the {len(tools):,} tools of this page"
-    for judged in _hosts(choice, context, history):
+    tools, at = tools_page.items, f"{context.at}/result/tools"
+    is_only_page = tools_page.next_cursor is None and not tools_page.walk.items
+    tools_text = f"your {len(tools):,} tools" if is_only_page else f"the {len(tools):,} tools of this page"
+    for judged in _judged_hosts(choice, context, history):
         for fact in judged.facts:
             if (meets := MEETS.get(fact.kind)) is not None:
                 if fact.settings.get("of") == "instructions":
                     continue
                 if hits := list(meets(fact.settings, tools)):
                     about = " ".join(f"{hit.name!r}" for hit in hits)
-                    yield FactMet(judged, fact, at + hits[0].pointer, listed(hits, whole), about)
+                    yield FactMet(judged, fact, at + hits[0].pointer, name_tools(hits, tools_text), about)
             elif fact.kind == "tool-count":
-                number = len(this.names_so_far())
-                if this.next_cursor is None and number > fact.settings["limit"]:
+                number = len(tools_page.names_so_far())
+                if tools_page.next_cursor is None and number > fact.settings["limit"]:
                     yield FactMet(judged, fact, at, f"you list {number:,}", "")
             elif fact.kind == "extension-undeclared":
                 name, key = fact.settings["extension"], fact.settings["key"]
-                using = [each for each in tools if key in (as_object(each[2].get("_meta")) or {})]
+                using = [row for row in tools if key in (as_object(row[2].get("_meta")) or {})]
                 capabilities = _capabilities(context, history)
                 if (
                     using
@@ -273,29 +287,29 @@ def _in_tools(choice: HostChoice | None, context: MessageContext, history: Histo
 
 
 def _capabilities(context: MessageContext, history: History) -> JSONObject | None:
-    """Return what the server has declared; ``None`` if that is not known."""
+    """Return the capabilities that the server has declared; ``None`` if they are not known."""
     if not context.stateless:
         return history.server_capabilities
     discovered = server(history).discovered
     return discovered.capabilities if discovered is not None else None
 
 
-def _in_pages(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
+def _met_by_pages(choice: HostChoice | None, context: MessageContext, history: History) -> FactsMet:
     if not _is_answer_to(context, *PAGED):
         return
-    for judged in _not_there(choice, context, history):
-        for fact in _of_kind(judged, "pages"):
-            found = unread(context, history, fact.settings["pages"])
-            if found is not None and found[0] in fact.settings["lists"]:
-                yield FactMet(judged, fact, context.at + "/result", found[1], found[0])
+    for judged in _absent_hosts(choice, context, history):
+        for fact in _facts_of_kind(judged, "pages"):
+            lost = unread(context, history, fact.settings["pages"])
+            if lost is not None and lost[0] in fact.settings["lists"]:
+                yield FactMet(judged, fact, context.at + "/result", lost[1], lost[0])
 
 
-def _in_unfinished(choice: HostChoice, reading: ReadPages) -> Keyed:
-    """Yield what hosts do not get of a list whose last page was not read."""
+def _met_by_unread(choice: HostChoice, reading: ReadPages) -> Keyed:
+    """Yield the violations of facts about pages, for a list whose last page was not read."""
     for judged in choice.hosts(reading.client):
-        if _is_there(judged, reading.client) and len(reading.counts) > 1:
-            continue  # it has read on, so what is known of it is not so here
-        for fact in _of_kind(judged, "pages"):
+        if _is_host_of(judged, reading.client) and len(reading.counts) > 1:
+            continue  # This client has read more than one page, so the fact does not hold for it.
+        for fact in _facts_of_kind(judged, "pages"):
             if reading.method not in fact.settings["lists"]:
                 continue
             if met := left_unread(reading, fact.settings["pages"]):
@@ -303,25 +317,25 @@ def _in_unfinished(choice: HostChoice, reading: ReadPages) -> Keyed:
                 yield found.key, found.violation(reading.seq, reading.candidates)
 
 
-def _in_result(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
+def _met_by_result(choice: HostChoice | None, context: MessageContext, history: History) -> FactsMet:
     if not _is_answer_to(context, "tools/call") or context.answers is None:
         return
     result = as_object(member(context.message.value, "result"))
     tool = target_of("tools/call", context.answers.params)
     if result is None:
         return
-    for judged in _hosts(choice, context, history):
+    for judged in _judged_hosts(choice, context, history):
         for fact in judged.facts:
             loses = LOSES.get(fact.kind)
             if loses is None or _is_excepted(fact, tool, result, history):
                 continue
-            if (found := loses(fact.settings, result)) is not None:
-                met = f"{found[1]}, from tool {shown(tool)}" if tool is not None else found[1]
-                yield FactMet(judged, fact, f"{context.at}/result{found[0]}", met, repr(tool))
+            if (lost := loses(fact.settings, result)) is not None:
+                met = f"{lost[1]}, from tool {shown(tool)}" if tool is not None else lost[1]
+                yield FactMet(judged, fact, f"{context.at}/result{lost[0]}", met, repr(tool))
 
 
 def _is_excepted(fact: HostFact, tool: str | None, result: JSONObject, history: History) -> bool:
-    """Whether the result, or the definition of the tool, has the ``_meta`` key by which it is excepted."""
+    """Whether the result or the tool has the ``_meta`` key for which the fact makes an exception."""
     key = fact.settings.get("unless")
     if not key:
         return False
@@ -330,12 +344,12 @@ def _is_excepted(fact: HostFact, tool: str | None, result: JSONObject, history: 
     return any(isinstance(holder, dict) and key in holder for holder in holders)
 
 
-def _in_opening(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
+def _met_by_opening(choice: HostChoice | None, context: MessageContext, history: History) -> FactsMet:
     if not _is_answer_to(context, *OPENINGS):
         return
     result: JSON = member(context.message.value, "result")  # pyright: ignore[reportAssignmentType]
     declared, instructions = as_object(member(result, "capabilities")), member(result, "instructions")
-    for judged in _hosts(choice, context, history):
+    for judged in _judged_hosts(choice, context, history):
         for fact in judged.facts:
             if fact.kind == "text-length" and fact.settings["of"] == "instructions":
                 size = size_of(instructions, fact.settings["unit"]) if isinstance(instructions, str) else 0
@@ -351,18 +365,18 @@ def _in_opening(choice: HostChoice | None, context: MessageContext, history: His
                 yield FactMet(judged, fact, context.at + "/result/capabilities", met, "capabilities")
 
 
-def _in_time(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
+def _met_by_time(choice: HostChoice | None, context: MessageContext, history: History) -> FactsMet:
     request = context.answers
     if request is None:
         return
-    judged_by = _hosts if request.cancelled else _not_there
-    for judged in judged_by(choice, context, history):
-        for fact in _of_kind(judged, "start-time", "answer-time"):
+    select_hosts = _judged_hosts if request.cancelled else _absent_hosts
+    for judged in select_hosts(choice, context, history):
+        for fact in _facts_of_kind(judged, "start-time", "answer-time"):
             taken_ns = context.frame.observed_at_ns - request.sent_ns
             if fact.settings["over"] == "http" and not history.over_http:
                 continue
             if request.method == "server/discover" and isinstance(context.message, ErrorResponse):
-                continue  # such a server has a handshake: the host takes it for what it is
+                continue  # The refusal shows that the server has a handshake, and the host then begins that.
             if (
                 request.method in fact.settings["methods"]
                 and taken_ns > fact.settings["limit"] * 1_000_000_000
@@ -372,12 +386,12 @@ def _in_time(choice: HostChoice | None, context: MessageContext, history: Histor
                 yield FactMet(judged, fact, context.at, f"{what} took {seconds(taken_ns)}", what)
 
 
-def _in_request(choice: HostChoice | None, context: MessageContext, history: History) -> Found:
+def _met_by_request(choice: HostChoice | None, context: MessageContext, history: History) -> FactsMet:
     message = context.message
     if choice is None or not isinstance(message, Request):
         return
     for judged in choice.hosts(client_of_session(history)):
-        for fact in _of_kind(judged, "server-request"):
+        for fact in _facts_of_kind(judged, "server-request"):
             if message.method in fact.settings["methods"]:
                 met = f"you sent {message.method}"
                 yield FactMet(judged, fact, context.at + "/method", met, message.method)

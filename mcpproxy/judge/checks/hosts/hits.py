@@ -1,11 +1,21 @@
-"""What a fact about a host meets in a message, and how a finding says it."""
+"""The tools that meet a fact about a host, and the words for them in a finding.
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+A tool *meets* a fact if the host would do with it what the fact says.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.judge.checks.hosts.facts import HostFact, JudgedHost
+from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.wording import shown_name
+
+Settings: TypeAlias = Mapping[str, Any]
+"""The settings of a fact: limits, names and patterns, as its kind requires."""
+
+Tools: TypeAlias = Sequence[tuple[int, str, JSONObject]]
+"""The tools of a page: the index, the name and the definition of each."""
 
 _NAMED: Final = 3
 """How many tools a finding names."""
@@ -13,35 +23,35 @@ _NAMED: Final = 3
 
 @slotted(frozen=True)
 class Hit:
-    """A tool that a fact meets. ``pointer`` begins at the list of tools; ``detail`` may be empty."""
+    """A tool that meets a fact. ``pointer`` begins at the list of tools; ``detail`` may be empty."""
 
     pointer: str
     name: str
     detail: str = ""
 
 
-def listed(hits: Sequence[Hit], whole: str) -> str:
-    """Return the tools of ``hits`` as a clause; ``whole`` says of how many: ``your 40 tools``."""
+def name_tools(hits: Sequence[Hit], tools: str) -> str:
+    """Return a phrase that names the tools of ``hits``; ``tools`` describes all tools: ``your 40 tools``."""
     names = ", ".join(_name(hit) for hit in hits[:_NAMED])
     rest = len(hits) - _NAMED
     more = f" and {rest:,} more" if rest > 0 else ""
-    return f"tool {names}" if len(hits) == 1 else f"{len(hits):,} of {whole}: {names}{more}"
+    return f"tool {names}" if len(hits) == 1 else f"{len(hits):,} of {tools}: {names}{more}"
 
 
 def sentence(judged: JudgedHost, fact: HostFact, met: str) -> str:
-    """Return the text of a finding."""
+    """Return the text of a finding. ``met`` describes the part of the message that meets the fact."""
     return f"Legal MCP. {judged.label} {clause(fact, met)}"
 
 
 def clause(fact: HostFact, met: str) -> str:
-    """Return what a host does with what it meets, and what shows it, as a clause after its name."""
+    """Return what the host does, with what, and how this is known, as a clause after the host's name."""
     return f"{fact.says}: {met} ({fact.evidence})"
 
 
 def words(texts: Iterable[str]) -> str:
-    """Return up to ``_NAMED`` texts as a list."""
-    every = list(dict.fromkeys(texts))
-    return ", ".join(every[:_NAMED]) + (", …" if len(every) > _NAMED else "")
+    """Return the first ``_NAMED`` different texts, with commas between them."""
+    distinct = list(dict.fromkeys(texts))
+    return ", ".join(distinct[:_NAMED]) + (", …" if len(distinct) > _NAMED else "")
 
 
 def _name(hit: Hit) -> str:

@@ -1,8 +1,8 @@
-"""What the session itself shows of the client that is there: this needs no table of facts.
+"""Behaviour of the session's own client that the session itself shows, without a table of facts.
 
-A client reads one page of a list and goes on, ends calls after the same time again and again, or sends no
-``progressToken``. Each is reported at the end of a session, as an info, if the client that is there was
-asked about, and no fact has said it.
+The client stops reading a list before its last page, gives up calls after the same time again and again, or
+sends no ``progressToken``. Each is reported at the end of the session, as an info, if the user chose the host
+whose client is in the session (``SEEN``). The unread pages are reported only if no fact has said so.
 """
 
 from collections.abc import Iterator
@@ -31,20 +31,21 @@ GIVEN_UP: Final = ("HOST-016", "X-042")
 NO_TOKEN: Final = ("HOST-022", "X-048")
 
 _OFTEN: Final = 3
-"""After how many calls that were given up after the same time this is a limit of the client."""
+"""After so many calls that were given up after the same time, that time is a limit of the client."""
 _MOST_WAITS: Final = 64
 _MOST_CLIENTS: Final = 256
 _LONG_NS: Final = 10_000_000_000
-"""A call that takes so long is one whose progress people want to see."""
+"""People want to see the progress of a call that takes this long."""
 
 
 @slotted(eq=False)
 class Watched:
-    """The calls of a client: how many, how many with a ``progressToken``, and how long the client waited.
+    """The calls of one client: how many, how many with a ``progressToken``, and how long the client waited.
 
-    ``seq`` is the frame of the slowest call, ``ended`` has the waits for calls that the client cancelled,
-    in nanoseconds, each with its tool and the frame of the cancellation. Calls that it cancels at once are
-    one wait: somebody may have stopped them all. ``ended_ns`` is the time of the latest cancellation.
+    ``slowest_ns``, ``tool`` and ``seq`` are the time, the tool and the frame of the slowest call. ``ended``
+    has the calls that the client cancelled: how long it had waited, in nanoseconds, the tool, and the frame
+    of the cancellation. Calls that it cancels together count as one, because somebody may have stopped all of
+    them. ``ended_ns`` is the time of the latest cancellation.
     """
 
     client: Client | None = None
@@ -57,8 +58,8 @@ class Watched:
     ended: list[tuple[int, str, int]] = field(default_factory=list[tuple[int, str, int]])
     ended_ns: int = 0
 
-    def take(self, request: SentRequest, now_ns: int) -> None:
-        """Record how long a call took, or was waited for."""
+    def record_time(self, request: SentRequest, now_ns: int) -> None:
+        """Record how long a call took, or how long the client waited for it."""
         if (taken_ns := now_ns - request.sent_ns) > self.slowest_ns:
             self.slowest_ns, self.tool, self.seq = (
                 taken_ns,
@@ -69,34 +70,35 @@ class Watched:
 
 @slotted()
 class WatchedClients:
-    """By caller and client of stateless requests: its calls. The client of a session has no name here.
+    """The calls by caller and client; the client is ``None`` if the calls were made in a session.
 
-    ``asked`` has, by caller and connection, the frame of the latest stateless request that was answered.
+    ``answered_seqs`` has, by caller and connection, the frame of the latest stateless request that was
+    answered.
     """
 
     calls: dict[tuple[str, Client | None], Watched] = field(
         default_factory=dict[tuple[str, Client | None], Watched]
     )
-    asked: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
+    answered_seqs: dict[tuple[str, int], int] = field(default_factory=dict[tuple[str, int], int])
 
 
-def remember_asked(context: MessageContext, history: History) -> None:
-    """Record that a stateless request over HTTP is answered. What a session asked is in its history."""
+def remember_answered(context: MessageContext, history: History) -> None:
+    """Record that a stateless request over HTTP is answered. For a session, its ``History`` knows this."""
     request = context.answers
     if request is not None and history.stateless_memories is not None:
         key = history.caller, context.frame.connection
-        keep_latest(history.across_requests(WatchedClients).asked, key, request.seq, _MOST_CLIENTS)
+        keep_latest(history.across_requests(WatchedClients).answered_seqs, key, request.seq, _MOST_CLIENTS)
 
 
 def remember_call(context: MessageContext, history: History) -> None:
-    """Record a call that is answered: that it was made, and how long it took."""
+    """Record an answered call, and how long it took."""
     if (request := context.answers) is None:
         return
     client = client_of(context, history)
-    watched = _calls_of(client if context.stateless else None, history)
+    watched = _watched_calls(client if context.stateless else None, history)
     watched.client, watched.candidates = client, context.candidates
-    _count(watched, request)
-    watched.take(request, context.frame.observed_at_ns)
+    _count_call(watched, request)
+    watched.record_time(request, context.frame.observed_at_ns)
 
 
 def remember_given_up(context: MessageContext[Notification], history: History) -> None:
@@ -106,20 +108,20 @@ def remember_given_up(context: MessageContext[Notification], history: History) -
     if request is None or request.method != "tools/call" or request.answered_seq:
         return
     client = client_of_request(request) if request.stateless else None
-    watched, now_ns = _calls_of(client, history), context.frame.observed_at_ns
+    watched, now_ns = _watched_calls(client, history), context.frame.observed_at_ns
     watched.candidates = context.candidates
-    _count(watched, request)
-    watched.take(request, now_ns)
+    _count_call(watched, request)
+    watched.record_time(request, now_ns)
     waited_ns = now_ns - request.sent_ns
-    is_at_once = watched.ended and now_ns - watched.ended_ns <= _tolerance_ns(waited_ns)
-    if not is_at_once and len(watched.ended) < _MOST_WAITS:
+    is_together = watched.ended and now_ns - watched.ended_ns <= _tolerance_ns(waited_ns)
+    if not is_together and len(watched.ended) < _MOST_WAITS:
         watched.ended.append((waited_ns, target_of(request.method, request.params) or "", context.seq))
     watched.ended_ns = now_ns
 
 
 def observed_limit(choice: HostChoice, history: History) -> Iterator[Violation]:
-    """Yield that a client gave calls up after the same time again and again (HOST-016)."""
-    for watched, client in _watched(choice, history):
+    """Report a client that gave up calls after the same time again and again (HOST-016)."""
+    for watched, client in _named_clients(choice, history):
         waits = [wait for wait, _, _ in watched.ended]
         if len(waits) >= _OFTEN and max(waits) - min(waits) <= _tolerance_ns(max(waits)):
             says = f"gave up {len(waits):,} calls after {seconds(sorted(waits)[len(waits) // 2])} each"
@@ -128,8 +130,8 @@ def observed_limit(choice: HostChoice, history: History) -> Iterator[Violation]:
 
 
 def calls_without_token(choice: HostChoice, history: History) -> Iterator[Violation]:
-    """Yield that a client waited for calls without a ``progressToken`` (HOST-022)."""
-    for watched, client in _watched(choice, history):
+    """Report a client that waited for calls which it made without a ``progressToken`` (HOST-022)."""
+    for watched, client in _named_clients(choice, history):
         if watched.tokens or (watched.slowest_ns < _LONG_NS and not watched.ended):
             continue
         slow = f"it waited {seconds(watched.slowest_ns)} for tool {shown(watched.tool)}"
@@ -140,16 +142,16 @@ def calls_without_token(choice: HostChoice, history: History) -> Iterator[Violat
 
 
 def observed_pages(choice: HostChoice, caller: str, reading: ReadPages, history: History) -> Violation | None:
-    """Return that a client read no further in a list, and went on with something else (HOST-007)."""
+    """Return the violation if a client left pages of a list unread, and went on otherwise (HOST-007)."""
     client = reading.client
     if not choice.known or client is None:
         return None
-    asked_seq = history.client.last_answered_seq
+    answered_seq = history.client.last_answered_seq
     if history.stateless_memories is not None:
-        # By the same connection it is certainly the same program, and not another one with its name.
-        asked = history.across_requests(WatchedClients).asked
-        asked_seq = asked.get((caller, reading.connection), 0)
-    if asked_seq <= reading.seq:
+        # On the same connection it is certainly the same program, and not another one with its name.
+        answered_seqs = history.across_requests(WatchedClients).answered_seqs
+        answered_seq = answered_seqs.get((caller, reading.connection), 0)
+    if answered_seq <= reading.seq:
         return None
     met = left_unread(reading, len(reading.counts))
     says = f"did not ask for the next page of {reading.method}"
@@ -157,18 +159,18 @@ def observed_pages(choice: HostChoice, caller: str, reading: ReadPages, history:
 
 
 def _tolerance_ns(wait_ns: int) -> int:
-    """Return by how much waits may differ that are taken for equal, in nanoseconds."""
+    """Return by how many nanoseconds two waits may differ and still count as equal."""
     return max(500_000_000, wait_ns // 50)
 
 
-def _calls_of(client: Client | None, history: History) -> Watched:
-    """Return the calls of a client of stateless requests, or those of the session."""
+def _watched_calls(client: Client | None, history: History) -> Watched:
+    """Return the calls of a client of stateless requests; if it is ``None``, those of the session."""
     calls = history.across_requests(WatchedClients).calls
     return get_or_make(calls, (history.caller, client), Watched, _MOST_CLIENTS)
 
 
-def _watched(choice: HostChoice, history: History) -> Iterator[tuple[Watched, Client]]:
-    """Yield the calls of each client that is known, if the client that is there was asked about."""
+def _named_clients(choice: HostChoice, history: History) -> Iterator[tuple[Watched, Client]]:
+    """Yield the calls of each client that has named itself; nothing unless the user chose ``SEEN``."""
     if not choice.known:
         return
     for watched in history.across_requests(WatchedClients).calls.values():
@@ -177,7 +179,7 @@ def _watched(choice: HostChoice, history: History) -> Iterator[tuple[Watched, Cl
             yield watched, client
 
 
-def _count(watched: Watched, request: SentRequest) -> None:
+def _count_call(watched: Watched, request: SentRequest) -> None:
     watched.calls += 1
     watched.tokens += member(request.params, "_meta", "progressToken") not in (None, ABSENT)
 

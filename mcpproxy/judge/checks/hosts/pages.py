@@ -1,4 +1,4 @@
-"""How much of a list a host reads: some read the first page only, although the server says more follow."""
+"""How much of a list hosts read: some read the first page only, although the server says that more follow."""
 
 from typing import Final, TypeAlias
 
@@ -9,7 +9,7 @@ from mcpproxy.judge.checks.server.listings import LISTS, Page, page
 from mcpproxy.judge.session.history import History, keep_latest
 
 MAX_WALKS: Final = 64
-"""How many readings of lists are remembered per session."""
+"""How many unfinished readings of lists are remembered per session."""
 
 NOUNS: Final = {
     "tools/list": "tools",
@@ -23,8 +23,9 @@ NOUNS: Final = {
 class ReadPages:
     """A client's reading of one list, whose last page has not come.
 
-    ``counts`` is the number of its items after each page, ``seq`` the frame of the latest page, which came on
-    the connection with this number. ``candidates`` are the revisions that may apply.
+    ``counts`` has the number of items read after each page. ``seq`` is the frame of the latest page,
+    ``connection`` the number of the connection on which it came. ``candidates`` are the revisions that may
+    apply.
     """
 
     method: str
@@ -36,28 +37,30 @@ class ReadPages:
 
 
 WalkKey: TypeAlias = tuple[str, str, int]
+"""The caller, the method of the list, and the frame of the first request for it."""
 
 
 @slotted()
 class UnfinishedReadings:
-    """The readings of lists whose last page has not come, by caller, method and first frame."""
+    """The readings of lists whose last page has not come."""
 
     readings: dict[WalkKey, ReadPages] = field(default_factory=dict[WalkKey, ReadPages])
 
 
 def unread(context: MessageContext, history: History, pages: int) -> tuple[str, str] | None:
-    """Return what a host that reads ``pages`` pages does not get of a list, if its last page is this one.
+    """Return which items of a list a host does not get if it reads only ``pages`` pages.
 
     Returns:
-        The method of the list, and a clause; ``None`` if it gets all, or if not all pages were seen.
+        The method of the list, and a clause about the items; ``None`` if the host gets all items, if this is
+        not the last page, or if not all pages were seen.
     """
-    this = page(context, history)
-    if this is None or this.next_cursor is not None or not this.walk.is_whole:
+    list_page = page(context, history)
+    if list_page is None or list_page.next_cursor is not None or not list_page.walk.is_whole:
         return None
-    earlier = history.across_requests(UnfinishedReadings).readings.get(_key(context, history, this))
+    earlier = history.across_requests(UnfinishedReadings).readings.get(_walk_key(context, history, list_page))
     if earlier is None or len(earlier.counts) < pages:
         return None
-    total = len(this.names_so_far())
+    total = len(list_page.names_so_far())
     lost = total - earlier.counts[pages - 1]
     if not lost:
         return None
@@ -66,7 +69,7 @@ def unread(context: MessageContext, history: History, pages: int) -> tuple[str, 
 
 
 def left_unread(reading: ReadPages, pages: int) -> str:
-    """Return the same for a list whose last page was never seen; empty if the host reads what was seen."""
+    """Return such a clause for a list whose last page was not seen; empty if the host reads what was seen."""
     if len(reading.counts) < pages:
         return ""
     number, nouns = reading.counts[pages - 1], NOUNS[reading.method]
@@ -75,12 +78,13 @@ def left_unread(reading: ReadPages, pages: int) -> str:
 
 
 def remember_reading(context: MessageContext, history: History) -> None:
-    """Record how many items were read so far, and forget a list whose last page has come."""
-    this = page(context, history)
-    if this is None or context.answers is None:
+    """Record how many items were read so far. Forget a reading whose last page has come."""
+    list_page = page(context, history)
+    if list_page is None or context.answers is None:
         return
-    readings, key = history.across_requests(UnfinishedReadings).readings, _key(context, history, this)
-    if this.next_cursor is None or not this.walk.is_whole:
+    readings = history.across_requests(UnfinishedReadings).readings
+    key = _walk_key(context, history, list_page)
+    if list_page.next_cursor is None or not list_page.walk.is_whole:
         readings.pop(key, None)
         return
     reading = readings.get(key)
@@ -89,12 +93,13 @@ def remember_reading(context: MessageContext, history: History) -> None:
         reading = ReadPages(context.answers.method, client, context.candidates, context.seq)
         keep_latest(readings, key, reading, MAX_WALKS)
     reading.seq, reading.connection = context.seq, context.frame.connection
-    reading.counts.append(len(this.names_so_far()))
+    reading.counts.append(len(list_page.names_so_far()))
 
 
-def _key(context: MessageContext, history: History, this: Page) -> WalkKey:
+def _walk_key(context: MessageContext, history: History, list_page: Page) -> WalkKey:
     method = context.answers.method if context.answers is not None else ""
-    return history.caller, method, this.walk.first_seq
+    return history.caller, method, list_page.walk.first_seq
 
 
 PAGED: Final = tuple(LISTS)
+"""The methods whose results are pages."""

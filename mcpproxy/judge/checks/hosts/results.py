@@ -1,21 +1,28 @@
-"""What hosts do with the results of calls: their size, kinds of content, structured content beside others."""
+"""Parts of call results that hosts lose: long texts, kinds of content, content beside structured content.
+
+A result *meets* a fact about a host if the host would do with it what the fact says.
+"""
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 import orjson
 
-from mcpproxy.judge.checks.hosts.hits import words
+from mcpproxy.judge.checks.hosts.hits import Settings, words
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 
-Settings: TypeAlias = Mapping[str, Any]
-
 Loses: TypeAlias = Callable[[Settings, JSONObject], tuple[str, str] | None]
-"""Returns what a fact with these settings meets in a result: its JSON Pointer in the result, and a clause."""
+"""Returns the part of a result that meets a fact with these settings: its JSON Pointer, and a description.
+
+The JSON Pointer begins at the result.
+"""
 
 
 def large_result(settings: Settings, result: JSONObject) -> tuple[str, str] | None:
-    """Find text in a result that is too long for the host: in one block, or with ``of`` in all of them."""
+    """Find text in a result that is too long for the host: in one block, or in all blocks together.
+
+    The setting ``of`` (``block`` or ``result``) says which of the two is limited.
+    """
     sizes = [
         (f"/content/{index}", len(text))
         for index, block in _blocks(result)
@@ -23,47 +30,47 @@ def large_result(settings: Settings, result: JSONObject) -> tuple[str, str] | No
     ]
     if not sizes:
         return None
-    pointer, size = max(sizes, key=lambda each: each[1])
+    pointer, size = max(sizes, key=lambda pointer_and_size: pointer_and_size[1])
     if settings["of"] == "result":
-        size = sum(each for _, each in sizes)
+        size = sum(length for _, length in sizes)
     return (pointer, f"{size:,} characters of text") if size > settings["limit"] else None
 
 
 def dropped_content(settings: Settings, result: JSONObject) -> tuple[str, str] | None:
-    """Find blocks of content of a kind that the host does not give to the model.
+    """Find content blocks of a kind that the host does not give to the model.
 
-    The first ``after`` blocks of the kind are given to it. ``media`` are the beginnings of the media types
-    that are meant, ``not_media`` of those that are not.
+    The first ``after`` blocks of the kind are given to the model. ``media`` has the beginnings of the media
+    types that the fact is about, ``not_media`` those of its exceptions.
     """
-    found = [
-        (f"/content/{index}", _named(block))
+    dropped = [
+        (f"/content/{index}", _describe(block))
         for index, block in _blocks(result)
-        if block.get("type") in settings["types"] and _is_meant(settings, block)
+        if block.get("type") in settings["types"] and _is_of_kind(settings, block)
     ][settings["after"] :]
-    return (found[0][0], words(name for _, name in found)) if found else None
+    return (dropped[0][0], words(name for _, name in dropped)) if dropped else None
 
 
 def hidden_content(settings: Settings, result: JSONObject) -> tuple[str, str] | None:
-    """Find content that is lost beside structured content, because it says what that does not."""
+    """Find content that the host drops because there is structured content, which does not repeat it."""
     structured = result.get("structuredContent")
     if not isinstance(structured, dict) or result.get("isError") is True:
         return None
-    known = _parts(structured)
+    known = _repeated_values(structured)
     lost = [
-        (f"/content/{index}", _named(block))
+        (f"/content/{index}", _describe(block))
         for index, block in _blocks(result)
-        if block.get("type") not in settings["keeps"] and _value(block) not in known
+        if block.get("type") not in settings["keeps"] and _text_value(block) not in known
     ]
     return (lost[0][0], f"{words(name for _, name in lost)} of this result") if lost else None
 
 
-def _parts(structured: JSONObject) -> list[JSON]:
-    """Return what a text that repeats structured content, or a part of it, may say.
+def _repeated_values(structured: JSONObject) -> list[JSON]:
+    """Return the values that structured content repeats: all of it, its members, and the items of these.
 
     Python SDKs wrap a value as {"result": value}, and give the value, or each item of a list, as a text.
     """
     members = list(structured.values())
-    return [structured, *members, *(item for each in members if isinstance(each, list) for item in each)]
+    return [structured, *members, *(item for value in members if isinstance(value, list) for item in value)]
 
 
 def _blocks(result: JSONObject) -> list[tuple[int, JSONObject]]:
@@ -75,7 +82,8 @@ def _blocks(result: JSONObject) -> list[tuple[int, JSONObject]]:
     ]
 
 
-def _is_meant(settings: Settings, block: JSONObject) -> bool:
+def _is_of_kind(settings: Settings, block: JSONObject) -> bool:
+    """Whether the media type of a block, and ``blob`` if it is set, are those that the fact is about."""
     inside = block.get("resource")
     holder = inside if isinstance(inside, dict) else block
     if settings["blob"] and not isinstance(holder.get("blob"), str):
@@ -90,16 +98,16 @@ def _is_meant(settings: Settings, block: JSONObject) -> bool:
     return not media.lower().startswith(tuple(settings["not_media"]) or "\0")
 
 
-def _named(block: JSONObject) -> str:
-    """Return what a block is, in words."""
+def _describe(block: JSONObject) -> str:
+    """Return the type and the media type of a block, in words."""
     kind, inside = block.get("type"), block.get("resource")
     media = (inside if isinstance(inside, dict) else block).get("mimeType")
     name = kind.replace("_", " ") if isinstance(kind, str) else "content"
     return f"{name} {media[:60]}" if isinstance(media, str) and name != "text" else name
 
 
-def _value(block: JSONObject) -> JSON:
-    """Return the JSON in a block of text, or else the text; the block itself if it is none."""
+def _text_value(block: JSONObject) -> JSON:
+    """Return the JSON value in a text block, or the text if it is not JSON; another block as it is."""
     text = block.get("text")
     if block.get("type") != "text" or not isinstance(text, str):
         return block
@@ -114,4 +122,4 @@ LOSES: Final[Mapping[str, Loses]] = {
     "content-dropped": dropped_content,
     "structured-content": hidden_content,
 }
-"""By kind of a fact: what it meets in the result of a call."""
+"""By kind of fact: the function that finds the part of a result that meets it."""

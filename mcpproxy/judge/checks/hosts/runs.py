@@ -1,7 +1,7 @@
-"""What hosts do with the tools of all servers of a run together: most take no more than so many.
+"""Limits of hosts on the number of tools that all servers of a run have together.
 
-A recording has one server, so its own messages show only the tools of this one. ``view.across_servers`` finds
-the recordings of a run.
+A recording has one server, so it shows the tools of that server only. ``view.across_servers`` finds the
+recordings of one run of a host.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -21,9 +21,10 @@ TOO_MANY = "HOST-005"
 
 @slotted(frozen=True)
 class ListedTools:
-    """A list of tools that was read to its end: how many there are, and the frame of its last page.
+    """A list of tools that was read to its end: the number of tools, and the frame of the last page.
 
-    ``pointer`` leads to the tools in it, ``revisions`` are those that may apply, and ``client`` has read it.
+    ``pointer`` is the JSON Pointer of the tools in that frame, ``revisions`` are the revisions that may
+    apply, and ``client`` is the client that read the list.
     """
 
     number: int
@@ -34,12 +35,12 @@ class ListedTools:
 
 
 def collector(receive: Callable[[ListedTools], None]) -> RuleFamily:
-    """Make a family without checks that calls ``receive`` with every list of tools that is whole."""
+    """Return a family without checks that calls ``receive`` with each list of tools that was read fully."""
 
     def collect(context: MessageContext[Response], history: History) -> None:
-        this = page(context, history)
-        if this is not None and this.next_cursor is None and this.walk.is_whole:
-            number, at = len(this.names_so_far()), f"{context.at}/result/tools"
+        tools_page = page(context, history)
+        if tools_page is not None and tools_page.next_cursor is None and tools_page.walk.is_whole:
+            number, at = len(tools_page.names_so_far()), f"{context.at}/result/tools"
             client = client_of(context, history)
             receive(ListedTools(number, context.seq, at, context.candidates, client))
 
@@ -49,12 +50,12 @@ def collector(receive: Callable[[ListedTools], None]) -> RuleFamily:
 def too_many_together(
     choice: HostChoice, listed: Sequence[ListedTools], doubt: str
 ) -> Iterator[tuple[ListedTools, Violation]]:
-    """Yield the limits that the tools of several servers are over together, and no server alone (HOST-005).
+    """Yield a violation for each limit that several servers exceed together, but none alone (HOST-005).
 
-    ``listed`` has one list of each server. Each limit is yielded with the longest of them. ``doubt`` says
-    that the servers are perhaps not those of one run, and is empty if they are.
+    ``listed`` has one list of each server; each violation comes with the longest list. ``doubt`` is added to
+    the text if the servers may not be those of one run, and is empty if they certainly are.
     """
-    longest, total = max(listed, key=lambda each: each.number), sum(each.number for each in listed)
+    longest, total = max(listed, key=lambda tools: tools.number), sum(tools.number for tools in listed)
     for judged in choice.hosts(longest.client):
         for fact in judged.facts:
             if fact.kind != "tool-count" or fact.settings["over"] != "run":
@@ -62,5 +63,5 @@ def too_many_together(
             if longest.number <= fact.settings["limit"] < total:
                 servers = f"the {len(listed)} servers of this run"
                 met = f"you list {longest.number:,} of the {total:,} tools of {servers}"
-                found = FactMet(judged, fact, longest.pointer, met + doubt, "")
-                yield longest, found.violation(candidates=longest.revisions, is_doubtful=bool(doubt))
+                fact_met = FactMet(judged, fact, longest.pointer, met + doubt, "")
+                yield longest, fact_met.violation(candidates=longest.revisions, is_doubtful=bool(doubt))

@@ -1,52 +1,52 @@
-"""What hosts do with the schemas of tools: keywords, shapes and dialects that they do not take."""
+"""Keywords, shapes and dialects in the schemas of tools that hosts refuse, drop or change."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
-from mcpproxy.judge.checks.hosts.hits import Hit, words
+from mcpproxy.judge.checks.hosts.hits import Hit, Settings, Tools, words
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.schema.soundness import subschemas
 from mcpproxy.protocol.wording import shown, token
 
 
-def keywords(settings: Mapping[str, Any], tools: Sequence[tuple[int, str, JSONObject]]) -> Iterator[Hit]:
-    """Yield tools whose schema has one of the keywords: at its root, or with ``at`` anywhere."""
+def keywords(settings: Settings, tools: Tools) -> Iterator[Hit]:
+    """Yield tools whose schema has one of the keywords, at its root or anywhere (the setting ``at``)."""
     wanted, of = frozenset(settings["keywords"]), settings["of"]
     for index, name, tool in tools:
         schema = tool.get(of)
         places = subschemas(schema) if settings["at"] == "anywhere" else [("", schema)]
         found = [
             (pointer + token(keyword), keyword)
-            for pointer, each in places
-            if isinstance(each, dict)
-            for keyword in each
+            for pointer, subschema in places
+            if isinstance(subschema, dict)
+            for keyword in subschema
             if keyword in wanted
         ]
         if found:
             yield Hit(f"/{index}/{of}{found[0][0]}", name, words(keyword for _, keyword in found))
 
 
-def shapes(settings: Mapping[str, Any], tools: Sequence[tuple[int, str, JSONObject]]) -> Iterator[Hit]:
-    """Yield tools whose schema has the shape anywhere in it."""
-    shape, of = SHAPES[settings["shape"]], settings["of"]
+def shapes(settings: Settings, tools: Tools) -> Iterator[Hit]:
+    """Yield tools whose schema has, anywhere in it, the shape that the settings name (see ``SHAPES``)."""
+    find_shape, of = SHAPES[settings["shape"]], settings["of"]
     for index, name, tool in tools:
         for pointer, schema in subschemas(tool.get(of)):
-            if (at := shape(schema, pointer)) is not None:
+            if (at := find_shape(schema, pointer)) is not None:
                 yield Hit(f"/{index}/{of}{pointer}{at}", name, pointer + at)
                 break
 
 
-def dialects(settings: Mapping[str, Any], tools: Sequence[tuple[int, str, JSONObject]]) -> Iterator[Hit]:
-    """Yield tools whose schema names a dialect that the host does not take."""
+def dialects(settings: Settings, tools: Tools) -> Iterator[Hit]:
+    """Yield tools whose schema names a dialect that the host does not accept."""
     of = settings["of"]
     for index, name, tool in tools:
         schema = tool.get(of)
         dialect = schema.get("$schema") if isinstance(schema, dict) else None
-        if isinstance(dialect, str) and any(name in dialect for name in settings["refuses"]):
+        if isinstance(dialect, str) and any(refused in dialect for refused in settings["refuses"]):
             yield Hit(f"/{index}/{of}/$schema", name, shown(dialect))
 
 
-def _boolean(schema: JSONObject, pointer: str) -> str | None:
+def _boolean_property(schema: JSONObject, pointer: str) -> str | None:
     properties = schema.get("properties")
     found = [name for name, value in _items(properties) if isinstance(value, bool)]
     return f"/properties{token(found[0])}" if found else None
@@ -57,7 +57,7 @@ def _type_array(schema: JSONObject, pointer: str) -> str | None:
 
 
 def _nullable_union(schema: JSONObject, pointer: str) -> str | None:
-    """Three types or more, one of which is null."""
+    """Find three types or more, one of which is null."""
     types = schema.get("type")
     return "/type" if isinstance(types, list) and len(types) > 2 and "null" in types else None
 
@@ -67,7 +67,7 @@ def _array_without_items(schema: JSONObject, pointer: str) -> str | None:
 
 
 def _unknown_required(schema: JSONObject, pointer: str) -> str | None:
-    """A name is required beside other properties, and not in a branch that has none of its own."""
+    """Find a required name that is not a property. A branch without properties of its own does not count."""
     required, known = schema.get("required"), schema.get("properties")
     if not isinstance(required, list) or not isinstance(known, dict):
         return None
@@ -75,24 +75,24 @@ def _unknown_required(schema: JSONObject, pointer: str) -> str | None:
 
 
 def _open_object(schema: JSONObject, pointer: str) -> str | None:
-    """The root takes arguments of any name, and names none."""
+    """Find a root that allows arguments of any name, and names none."""
     is_free = schema.keys().isdisjoint(("additionalProperties", "properties", "patternProperties"))
     return "" if not pointer and is_free and schema.get("type") == "object" else None
 
 
 def _untyped_property(schema: JSONObject, pointer: str) -> str | None:
-    said = ("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const")
+    typing_keywords = ("type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const")
     for name, value in _items(schema.get("properties")):
-        if isinstance(value, dict) and not any(keyword in value for keyword in said):
+        if isinstance(value, dict) and not any(keyword in value for keyword in typing_keywords):
             return f"/properties{token(name)}"
     return None
 
 
 def _shared_definition(schema: JSONObject, pointer: str) -> str | None:
-    """The root has definitions of its own to which something refers."""
+    """Find a root with definitions, in a schema that has references."""
     if pointer or not isinstance(schema.get("$defs"), dict):
         return None
-    refers = any("$ref" in each for _, each in subschemas(schema))
+    refers = any("$ref" in subschema for _, subschema in subschemas(schema))
     return "/$defs" if refers else None
 
 
@@ -119,7 +119,7 @@ _USUAL_FORMATS: Final = frozenset(
 )
 
 SHAPES: Final[Mapping[str, Callable[[JSONObject, str], str | None]]] = {
-    "boolean-property": _boolean,
+    "boolean-property": _boolean_property,
     "type-array": _type_array,
     "nullable-union": _nullable_union,
     "array-without-items": _array_without_items,
@@ -131,7 +131,8 @@ SHAPES: Final[Mapping[str, Callable[[JSONObject, str], str | None]]] = {
     "other-format": _other_format,
     "root-without-object": _other_root,
 }
-"""By name of a shape: where a subschema has it, as a JSON Pointer in it; ``None`` if it does not.
+"""The function that finds each shape in a subschema.
 
-The second argument is the JSON Pointer of the subschema, empty for the root.
+It takes the subschema and its JSON Pointer, which is empty for the root. It returns the place of the shape as
+a JSON Pointer in the subschema, or ``None`` if the subschema does not have the shape.
 """

@@ -1,30 +1,27 @@
-"""What hosts do with the tools of a list: their names, their number, and the lengths of their texts.
+"""Tools of a list that hosts refuse, change or hide: for their names, arguments, schemas or long texts.
 
-A host puts the name under which a user knows the server before the name of a tool. No message has that name,
-so a limit is compared with the shortest one: ``before`` is how many characters come before the name at least.
+A host puts the name under which the user knows the server before the name of a tool. No message has that
+name, so limits are compared with the shortest one: ``before`` is the least number of characters before the
+name. A tool *meets* a fact about a host if the host would do with it what the fact says.
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, TypeAlias
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.judge.checks.hosts.hits import Hit, words
+from mcpproxy.judge.checks.hosts.hits import Hit, Settings, Tools, words
 from mcpproxy.judge.checks.hosts.schemas import dialects, keywords, shapes
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject
+from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown, shown_name, token
 
-Settings: TypeAlias = Mapping[str, Any]
-Tools: TypeAlias = Sequence[tuple[int, str, JSONObject]]
-"""The tools of a page: the index, the name and the definition of each."""
-
 Meets: TypeAlias = Callable[[Settings, Tools], Iterator[Hit]]
-"""Yields what a fact with these settings meets among the tools. The pointers begin at the list."""
+"""Yields the tools that meet a fact with these settings. The JSON Pointers begin at the list."""
 
 
 def long_names(settings: Settings, tools: Tools) -> Iterator[Hit]:
-    """Yield tools whose names are too long, with the shortest name of a server before them."""
+    """Yield tools whose names are too long even after the shortest name of a server."""
     for index, name, _ in tools:
         length = len(name.encode("utf-8", "replace")) if settings["unit"] == "bytes" else len(name)
         if length + settings["before"] > settings["limit"]:
@@ -38,16 +35,16 @@ def odd_names(settings: Settings, tools: Tools) -> Iterator[Hit]:
 
 
 def merged_names(settings: Settings, tools: Tools) -> Iterator[Hit]:
-    """Yield tools whose names differ, and are one after the host has replaced characters and cut."""
+    """Yield tools whose different names become equal when the host replaces characters and cuts."""
     first: dict[str, str] = {}
     others = pattern(f"[{settings['replaced']}]") if settings["replaced"] else None
     limit, ends, before = settings["limit"], settings["ends"], settings["before"]
     for index, name, _ in tools:
-        made = others.sub(settings["by"], name) if others else name
-        if limit and len(made) + before > limit:
+        new_name = others.sub(settings["by"], name) if others else name
+        if limit and len(new_name) + before > limit:
             head, tail = ends or (limit, 0)
-            made = made[: head - before] + "\0" + (made[-tail:] if tail else "")
-        earlier = first.setdefault(made, name)
+            new_name = new_name[: head - before] + "\0" + (new_name[-tail:] if tail else "")
+        earlier = first.setdefault(new_name, name)
         if earlier != name:
             yield Hit(f"/{index}/name", name, f"as {shown_name(earlier)}")
 
@@ -71,7 +68,10 @@ def long_texts(settings: Settings, tools: Tools) -> Iterator[Hit]:
 
 
 def size_of(value: JSON, unit: str) -> int:
-    """Return the size of a text, or of the JSON text of another value; 0 if there is none."""
+    """Return the size of a text, or of the JSON text of another value, in characters or bytes (``unit``).
+
+    It is 0 if there is no value.
+    """
     if value is None:
         return 0
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -79,7 +79,7 @@ def size_of(value: JSON, unit: str) -> int:
 
 
 def hidden_tools(settings: Settings, tools: Tools) -> Iterator[Hit]:
-    """Yield tools that say themselves for whom they are, and do not name the model."""
+    """Yield tools whose definition says who may see them, and does not name the model."""
     for index, name, tool in tools:
         visibility = member(tool.get("_meta"), "ui", "visibility")
         if isinstance(visibility, list) and "model" not in visibility:
@@ -99,4 +99,4 @@ MEETS: Final[Mapping[str, Meets]] = {
     "dialect": dialects,
     "tool-hidden": hidden_tools,
 }
-"""By kind of a fact: what it meets among the tools of a page."""
+"""By kind of fact: the function that finds the tools of a page that meet it."""

@@ -27,7 +27,7 @@ TOKENS: Final = (
     ("a Google API key", pattern(r"\bAIza[A-Za-z0-9_-]{35}")),
     ("a Stripe key", pattern(r"\b[rs]k_live_[A-Za-z0-9]{16}")),
     ("an API key", pattern(r"\bsk-(?:[a-z]{1,20}[0-9]{0,9}-){0,5}[A-Za-z0-9_]{20}")),
-    # Its header may have a certificate in it, and be long.
+    # The header may contain a certificate, so its length has no limit.
     (
         "a JSON Web Token",
         pattern(r"(?<![A-Za-z0-9_-])eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8}"),
@@ -48,7 +48,7 @@ SENSITIVE: Final[frozenset[tuple[str, ...]]] = frozenset(
 )  # fmt: skip
 """Names of values that a peer should not ask for or show, each as a tuple of its words.
 
-Masking has its own, longer list of names (``mcpproxy.base.secret_names``): to mask too much does little harm,
+Masking has its own, longer list of names (``mcpproxy.base.secret_names``): masking too much does little harm,
 but a finding must be true.
 """
 
@@ -100,7 +100,7 @@ def credentials_in(value: JSON) -> Iterator[tuple[str, str]]:
 
 
 def _credential(name: str, text: str) -> str:
-    """Say what kind of credential ``text`` looks like; empty if none."""
+    """Return the kind of credential that ``text`` looks like; empty if none."""
     if len(text) < _MIN_LENGTH:
         return ""
     for kind, form in TOKENS:

@@ -40,7 +40,7 @@ def error_envelope(context: MessageContext[Response], history: History) -> Itera
 
 
 def _fault(name: str, envelope: JSONObject, expected: str) -> str:
-    """Say that the member ``name`` is missing or is not what is expected."""
+    """Return a sentence that says that the member ``name`` is missing or is not what is expected."""
     if name not in envelope:
         return f"server sent an error envelope without {name}; it must be {expected}"
     actual = "empty" if envelope[name] == "" else kind(envelope[name])

@@ -48,12 +48,12 @@ class Approved:
 
 
 Pins: TypeAlias = Mapping[str, Approved]
-"""What is approved of each server, by its name; the name is empty for a server that gives none."""
+"""The approved tools and instructions of each server, by its name; the name is empty if it gives none."""
 
 
 @slotted(frozen=True)
 class SeenTools:
-    """The instructions or tools in one answer of a server, which can be pinned.
+    """The instructions or the tools in one answer of a server, for a user to pin.
 
     ``server`` is the server's name, ``None`` if the name was not seen. ``ends_whole_list`` is set if
     ``tools`` are the last page of a list of which all pages were seen.
@@ -76,7 +76,7 @@ class NamesByCaller:
 
 @slotted()
 class NameAtEndpoint:
-    """The one name given at a route: ``ABSENT`` if none was, ``None`` if names differ or are masked."""
+    """The one name given at a URL to equal headers: ``ABSENT`` if none was, ``None`` if several or masked."""
 
     name: "str | Absent | None" = ABSENT
 
@@ -313,7 +313,7 @@ def _own_name(context: MessageContext, history: History) -> "str | Absent | None
 
 
 def _approved(pins: Pins, server: str | None) -> Approved | None:
-    """Return what is approved of a server; ``None`` if it is not identified or not pinned."""
+    """Return the approved tools and instructions of a server; ``None`` if it is unknown or not pinned."""
     if server == "" and "" not in pins and len(pins) == 1:
         return next(iter(pins.values()))
     return None if server is None else pins.get(server)
