@@ -1,1 +1,1 @@
-"""Checks of what a person or a model is deceived by, where the traffic itself proves it."""
+"""Checks for texts and addresses that deceive people or models, and for leaked keys, as the traffic shows."""

@@ -1,4 +1,4 @@
-"""Addresses to which a server sends people and their credentials, if the address is deceptive or open.
+"""Addresses to which a server sends people or their credentials, if they are deceptive or without TLS.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#safe-url-handling
 """
@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.judge.checks.basic.embedded import ASK_CARRIERS, INPUT_REQUESTS, Ask, check_asks
-from mcpproxy.judge.checks.client.elicitation import CREATE, is_local, parsed
+from mcpproxy.judge.checks.client.elicitation import CREATE, is_local, parse_url
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
 from mcpproxy.judge.checks.engine.rows import MCP, OTHER, Check, HttpCheck, RuleFamily
 from mcpproxy.judge.checks.transports.authorization import resource_metadata
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
 _RESOURCES: Final = since("2025-06-18")
-"""The revisions in which a server names its authorization servers in metadata of its own."""
+"""The revisions in which a server names its authorization servers in resource metadata."""
 
 
 def url_with_user_info(context: MessageContext, history: History) -> Iterable[Violation]:
@@ -37,9 +37,9 @@ def _user_info(ask: Ask, context: MessageContext, history: History) -> Iterator[
     url = member(ask.params, "url")
     if member(ask.params, "mode") != "url" or not isinstance(url, str):
         return
-    parts = parsed(url)
+    parts = parse_url(url)
     if parts is not None and _has_user_info(parts):
-        # What stands before the host may be a password, so it is not shown.
+        # The text before the host may be a password, so it is not shown.
         problem = (
             f"server sent the user to {shown(parts.hostname)} by a URL with text before that host and an @"
         )
@@ -51,7 +51,7 @@ def _has_user_info(parts: "SplitResult") -> bool:
 
 
 def open_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
-    """Report a challenge that names resource metadata at an open or deceptive address (SEC-006)."""
+    """Report a challenge that names resource metadata at a deceptive address or without TLS (SEC-006)."""
     url = resource_metadata(exchange.response_fields)
     if exchange.status in (401, 403) and url is not None and (fault := _fault(url)):
         problem = f"server named resource metadata {fault} in its challenge"
@@ -61,7 +61,7 @@ def open_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 def open_authorization_server(
     exchange: HttpExchange, history: HttpHistory, frame: Frame
 ) -> Iterator[Violation]:
-    """Report resource metadata that names an authorization server at such an address (SEC-006)."""
+    """Report resource metadata that names a deceptive authorization server or one without TLS (SEC-006)."""
     if RESOURCE_METADATA not in exchange.request.target or not exchange.succeeded:
         return
     message = frame.message
@@ -80,8 +80,8 @@ def open_authorization_server(
 
 
 def _fault(url: str) -> str:
-    """Say what is wrong with an address of authorization, as the end of a phrase; empty if nothing is."""
-    parts = None if holds_mask(url) else parsed(url)
+    """Return what is wrong with an address of authorization, as the end of a phrase; empty if nothing."""
+    parts = None if holds_mask(url) else parse_url(url)
     if parts is None:
         return ""
     if _has_user_info(parts):

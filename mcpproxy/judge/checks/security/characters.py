@@ -1,4 +1,4 @@
-"""Characters of a text that nobody sees: which of them the text has a reason for, and which it does not.
+"""Invisible characters in a text: which of them have a use there, and which do not.
 
 Invisible characters are a part of ordinary writing. Joiners shape Persian and Indic words and join emoji,
 marks order right-to-left text, selectors choose the form of a character, and tags after a black flag are the
@@ -21,7 +21,7 @@ IN_FRAME: Final = pattern(
     rb"|\\u(?:00[0189aA]|007[fF]|034[fF]|061[cC]|11[56]|17[bB]|180|20[0267]|3164|[fF][eE][0fF]|[fF]{2}[aAfF]"
     rb"|[dD][bB]4)"
 )
-"""Finds what every JSON text with one of these characters contains, as UTF-8 or as an escape."""
+"""Matches somewhere in every JSON text that has one of these characters, as UTF-8 or as an escape."""
 
 _ESCAPE: Final = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-_a-~]|\x1b\][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b[0-Z\\^_a-~]"
@@ -55,7 +55,7 @@ _JOINING: Final = pattern(
     "[\u0590-\u08ff\u0900-\u109f\u1700-\u18af\u1900-\u1cff\ua800-\ua82f\ua840-\ua95f\ua980-\uaaff\uabc0-\uabff\ufb1d-\ufdff"
     "\ufe70-\ufefc\U00010800-\U00010fff\U00011000-\U00011fff\U0001e800-\U0001efff]"
 )
-"""Finds a letter of a script with joiners or spaces without width: Semitic, Indic, of Southeast Asia."""
+"""Finds a letter of a script that uses joiners or zero-width spaces: Semitic, Indic, Southeast Asian."""
 _EAST_ASIAN: Final = pattern("[\u3000-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
 _IDEOGRAPH: Final = pattern("[\u3005\u3007\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff]")
 _NEIGHBOURS: Final = {
@@ -67,7 +67,7 @@ _NEIGHBOURS: Final = {
     "\u17b5": pattern("[\u1780-\u17ff]"),
     **{mongolian: pattern("[\u1800-\u18af]") for mongolian in "\u180b\u180c\u180d\u180e\u180f"},
 }
-"""Characters that have a use beside the letters of one script only, and those letters."""
+"""Characters that have a use only next to the letters of one script, and those letters."""
 
 _QUOTES: Final = {"'": "'", '"': '"', "`": "`", "\u2018": "\u2019", "\u201c": "\u201d", "(": ")", "[": "]"}
 _MOST_QUOTED: Final = 3
@@ -122,7 +122,7 @@ def unseen(text: str, *, is_value: bool = False) -> list[Unseen]:
         if _is_quoted(text, start, end):
             continue
         strays: list[tuple[int, str]] = []
-        length = 0  # without flags
+        length = 0  # of the run, without the tags of flags
         for piece in _PIECE.finditer(text, start, end):
             at, characters = piece.start(), piece[0]
             if piece[1]:
@@ -134,7 +134,7 @@ def unseen(text: str, *, is_value: bool = False) -> list[Unseen]:
                     found.setdefault(direction_kind, []).append((at, characters))
             elif at not in in_flags:
                 length += 1
-                if not _is_lawful(text, at, start, end):
+                if not _has_use(text, at, start, end):
                     strays.append((at, characters))
         for at, character in strays:
             hides = length >= _LONG_RUN or _NEVER_SHOWN.match(character)
@@ -159,12 +159,12 @@ def _unused_directions(text: str) -> tuple[str, Effect]:
 
 
 def _is_quoted(text: str, start: int, end: int) -> bool:
-    """Whether a run of invisible characters stands between quotes or brackets, with nothing else."""
+    """Whether a short run of invisible characters is between quotes or brackets, with nothing else."""
     is_short = end - start <= _MOST_QUOTED or text[start] in "\x1b\x9b"
     return is_short and start > 0 and end < len(text) and _QUOTES.get(text[start - 1]) == text[end]
 
 
-def _is_lawful(text: str, at: int, start: int, end: int) -> bool:
+def _has_use(text: str, at: int, start: int, end: int) -> bool:
     """Whether the character at ``at``, in the run from ``start`` to ``end``, has a use there."""
     character = text[at]
     previous = text[at - 1] if at else ""
@@ -194,7 +194,7 @@ def _is_lawful(text: str, at: int, start: int, end: int) -> bool:
 
 
 def _decoded(characters: str) -> str:
-    """Return the text that tag characters, or bytes written as selectors, stand for; empty without any."""
+    """Return the text that is encoded in tag characters or, byte by byte, in selectors; empty if none is."""
     tags = "".join(chr(ord(c) - 0xE0000) for c in characters if "\U000e0020" <= c <= "\U000e007e")
     if tags:
         return _quotable(tags)
@@ -207,5 +207,6 @@ def _decoded(characters: str) -> str:
 
 
 def _quotable(text: str) -> str:
+    """Return a text cut to 200 characters, with a replacement for each that cannot be printed."""
     clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:201])
     return clean if len(clean) <= 200 else clean[:199] + "…"

@@ -1,4 +1,4 @@
-"""Invisible and deceptive characters in what a server says about itself and its tools.
+"""Invisible and deceptive characters in the texts of a server about itself and its tools.
 
 These are the texts that a host gives to the model, and shows to a person who decides about them:
 instructions, and the definitions of tools, prompts and resources. What is invisible on the screen still
@@ -61,8 +61,8 @@ def deceptive_text(context: MessageContext[Response], history: History) -> Itera
 def _violation(context: MessageContext, what: str, pointer: str, found: Unseen, is_name: bool) -> Violation:
     rule, requirement = _RULES[found.kind]
     problem = f"{context.sender} put {visible(str(found))} into {what}"
-    # A control that is no escape sequence, and a single invisible character, mostly come from a text that was
-    # copied. But two names that look equal, and are not, name different things.
+    # Control characters outside escape sequences and invisible characters mostly come from copied text. But
+    # in a name, an invisible character can make two names look equal that are different.
     is_stray = found.kind is Effect.CONTROL or (found.kind is Effect.INVISIBLE and not is_name)
     at_most: Severity | None = "info" if is_stray else None
     return Violation(rule, requirement, problem, pointer=context.at + pointer, at_most=at_most)

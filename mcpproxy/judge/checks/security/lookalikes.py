@@ -1,4 +1,4 @@
-"""Names of tools that look equal and are not, on several servers of one client.
+"""Names of tools that look equal but are different, on several servers of one client.
 
 Two names are compared in the compatibility form of Unicode (NFKC), without invisible characters. Letters of
 different scripts that look alike, such as the Latin and the Cyrillic a, are different in that form: which of
@@ -31,7 +31,7 @@ class SeenName:
 
 
 def skeleton(name: str) -> str:
-    """Return what two names have in common if they look equal."""
+    """Return the form of a name that is the same for all names that look equal."""
     return UNSEEN.sub("", unicodedata.normalize("NFKC", name))
 
 

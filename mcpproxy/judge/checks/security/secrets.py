@@ -1,4 +1,4 @@
-"""Keys of providers in messages, in URLs and on stderr.
+"""Secret keys of providers, such as GitHub or OpenAI, in messages, in URLs and on stderr.
 
 A text is taken for a key if nothing else has its form: the prefix of one provider, with a fixed length or a
 checksum. There are no guesses from names, or from how random a text looks. The ids of keys, which are not
@@ -35,7 +35,7 @@ from mcpproxy.protocol.wording import shown, token
 _BASE_62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 _EXAMPLE: Final = pattern(r"(?i)example|x{4}|0{6}|1234567|abcdefg|(.)\1{5}")
-"""Finds what the keys in documents contain."""
+"""Matches in keys that are only examples."""
 
 _DOCUMENTED: Final = pattern(
     "zQWBuTSO|adE7dp8r"  # GitHub: revoked tokens whose checksums are right
@@ -45,7 +45,7 @@ _DOCUMENTED: Final = pattern(
     "|ngeVfQFY"  # SendGrid
     "|7VJTUt9Us8cKj|sPnoGUOnrpiSqt4X"  # the private keys of jwt.io, and of RFC 9500 (2048 bits)
 )
-"""Finds parts of keys that stand in the documents of the providers, and look like any other key."""
+"""Finds parts of keys that the providers' documents show, and that look like real keys."""
 
 _MIN_DISTINCT: Final = 8
 """A key with fewer different characters is a placeholder."""
@@ -78,8 +78,8 @@ class Form:
     """The form of one kind of key.
 
     ``marks`` finds a text that every key of this kind contains. It has a fixed length, and ends with ``_``,
-    ``-``, ``.`` or ``J``: see ``_MARKS``. The group of ``regex`` is the random part of
-    the key. ``is_genuine`` tells a key from a text of the same form.
+    ``-``, ``.`` or ``J``: see ``_MARKS``. The group of ``regex`` is the random part of the key.
+    ``is_genuine`` tells a key from another text of the same form.
     """
 
     kind: str
@@ -120,8 +120,8 @@ FORMS: Final = (
 
 _STDERR: Final = "stderr"
 
-# To search for a character with which marks end, and then to look at what is before it, takes a sixth of the
-# time of a search for the marks themselves: 1.3 µs for a frame of 160 bytes.
+# Searching for the last character of a mark, and then looking back at the text before it, takes a sixth of
+# the time of a search for the marks themselves: 1.3 µs for a frame of 160 bytes.
 _MARKS: Final = pattern(f"[_\\-.J](?:{'|'.join(f'(?<={form.marks})' for form in FORMS)})".encode())
 
 
@@ -166,12 +166,14 @@ def secrets_of(context: MessageContext) -> Iterator[Secret]:
         elif isinstance(value, dict):
             for name, item in value.items():
                 for kind, secret in secrets_in(name):
-                    yield Secret(kind, pointer, secret)  # of the object, because the name is the key
+                    yield Secret(
+                        kind, pointer, secret
+                    )  # not the pointer of the member, which has the key in it
                 stack.append((pointer + token(name), item))
 
 
 def place_of(context: MessageContext) -> str:
-    """Say what kind of message this is, and of which tool: ``the arguments of tool "read"``."""
+    """Return what a message is, in words: ``a tools/call request of tool "read"``."""
     method, params = context.method, context.contents
     if isinstance(context.message, Request):
         what = "request"
@@ -253,7 +255,7 @@ class SeenSecret:
 def collector(receive: Callable[[SeenSecret], None], key: bytes) -> RuleFamily:
     """Make a family without checks that calls ``receive`` with every key in a message.
 
-    The hash is made with ``key``, without which nobody can test whether it is that of a known key.
+    The hash is keyed with ``key``: without it, nobody can test whether a hash is that of a known secret.
     """
 
     def collect(context: MessageContext, history: History) -> None:
@@ -279,7 +281,7 @@ def collector(receive: Callable[[SeenSecret], None], key: bytes) -> RuleFamily:
 
 FAMILY: Final = RuleFamily(
     checks=(
-        # Requests have a row of their own, so that the rule can be enforced for them.
+        # Requests have their own row, so that ``--enforce`` can refuse them by this rule.
         Check(("SEC-007",), secret_in_message, (Request,)),
         Check(("SEC-007",), secret_in_message, (Notification, *ANSWERS)),
     ),

@@ -1,4 +1,4 @@
-"""MCP Apps, an extension: tools whose results a page of the server shows in the host.
+"""MCP Apps, an extension: tools whose results are shown in the host by a page from the server.
 
 A tool is *bound* to a page by ``_meta.ui.resourceUri``; the host reads the page with resources/read. What the
 page and the host say to each other never reaches the server, so it is not judged.
@@ -112,13 +112,13 @@ def listed_tools(context: MessageContext[Response], history: History) -> Iterato
             problem = f"server bound tool {name} to {shown(uri)}, whose scheme is not ui"
             yield Violation("UI-002", "R-322", problem, pointer=pointer)
         if not is_declared:
-            is_declared = True  # told once a page
+            is_declared = True  # so that this is reported once for each page of the list
             problem = f"server bound tool {name} to a page, but the client did not declare {EXTENSION}"
             yield Violation("UI-007", "R-327", problem, pointer=pointer, at_most="info")
 
 
 def _is_of_apps(ui: JSONObject) -> bool:
-    """Whether ``_meta.ui`` of a tool is that of MCP Apps. Others may use the key, as it has no prefix."""
+    """Whether ``_meta.ui`` of a tool is meant for MCP Apps. Others may use the key, as it has no prefix."""
     visibility = ui.get("visibility")
     names_an_audience = isinstance(visibility, list) and ("model" in visibility or "app" in visibility)
     return "resourceUri" in ui or names_an_audience
@@ -170,7 +170,7 @@ def missing_page(context: MessageContext[ErrorResponse], history: History) -> It
 
 
 def other_type(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report a page to which a tool is bound and that is of another media type than pages are (UI-004)."""
+    """Report the page of a bound tool if its media type is not that of pages (UI-004)."""
     request = context.answers
     uri = target_of(request.method, request.params) if request is not None else None
     if uri is None or not uri.lower().startswith(SCHEME):
@@ -208,7 +208,7 @@ def _tool_of_page(context: MessageContext, history: History) -> ListedItem | Non
 
 
 def _if_stale(tool: ListedItem, context: MessageContext) -> Severity | None:
-    """Return the level of a violation if the server may list the tool in another way by now."""
+    """Return ``warning`` if the server may list the tool in another way by now, otherwise ``None``."""
     return "warning" if context.frame.observed_at_ns > tool.fresh_until_ns else None
 
 

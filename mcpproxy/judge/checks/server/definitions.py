@@ -1,7 +1,7 @@
 """The definition of a tool, which a user approves: its hash, and the differences between two definitions.
 
 A definition has the fields in ``FIELDS``: what a model or a user sees of a tool, and the schemas of its input
-and output. Icons, ``execution`` and ``_meta`` do not belong to it. A field that is ``null`` counts as absent.
+and output. Icons, ``execution`` and ``_meta`` are not part of it. A field that is ``null`` counts as absent.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool
 """

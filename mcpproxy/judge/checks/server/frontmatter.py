@@ -1,7 +1,7 @@
-"""The YAML frontmatter of a SKILL.md, as far as it can be read for certain without a parser of YAML.
+"""The YAML frontmatter of a SKILL.md, as far as it can be read with certainty without a YAML parser.
 
-YAML has many forms, and parsers differ. What is compared with the entry of a skill are the names of the
-fields, and the name and the description where they are written on one line. Any other form counts as equal.
+YAML has many forms, and parsers differ. Only the names of the fields, and a name and a description on one
+line, are compared with the entry of the skill in the server's index. Any other form counts as equal.
 
 Source: https://agentskills.io/specification, section Frontmatter
 """
@@ -19,19 +19,20 @@ from mcpproxy.protocol.wording import shown
 FENCE: Final = "---"
 
 MAX_FIELDS: Final = 64
-"""The number of fields up to which a frontmatter is remembered."""
+"""A frontmatter with more fields is not remembered."""
 
 MAX_LINES: Final = 1_000
-"""The number of lines up to which a frontmatter is read."""
+"""A frontmatter with more lines is not compared."""
 
 COMPARED: Final = ("name", "description")
+"""The fields whose values are compared."""
 
 _OTHER_VALUE: Final = r"(?:y|n|yes|no|on|off|true|false|null)"
-"""What some version of YAML does not read as a text."""
+"""Words that some version of YAML does not read as a text."""
 
 _FIELD: Final = pattern(rf"(?!(?i:{_OTHER_VALUE}):)([A-Za-z][\w-]*):(?:[ \t]++(.*))?")
 _CONTINUED: Final = pattern(r"[ \t].*|-(?:[ \t].*)?|#.*|[ \t]*")
-"""A line that belongs to the field above it, a comment, or an empty line."""
+"""A line that continues the field above it, a comment, or an empty line."""
 _PLAIN: Final = pattern(rf"(?!{_OTHER_VALUE}$)[^\W\d_](?:[^:#]|:(?!\s|$)|(?<!\s)#)*", re.I)
 """A text without quotes on one line that no version of YAML reads as another value."""
 
@@ -48,7 +49,7 @@ class Frontmatter:
 
 
 def frontmatter_of(entry: JSONObject) -> Frontmatter | None:
-    """Return the frontmatter in an entry, ``None`` if it has too many fields or is none."""
+    """Return the frontmatter in an entry; ``None`` if there is none or it has too many fields."""
     frontmatter = entry.get("frontmatter")
     if not isinstance(frontmatter, dict) or len(frontmatter) > MAX_FIELDS:
         return None
@@ -67,7 +68,7 @@ def _first_line(text: str) -> str:
 
 
 def unlike(text: str, listed: Frontmatter) -> str:
-    """Say how the frontmatter of a SKILL.md differs from that in its entry; empty if it may be equal."""
+    """Return how the frontmatter of a SKILL.md differs from that in its entry; empty if it may be equal."""
     fields = _fields(text)
     if fields is None:
         return ""
@@ -85,7 +86,7 @@ def unlike(text: str, listed: Frontmatter) -> str:
 
 
 def _fields(text: str) -> dict[str, str | None] | None:
-    """Return the fields of a frontmatter, each with its text if that is certain.
+    """Return the fields of a frontmatter, each with its text, or with ``None`` if that is not certain.
 
     The result is ``None`` if a line is neither a field nor a part of one, or if a name comes twice.
     """
@@ -98,7 +99,7 @@ def _fields(text: str) -> dict[str, str | None] | None:
     for line in lines:
         if _CONTINUED.fullmatch(line):
             if line.strip() and latest:
-                fields[latest] = None  # The text may go on here, after empty lines, too.
+                fields[latest] = None  # The text may continue here, even after empty lines.
             continue
         field = _FIELD.fullmatch(line.rstrip(" \t"))
         if field is None or field[1] in fields:

@@ -1,7 +1,7 @@
 """What a server has listed: tools, prompts, resources and templates, page by page.
 
 A *walk* is a client's reading of one list, from the first page on. The cursor in the request for a page shows
-which walk the page continues. A walk is whole as long as no page of it is missing. (The *latest whole walk*
+which walk the page continues. A walk is *whole* as long as no page of it is missing. (The *latest whole walk*
 of a list has also come to its last page.) Several walks may run at the same time. When the server announces a
 change of a list, the known items of the list are discarded. Each caller may see another list; over HTTP,
 clients with different credentials are different callers.
@@ -110,7 +110,7 @@ class ListedItem:
         return obstacles
 
     def _obstacle(self, name: str, revision: str) -> str:
-        """Say why no value can be checked against the schema ``name``.
+        """Return why no value can be checked against the schema ``name``.
 
         The result is empty if values can be checked, or if the schema is invalid.
         """
@@ -177,7 +177,7 @@ class Page:
 
 @slotted()
 class ListState:
-    """What is known about one list.
+    """The state of one list.
 
     ``items`` are the latest items by name, ``under_way`` the unfinished walks by the cursor that continues
     them. ``latest`` is the latest whole walk, ``previous`` the whole walk before it, and ``by_connection``
@@ -218,7 +218,7 @@ class Lists:
 
 
 def listed(history: History, method: str) -> ListState:
-    """Return what is known about the list of ``method``, as the caller of the current message sees it."""
+    """Return the state of the list of ``method``, as the caller of the current message sees it."""
     return get_or_make(history.across_requests(Lists).states, (history.caller, method), ListState, MAX_LISTS)
 
 

@@ -91,7 +91,7 @@ def _invalid_uri(context: MessageContext, fault: str, pointer: str) -> Violation
 
 
 def _uri_fault(uri: JSON) -> str:
-    """Say what is wrong with a URI, as a clause; empty if it is valid or not a string."""
+    """Return what is wrong with a URI, as a clause; empty if it is valid or not a string."""
     if not isinstance(uri, str) or URI.fullmatch(uri):
         return ""
     if not re.match(r"[A-Za-z][A-Za-z0-9+.-]*:", uri):
@@ -102,7 +102,7 @@ def _uri_fault(uri: JSON) -> str:
 
 
 def _template_fault(template: JSON) -> str:
-    """Say what is wrong with a URI template, as a clause; empty if it is valid or not a string."""
+    """Return what is wrong with a URI template, as a clause; empty if it is valid or not a string."""
     if not isinstance(template, str):
         return ""
     literal = EXPRESSION.sub("", template)
@@ -152,7 +152,7 @@ def not_found_code(context: MessageContext[ErrorResponse], history: History) -> 
     if request is None or request.cancelled or (context.stateless and not is_modern(context, history)):
         return ()
     if history.initialize_answered and history.negotiated is None:
-        return ()  # The handshake named a revision without one, or an unknown one. It may have other codes.
+        return ()  # The handshake named an unknown or a stateless revision, which may have other codes.
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
     expected = INVALID_PARAMS if context.stateless else RESOURCE_NOT_FOUND
@@ -265,7 +265,7 @@ def unsubscribed_update(context: MessageContext[Notification], history: History)
     now_ns = context.frame.observed_at_ns
     ended_seq = 0  # the frame that requested a subscription which has ended
     for subscribed_uri, (request, ended_ns) in subscribed.by_uri.items():
-        if _is_part(uri, subscribed_uri) and not request.refused_by_http:
+        if _may_be_part(uri, subscribed_uri) and not request.refused_by_http:
             if not ended_ns or now_ns - ended_ns < GRACE_NS:
                 return ()
             ended_seq = request.seq
@@ -285,7 +285,7 @@ def _update_of_unnamed_resource(
     uris = subscription.wanted.get("resourceSubscriptions")
     if not isinstance(uris, list) or not uris:
         return ()  # SUB-005 reports an update on a subscription that asked for no updates.
-    if any(isinstance(subscribed_uri, str) and _is_part(uri, subscribed_uri) for subscribed_uri in uris):
+    if any(isinstance(subscribed_uri, str) and _may_be_part(uri, subscribed_uri) for subscribed_uri in uris):
         return ()
     problem = f"server sent an update of {shown(uri)}, which the subscription does not name"
     return (
@@ -300,10 +300,10 @@ def _update_of_unnamed_resource(
     )
 
 
-def _is_part(uri: str, subscribed_uri: str) -> bool:
-    """Whether ``uri`` is ``subscribed_uri`` or begins with it, and so may be a part of that resource.
+def _may_be_part(uri: str, subscribed_uri: str) -> bool:
+    """Whether ``uri`` is ``subscribed_uri`` or begins with it, so that it may be a part of that resource.
 
-    An update may be about a part of the resource. The specification does not define which URIs are parts.
+    An update may be about a part of a resource. The specification does not define which URIs are parts.
     """
     return normalized_uri(uri).startswith(normalized_uri(subscribed_uri))
 

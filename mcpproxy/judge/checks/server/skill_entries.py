@@ -1,4 +1,6 @@
-"""What the entry of a skill must have: its URI, frontmatter and manifest. ``skills`` has the rows.
+"""The entries of skills: faults in their URIs, frontmatter and manifests.
+
+``skills`` explains these terms, and has the rows.
 
 Source: https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx, sections
 Resource Mapping and Skill Entries; https://agentskills.io/specification, sections name and description.
@@ -45,8 +47,8 @@ _DIGEST: Final = pattern(r"sha256:[0-9a-f]{64}")
 class SkillEntry:
     """An entry of a result, its JSON Pointer, and its URI and name, which are empty if they are no strings.
 
-    ``path`` are the segments of the skill's directory in the URI, empty if they are not known. ``files`` is
-    the manifest, ``None`` if there is none.
+    ``path`` has the segments of the skill's directory in the URI; it is empty if they are not known.
+    ``files`` is the manifest, ``None`` if there is none.
     """
 
     pointer: str
@@ -65,7 +67,7 @@ class SkillEntries:
 
 
 def skill_entries(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report faults in the entries of skills, each by itself and among those of one result (SKILL-004,
+    """Report faults in the entries of skills, in each alone and in those of one result together (SKILL-004,
     SKILL-005, SKILL-006, SKILL-007, SKILL-008, SKILL-009).
     """
     request, result = context.answers, as_object(context.message.result)
@@ -86,15 +88,15 @@ def skill_entries(context: MessageContext[Response], history: History) -> Iterat
             yield Violation("SKILL-004", "R-291", problem, pointer=context.at + "/result/skill/uri")
     entries = entries_of(context)
     for entry in entries:
-        yield from _members(entry)
-        yield from _names(entry)
-        yield from _manifest(entry)
-    yield from _nested(entries)
+        yield from _member_faults(entry)
+        yield from _naming_faults(entry)
+        yield from _manifest_faults(entry)
+    yield from _incomplete_manifests(entries)
     yield from _repeated_names(entries)
 
 
 def is_final(result: JSONObject) -> bool:
-    """Whether a result is that of its request, and not one that asks for input or refers to a task."""
+    """Whether a result completes its request, and neither asks for input nor refers to a task."""
     return result.get("resultType", "complete") == "complete"
 
 
@@ -103,7 +105,7 @@ def _found(result: JSONObject, name: str) -> str:
 
 
 def entries_of(context: MessageContext[Response]) -> tuple[SkillEntry, ...]:
-    """Return the entries in a result of skills/list or skills/get; those that are no objects are empty."""
+    """Return the entries in a result of skills/list or skills/get; an entry that is no object is empty."""
     if not isinstance(context.derived, SkillEntries):
         context.derived = SkillEntries(tuple(_entries(context)))
     return context.derived.entries
@@ -138,14 +140,14 @@ def _segments(uri: str) -> tuple[str, ...]:
 
 
 def ends_in_skill_file(uri: str) -> bool:
-    """Whether a URI may be that of a SKILL.md: its path or, if that is in a query, all of it ends so."""
+    """Whether a URI may be that of a SKILL.md: whether its path ends so, or a query that has the path."""
     return _segments(uri)[-1] == SKILL_FILE or uri.endswith("/" + SKILL_FILE)
 
 
 # One entry
 
 
-def _members(entry: SkillEntry) -> Iterator[Violation]:
+def _member_faults(entry: SkillEntry) -> Iterator[Violation]:
     """Report members that are missing or have the wrong type (SKILL-005)."""
     value, frontmatter = entry.value, as_object(entry.value.get("frontmatter"))
     faults = {
@@ -157,19 +159,19 @@ def _members(entry: SkillEntry) -> Iterator[Violation]:
     for name, is_right in faults.items():
         if not is_right:
             expected = "an object" if name == "frontmatter" else "a string"
-            problem = f"server sent {_named(entry)} without {expected} for {name.replace('/', '.')}"
+            problem = f"server sent {_phrase_for(entry)} without {expected} for {name.replace('/', '.')}"
             yield Violation("SKILL-005", "R-293", problem, pointer=entry.pointer)
     if entry.files is None and value.get("resources") != "dynamic":
         found = "no resources" if "resources" not in value else f"{shown(value['resources'])} for resources"
-        problem = f'server sent {_named(entry)} with {found} instead of an array or "dynamic"'
+        problem = f'server sent {_phrase_for(entry)} with {found} instead of an array or "dynamic"'
         yield Violation("SKILL-005", "R-294", problem, pointer=entry.pointer)
 
 
-def _named(entry: SkillEntry) -> str:
+def _phrase_for(entry: SkillEntry) -> str:
     return f"the skill {shown(entry.uri or entry.name)}" if entry.uri or entry.name else "a skill"
 
 
-def _names(entry: SkillEntry) -> Iterator[Violation]:
+def _naming_faults(entry: SkillEntry) -> Iterator[Violation]:
     """Report a name, URI or description that breaks the rules of Agent Skills (SKILL-006)."""
     pointer = entry.pointer + "/uri"
     if entry.uri and not ends_in_skill_file(entry.uri):
@@ -189,7 +191,7 @@ def _names(entry: SkillEntry) -> Iterator[Violation]:
     length = None if description is None else len(description.strip())
     if length is not None and not 0 < length <= MAX_DESCRIPTION:
         fault = f"has {length} characters, more than {MAX_DESCRIPTION}" if length else "is empty"
-        problem = f"server sent {_named(entry)}, whose description {fault}"
+        problem = f"server sent {_phrase_for(entry)}, whose description {fault}"
         yield Violation("SKILL-006", "R-298", problem, pointer=entry.pointer + "/frontmatter/description")
 
 
@@ -199,9 +201,10 @@ def _is_same_name(segment: str, name: str) -> bool:
 
 
 def _name_fault(name: str) -> str:
-    """Say what is wrong with the name of a skill, as a clause; empty if it is lawful.
+    """Return what is wrong with the name of a skill, as a clause; empty if it is allowed.
 
-    The specification says "unicode lowercase alphanumeric". Letters of a script without case are lawful, too.
+    The specification says "unicode lowercase alphanumeric". Letters of a script without case are allowed,
+    too.
     """
     if not 0 < len(name) <= MAX_NAME:
         return f"has {len(name)} characters, more than {MAX_NAME}" if name else "is empty"
@@ -217,15 +220,15 @@ def _name_fault(name: str) -> str:
 
 
 def _is_mark(character: str) -> bool:
-    """Whether a character belongs to the letter before it, as the vowel signs of some scripts do."""
+    """Whether a character is a mark on the letter before it, such as the vowel signs of some scripts."""
     return unicodedata.category(character).startswith("M")
 
 
 # The manifest
 
 
-def _manifest(entry: SkillEntry) -> Iterator[Violation]:
-    """Report faults of a manifest, the first of each kind, and a skill that is too large (SKILL-007,
+def _manifest_faults(entry: SkillEntry) -> Iterator[Violation]:
+    """Report the first fault of each kind in a manifest, and a skill that is too large (SKILL-007,
     SKILL-008).
     """
     if entry.files is None:
@@ -248,20 +251,22 @@ def _manifest(entry: SkillEntry) -> Iterator[Violation]:
         for requirement, clause, place in faults:
             if requirement not in reported:
                 reported.add(requirement)
-                problem = f"server sent {_named(entry)}, which {clause}"
+                problem = f"server sent {_phrase_for(entry)}, which {clause}"
                 yield Violation("SKILL-007", requirement, problem, pointer=f"{pointer}/{index}{place}")
-    if entry.uri and entry.uri not in first_index and not _lists(entry.uri, first_index):
-        problem = f"server sent {_named(entry)} with a list of files that lacks {SKILL_FILE} itself"
+    if entry.uri and entry.uri not in first_index and not _has_variant(entry.uri, first_index):
+        problem = f"server sent {_phrase_for(entry)} with a list of files that lacks {SKILL_FILE} itself"
         yield Violation("SKILL-007", "R-300", problem, pointer=pointer)
     if len(entry.files) > MAX_FILES:
-        problem = f"server sent {_named(entry)} with {len(entry.files)} files, more than {MAX_FILES}"
+        problem = f"server sent {_phrase_for(entry)} with {len(entry.files)} files, more than {MAX_FILES}"
         yield Violation("SKILL-008", "R-303", problem, pointer=pointer)
     if total_bytes > MAX_BYTES:
-        problem = f"server sent {_named(entry)} with {total_bytes} bytes in its files, more than {MAX_BYTES}"
+        problem = (
+            f"server sent {_phrase_for(entry)} with {total_bytes} bytes in its files, more than {MAX_BYTES}"
+        )
         yield Violation("SKILL-008", "R-303", problem, pointer=pointer)
 
 
-def _lists(uri: str, uris: dict[str, int]) -> bool:
+def _has_variant(uri: str, uris: dict[str, int]) -> bool:
     """Whether one of ``uris`` is another spelling of ``uri``."""
     normal_uri = normalized_uri(uri)
     return any(normalized_uri(listed_uri) == normal_uri for listed_uri in uris)
@@ -304,15 +309,17 @@ def _is_inside(uri: str, entry: SkillEntry) -> bool:
 # The entries of one result
 
 
-def _nested(entries: tuple[SkillEntry, ...]) -> Iterator[Violation]:
+def _incomplete_manifests(entries: tuple[SkillEntry, ...]) -> Iterator[Violation]:
     """Report a skill that leaves out the files of another skill in its directory (SKILL-007)."""
     by_path = {
-        _key(entry.uri, entry.path): entry for entry in entries if entry.path and entry.files is not None
+        _directory_key(entry.uri, entry.path): entry
+        for entry in entries
+        if entry.path and entry.files is not None
     }
     listed_by: dict[tuple[str, ...], set[str]] = {}
     for entry in by_path.values():
         for depth in range(1, len(entry.path)):
-            key = _key(entry.uri, entry.path[:depth])
+            key = _directory_key(entry.uri, entry.path[:depth])
             outer = by_path.get(key)
             if outer is None:
                 continue
@@ -321,7 +328,9 @@ def _nested(entries: tuple[SkillEntry, ...]) -> Iterator[Violation]:
                 listed = listed_by[key] = set(map(normalized_uri, _uris(outer)))
             left_out = next((uri for uri in _uris(entry) if normalized_uri(uri) not in listed), None)
             if left_out is not None:
-                problem = f"server sent {_named(outer)}, which lacks {shown(left_out)} of the skill within it"
+                problem = (
+                    f"server sent {_phrase_for(outer)}, which lacks {shown(left_out)} of the skill within it"
+                )
                 yield Violation("SKILL-007", "R-302", problem, pointer=outer.pointer + "/resources")
 
 
@@ -332,13 +341,13 @@ def _uris(entry: SkillEntry) -> Iterator[str]:
             yield uri
 
 
-def _key(uri: str, path: tuple[str, ...]) -> tuple[str, ...]:
-    """Identify a directory: its scheme, its path, and the query, which may name a version of it."""
+def _directory_key(uri: str, path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a key for a directory: its scheme, its path, and the query, which may name a version of it."""
     return (uri.partition(":")[0].lower(), *path, uri.partition("?")[2])
 
 
 def _repeated_names(entries: tuple[SkillEntry, ...]) -> Iterator[Violation]:
-    """Report a name that another skill of the same result has (SKILL-009). A URI is that of one skill."""
+    """Report a name that a skill with another URI has in the same result (SKILL-009)."""
     first: dict[str, SkillEntry] = {}
     for entry in entries:
         earlier = first.setdefault(entry.name, entry)

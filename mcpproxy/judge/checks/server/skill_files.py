@@ -1,8 +1,9 @@
-"""The files of skills: whether what the client reads is what the entry of the skill says.
+"""The files of skills: whether a file that the client reads matches the entry of the skill.
 
 A manifest has the SHA-256 digest and the size of each file. A file that does not match may have changed since
-the manifest was given, which is lawful. So a file that was read soon after its digest was given is
-suspicious, and so is a digest that is given again after the file was read. ``skills`` has the rows.
+the manifest was given, which is allowed. So a mismatch is suspicious only if the file was read soon after its
+digest was given, or if the digest is given again after the file was read. ``skills`` explains the terms, and
+has the rows.
 
 Source: https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx, sections
 Frontmatter, Resources, and Integrity and Verification
@@ -56,7 +57,7 @@ class SkillFile:
     """What the latest entry says about one file.
 
     ``digest`` and ``size`` are ``None`` if the entry gives none, as for the SKILL.md of a dynamic skill.
-    ``frontmatter`` is ``None`` for other files than that at the URI of the entry. ``seq`` and ``given_ns``
+    ``frontmatter`` is ``None`` except for the file at the URI of the entry. ``seq`` and ``given_ns``
     are the frame and the time of the entry, ``fresh_until_ns`` is the time until which the server calls it
     fresh. ``unlike_seq`` is the frame in which the file was read and did not match, 0 while there is none.
     """
@@ -70,7 +71,7 @@ class SkillFile:
     unlike_seq: int = 0
 
     def is_unlike(self, read: ReadFile) -> bool:
-        """Whether the file was read with other bytes than those that the digest is of."""
+        """Whether the entry gives a digest, and it is not that of the bytes that were read."""
         return self.digest is not None and self.digest != read.digest
 
 
@@ -127,7 +128,7 @@ def read_file(context: MessageContext[Response], history: History) -> Iterator[V
 
 
 def _suspicion(context: MessageContext, file: SkillFile) -> Severity | None:
-    """Return how much a file that does not match its entry says against the server.
+    """Return the severity of a file that does not match its entry; ``None`` if it is not reported.
 
     The file may have changed in between. Once the entry has expired, the client has to expect that.
     """
@@ -142,7 +143,7 @@ def _params(context: MessageContext) -> JSON:
 
 
 def _known_and_read(context: MessageContext, history: History) -> tuple[SkillFile, ReadFile] | None:
-    """Return a file that was read and what is known about it; ``None`` if they cannot be compared."""
+    """Return what the entry says about a file, and the file as it was read; ``None`` if that is unknown."""
     request = context.answers
     if request is None or not context.stateless:
         return None
@@ -151,11 +152,11 @@ def _known_and_read(context: MessageContext, history: History) -> tuple[SkillFil
     if file is None or uri is None or request.seq < file.seq:
         return None
     if not isinstance(context.derived, ReadFile):  # the state update needs it, too
-        context.derived = _read(member(context.contents, "contents"), uri, history.masked)
+        context.derived = _file_in(member(context.contents, "contents"), uri, history.masked)
     return (file, context.derived) if isinstance(context.derived, ReadFile) else None
 
 
-def _read(contents: JSON, uri: str, may_be_masked: bool) -> ReadFile | None:
+def _file_in(contents: JSON, uri: str, may_be_masked: bool) -> ReadFile | None:
     """Return the file in the contents of a resource, ``None`` if its bytes are not known for certain."""
     if not isinstance(contents, list) or len(contents) != 1:
         return None
@@ -167,18 +168,18 @@ def _read(contents: JSON, uri: str, may_be_masked: bool) -> ReadFile | None:
         if charset not in ("", "utf-8", "utf8", "us-ascii") or (may_be_masked and MARK in text):
             return None
         try:
-            return _hashed(text.encode(), text)
+            return _hash_file(text.encode(), text)
         except UnicodeEncodeError:  # half a surrogate pair
             return None
     if isinstance(blob, str) and text is None:
         try:
-            return _hashed(a2b_base64(blob, strict_mode=True), None)
+            return _hash_file(a2b_base64(blob, strict_mode=True), None)
         except (Base64Error, ValueError):
             return None
     return None
 
 
-def _hashed(raw: bytes, text: str | None) -> ReadFile:
+def _hash_file(raw: bytes, text: str | None) -> ReadFile:
     from hashlib import sha256  # Imported late: it loads OpenSSL, which most sessions do not need.
 
     return ReadFile(sha256(raw).digest(), len(raw), text)
@@ -217,7 +218,7 @@ def digest_given_again(context: MessageContext[Response], history: History) -> I
 
 
 def lost_skill(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
-    """Report a server that does not know a skill which it has just listed (SKILL-015)."""
+    """Report a server that does not know a skill that it has just listed (SKILL-015)."""
     request = context.answers
     if request is None or declared_settings(SKILLS, context, history) is None:
         return ()
@@ -227,7 +228,7 @@ def lost_skill(context: MessageContext[ErrorResponse], history: History) -> Iter
         return ()
     if member(as_object(context.message.error), "code") != INVALID_PARAMS:
         return ()
-    if not is_certainly_stateless(request.params):  # That is refused with the same code.
+    if not is_certainly_stateless(request.params):  # Otherwise the code may be for the faulty ``_meta``.
         return ()
     if context.frame.observed_at_ns - file.given_ns > SOON_NS:
         return ()

@@ -1,8 +1,9 @@
 """The Skills extension of the stateless revisions: skills that a server lists, and the files in them.
 
-A skill is a directory with a file SKILL.md. Its *entry* says its URI, its frontmatter and, in the member
-``resources``, the URI, digest and size of each file: the *manifest*. ``skill_entries`` checks entries, and
-``skill_files`` compares them with the files that the client reads.
+A skill is a directory with a file SKILL.md. Its *entry* in a result has its URI, its frontmatter (the fields
+at the beginning of SKILL.md) and, in the member ``resources``, the URI, digest and size of each file: the
+*manifest*. ``skill_entries`` checks entries, and ``skill_files`` compares them with the files that the client
+reads.
 
 The extension is specified for 2026-07-28 and later. Nothing is concluded about a server that has not declared
 it in this recording, because its methods may be those of another extension, or of a draft.
@@ -156,9 +157,9 @@ _SAYS_UNKNOWN: Final = {
     )
     for method, nouns in ((GET, "skill|resource"), (DIRECTORY, "directory|resource"))
 }
-"""By method: error messages that can only mean that what was asked for is unknown.
+"""By method: error messages that can only mean that the requested skill or directory is unknown.
 
-No message with a path instead of a URI is among them, because a server may lack a directory of its own.
+Messages with a path instead of a URI do not match: the server may lack a directory on its own disk.
 """
 
 
@@ -209,14 +210,16 @@ def directory_listing(context: MessageContext[Response], history: History) -> It
         problem = f"server answered {DIRECTORY} with {found} instead of an array"
         yield Violation("SKILL-004", "R-292", problem, pointer=context.at + "/result")
         return
-    # The slash at the end of skill:// or file:/// belongs to it.
+    # The slash at the end of skill:// or file:/// is a part of the URI, and is put back.
     directory = (target_of(request.method, request.params) or "").removesuffix("/") + "/"
     for index, resource in enumerate(resources):
-        yield from _listed_resource(resource, directory, f"{pointer}/{index}")
+        yield from _resource_faults(resource, directory, f"{pointer}/{index}")
 
 
-def _listed_resource(resource: JSON, directory: str, pointer: str) -> Iterator[Violation]:
-    """Report a listed resource: malformed, below the children, or a directory with a slash at the end."""
+def _resource_faults(resource: JSON, directory: str, pointer: str) -> Iterator[Violation]:
+    """Report a listed resource that is malformed or deeper than a child, or that is a directory ending in a
+    slash.
+    """
     uri, name = text_member(resource, "uri"), text_member(resource, "name")
     if uri is None or name is None:
         missing = "uri" if uri is None else "name"

@@ -51,7 +51,7 @@ class ToolCall:
     """One call, with the tool as it was listed when the call was sent.
 
     ``tool`` is ``None`` if the tool was not listed; ``complete_list_seq`` is then the last frame of the
-    complete list of tools, otherwise 0. ``list_state`` is what is known about the list, ``changes`` the
+    complete list of tools, otherwise 0. ``list_state`` is the state of the list, ``changes`` the
     number of its changes that were announced before the call. ``has_expired`` says that the listing of the
     tool was not valid any more.
     """
@@ -156,7 +156,7 @@ def unfit_arguments(context: MessageContext, history: History) -> Iterable[Viola
 
 
 def _called_tool(context: MessageContext, history: History) -> Called | None:
-    """Return which tool a call names; ``None`` if it names none, or if messages are missing.
+    """Return the tool that a call names; ``None`` if it names none, or if messages are missing.
 
     The result is kept in the context, because both the check of a call and its state update need it.
     """
@@ -189,7 +189,7 @@ def _mismatches(
 
 
 def _first_mismatch(mismatches: tuple[Mismatch, ...]) -> str:
-    """Describe the first of ``mismatches``, and say how many more there are."""
+    """Return a description of the first of ``mismatches``, and the number of the others."""
     pointer, fault = mismatches[0]
     more = f" (and {len(mismatches) - 1} more)" if len(mismatches) > 1 else ""
     return f"{unquoted(pointer[1:]) + ' ' if pointer else 'it '}{fault}{more}"
@@ -217,7 +217,7 @@ def unfit_result(context: MessageContext[Response], history: History) -> Iterabl
 def _unlisted_tool(context: MessageContext, call: ToolCall, result: JSONObject) -> Iterator[Violation]:
     """Report a result for a tool that the server does not list (TOOL-006)."""
     pointer, related = context.at + "/result", (call.complete_list_seq, call.request.seq)
-    # An answer over lines, or one that is no strict JSON, reaches few clients: the call may be unanswered.
+    # Few clients can read an answer over several lines or with lenient JSON: the call may be unanswered.
     frame = context.frame
     is_readable = not isinstance(frame.message, Malformed) and (frame.exchange or b"\n" not in frame.raw)
     answered = "answered" if is_readable else "meant to answer"
@@ -282,7 +282,8 @@ def _output_fault(
 def structured_text(context: MessageContext[Response], history: History) -> Iterable[Violation]:
     """Report structured content that no text block repeats as JSON (TOOL-004).
 
-    That of a tool with a page is for the page: MCP Apps has other texts in ``content``, for the model.
+    A tool that is bound to a page (see ``apps``) is left out: its structured content is for the page, and
+    ``content`` has other texts, for the model.
     """
     request, message = context.answers, context.message
     result = _tool_result(message, request) if request is not None else None
@@ -298,14 +299,14 @@ def structured_text(context: MessageContext[Response], history: History) -> Iter
 
 
 def _text_fault(result: JSONObject) -> str:
-    """Say what is wrong with the texts beside structured content; empty if one repeats it as JSON."""
+    """Return what is wrong with the texts beside structured content; empty if one repeats it as JSON."""
     structured, content = result.get("structuredContent"), result.get("content")
     if "structuredContent" not in result or result.get("isError") is True or not isinstance(content, list):
         return ""
     texts = [text for block in content if isinstance(text := member(block, "text"), str)]
     if sum(map(len, texts)) > MAX_TEXT:
         return ""
-    values = [value for text in texts for value in _parsed(text)]
+    values = [value for text in texts for value in _parse_json(text)]
     # Some servers put a value that is not an object into an object with a single member. Their texts repeat
     # the value without that object: a string as it is, a list as one text for each item.
     unwrapped = list(structured.values()) if isinstance(structured, dict) and len(structured) == 1 else []
@@ -319,7 +320,7 @@ def _text_fault(result: JSONObject) -> str:
     return "texts that do not repeat it as JSON" if texts else "no text that repeats it as JSON"
 
 
-def _parsed(text: str) -> list[JSON]:
+def _parse_json(text: str) -> list[JSON]:
     """Return a list with the value of a JSON text, parsed like a frame; an empty list if it is not JSON."""
     value = read(text.encode("utf-8", "surrogatepass"))
     return [] if isinstance(value, Flaw) else [value]

@@ -199,12 +199,12 @@ NAME: Final = pattern(r"[A-Za-z0-9_.-]{1,128}")
 """The form that the name of a tool should have."""
 
 WITH_NAME_FORM: Final = since("2025-11-25")
-"""The revisions that say which form that is."""
+"""The revisions that define this form."""
 
 API_NAME: Final = pattern(r"[A-Za-z0-9_-]{1,64}")
-"""The form of a function's name that every API of models takes.
+"""The form of a function's name that all APIs of models accept.
 
-Those of OpenAI and Anthropic take no dot, those of OpenAI and Gemini no more than 64 characters.
+OpenAI and Anthropic accept no dot, OpenAI and Gemini no more than 64 characters.
 """
 
 SHOWN_NAMES: Final = 3
@@ -238,14 +238,14 @@ def _listed_names(context: MessageContext, tools_page: Page) -> Iterator[Violati
 
 
 def refused_names(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report names that are lawful and that APIs of models refuse, once for a whole list (TOOL-014).
+    """Report names that MCP allows and APIs of models refuse, once for a whole list (TOOL-014).
 
-    A name that is not lawful is reported as TOOL-010. A list with no new such name is not reported again.
+    TOOL-010 reports a name that MCP does not allow. A list without a new refused name is not reported again.
     """
     tools_page = page(context, history)
     if tools_page is None or tools_page.next_cursor is not None:
         return ()
-    # In every revision that may apply, TOOL-010 reports the names that are not of its form.
+    # If all revisions that may apply define a form, TOOL-010 reports the names that do not have it.
     has_form = all(revision in WITH_NAME_FORM for revision in context.candidates)
     refused = [
         name
@@ -266,7 +266,7 @@ def refused_names(context: MessageContext, history: History) -> Iterable[Violati
 
 
 def _name_fault(name: str) -> str:
-    """Say what is unusual about a tool name, as a phrase that follows "a tool"."""
+    """Return what is unusual about a tool name, as a phrase that follows "a tool"."""
     if not name:
         return "whose name is empty"
     if stray := re.search(r"[^A-Za-z0-9_.-]", name):
@@ -276,8 +276,8 @@ def _name_fault(name: str) -> str:
 
 # Successive lists
 
-TOLD_ROUNDS: Final = (5, 50, 500, 5_000)
-"""After how many announcements in a row that changed nothing the next one is reported."""
+REPORTED_ROUNDS: Final = (5, 50, 500, 5_000)
+"""An announcement is reported after these numbers of announcements in a row without a change."""
 
 
 def changed_order(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -348,7 +348,7 @@ def _completed_list(
 ) -> Iterator[tuple[ListState, ListWalk, list[str]]]:
     """Yield the list that the last page in this message completes, if every page of the list was seen.
 
-    The tuple has what was known before about the list, the walk, and the names of all items.
+    The tuple has the state of the list before this page, the walk, and the names of all items.
     """
     last_page, request = page(context, history), context.answers
     if last_page is None or request is None:
@@ -395,7 +395,7 @@ def idle_announcement(context: MessageContext[Notification], history: History) -
     states = [listed(history, method) for method in methods]
     rounds = min(state.idle_changes for state in states)
     latest = states[0].current
-    if rounds not in TOLD_ROUNDS or latest is None or any(state.current is None for state in states):
+    if rounds not in REPORTED_ROUNDS or latest is None or any(state.current is None for state in states):
         return
     if context.frame.observed_at_ns - latest.observed_ns <= SOON_NS:
         problem = (
