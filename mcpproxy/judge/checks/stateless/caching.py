@@ -1,6 +1,6 @@
 """Caching hints of 2026-07-28: how long a result is fresh (``ttlMs``), and who may get it (``cacheScope``).
 
-Some checks compare the results of different requests. Over HTTP, a request belongs to no session, so results
+Some checks compare the results of different requests. Over HTTP, these requests have no session, so results
 are remembered by *caller*: requests to one server with the same Authorization header have the same caller. On
 stdio there is one caller.
 
@@ -92,7 +92,7 @@ def caching_hints(context: MessageContext, history: History) -> Iterator[Violati
 
 
 def _fault(result: JSONObject, name: str) -> str:
-    """Say what is wrong with the hint ``name``, as a clause about the result; empty if it is correct."""
+    """Return what is wrong with the hint ``name``, as a clause about the result; empty if it is correct."""
     if name not in result:
         return f"without {name}"
     value = result[name]

@@ -45,7 +45,7 @@ from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, stateless_of
 
 
 def undiscoverable(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report the first answer of a modern server that server/discover is an unknown method (DISC-001)."""
+    """Report the first answer with which a modern server refuses server/discover as unknown (DISC-001)."""
     known_server, message, request = server(history), context.message, context.answers
     is_unknown = (
         isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == METHOD_NOT_FOUND
@@ -60,7 +60,7 @@ def undiscoverable(context: MessageContext, history: History) -> Iterable[Violat
 def faults_before_proof(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report earlier faults once an answer proves that the server is modern (DISC-001, STAT-006).
 
-    Before that proof, the same messages could have been lawful messages of a revision with a handshake.
+    Before that proof, the same messages could have been correct in a revision with a handshake.
     """
     if not context.stateless or context.answers is None:
         return ()

@@ -30,13 +30,13 @@ from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, stateless_of
 
 RETIRED: Final = {RESOURCE_NOT_FOUND: "a resource that is not found", URL_REQUIRED: "an elicitation by URL"}
-"""Codes of older revisions, and their meanings."""
+"""Codes of older revisions that the stateless ones do not use any more, and their meanings."""
 
 WRONG_REFUSALS: Final = (INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR)
 """Codes that some servers use for an unknown method or version, although they mean something else."""
 
 
-def _code(context: MessageContext, history: History) -> int | None:
+def _refusal_code(context: MessageContext, history: History) -> int | None:
     """Return the error code with which a modern server refuses a stateless request, otherwise ``None``."""
     message = context.message
     if not context.stateless or not isinstance(message, ErrorResponse) or not server(history).modern_seq:
@@ -50,7 +50,7 @@ def missing_method(context: MessageContext, history: History) -> Iterable[Violat
 
     ``transports.headers`` checks the HTTP status of the refusal.
     """
-    code, request = _code(context, history), context.answers
+    code, request = _refusal_code(context, history), context.answers
     if code not in WRONG_REFUSALS or request is None or missing_meta(request.params):
         return ()
     if not (why := _not_implemented(request, history)):
@@ -72,7 +72,7 @@ def missing_method(context: MessageContext, history: History) -> Iterable[Violat
 
 
 def _not_implemented(request: SentRequest, history: History) -> str:
-    """Say why the server cannot have the requested method, as a clause; empty if it may have it."""
+    """Return why the server cannot have the requested method, as a clause; empty if it may have it."""
     if request.method in REMOVED:
         return f"{stateless_of(request.candidates)[0]} does not have"
     discovered = server(history).discovered
@@ -83,7 +83,7 @@ def _not_implemented(request: SentRequest, history: History) -> str:
 
 def other_version_code(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a code other than -32022 in the refusal of an unsupported version (PROTO-008)."""
-    code, request = _code(context, history), context.answers
+    code, request = _refusal_code(context, history), context.answers
     if code not in WRONG_REFUSALS or request is None or missing_meta(request.params):
         return ()
     version, discovered = member(request.params, "_meta", VERSION_KEY), server(history).discovered
@@ -107,7 +107,7 @@ def reserved_code(context: MessageContext, history: History) -> Iterable[Violati
     """Report an error code that is reserved but not defined, or that older revisions defined (ERR-003,
     ERR-004, ERR-005).
     """
-    code = _code(context, history)
+    code = _refusal_code(context, history)
     if code is None or not -32768 <= code <= -32000 or code in JSON_RPC_CODES:
         return ()
     pointer = context.at + "/error/code"

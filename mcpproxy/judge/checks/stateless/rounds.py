@@ -41,7 +41,7 @@ Subject = tuple[str, str | None]
 
 
 def subject(request: Request | SentRequest) -> Subject:
-    """Return what a request is for."""
+    """Return the subject of a request."""
     return request.method, target_of(request.method, request.params)
 
 
@@ -74,7 +74,7 @@ class Rounds:
     """The latest rounds of one caller, and what its requests continued and declared.
 
     ``continued`` maps the frame of a request to the round that the request continues. ``left`` has the latest
-    round of each subject, as long as the client has not come back to it. A declaration is a connection, the
+    round of each subject that the client has not requested again. A declaration is a connection, the
     first frame that made the declaration, and the capabilities.
     """
 
@@ -130,7 +130,7 @@ def remember_declared(context: MessageContext[Request], history: History) -> Non
 
 
 def remember_followed(context: MessageContext[Request], history: History) -> None:
-    """Record that the client came back to what it had requested."""
+    """Record that the client has requested the same tool, prompt or resource again."""
     known_rounds = history.across_requests(AllRounds).by_caller.get(history.caller)
     if known_rounds is not None:
         known_rounds.left.pop(subject(context.message), None)
@@ -143,7 +143,9 @@ def remember_retry(context: MessageContext[Request], history: History) -> None:
         return
     known_rounds, state = rounds(history), message.params.get("requestState")
     keys = (as_object(message.params.get("inputResponses")) or {}).keys()
-    for left_subject, round_ in tuple(known_rounds.left.items()):  # perhaps with the wrong request (MRTR-009)
+    for left_subject, round_ in tuple(
+        known_rounds.left.items()
+    ):  # The request may be a wrong one (MRTR-009).
         if round_.state == state if state is not None else keys & round_.method_by_key.keys():
             del known_rounds.left[left_subject]
     if state is not None:

@@ -90,13 +90,13 @@ class KnownServer:
 
 @slotted()
 class Servers:
-    """What is known about each server, by caller."""
+    """The known servers, by caller."""
 
     by_caller: dict[str, KnownServer] = field(default_factory=dict[str, KnownServer])
 
 
 def server(history: History) -> KnownServer:
-    """Return what is known about the server of this session, or of this stateless request."""
+    """Return the state of the server of this session, or of this stateless request."""
     return get_or_make(history.across_requests(Servers).by_caller, history.caller, KnownServer, MAX_CALLERS)
 
 
@@ -247,7 +247,7 @@ def remember_discovery(context: MessageContext[Response], history: History) -> N
 
 
 def _lacks(capabilities: JSONObject, context: MessageContext) -> Mapping[str, str]:
-    """Return the methods that need a capability missing from ``capabilities``, each with that capability."""
+    """Return the methods that need a capability which ``capabilities`` lacks, each with that capability."""
     revision = stateless_of(context.candidates)[0]
     return {
         method: need.path

@@ -47,7 +47,7 @@ LIST_MEMBERS: Final = ("resourceSubscriptions", "taskIds")
 """The filter members that are lists; the others are booleans."""
 
 REQUEST_SCOPED: Final = ("notifications/progress", "notifications/message")
-"""Notifications about one request, which do not belong on a subscription."""
+"""Notifications about one request, which are not allowed on a subscription."""
 
 GRACE_NS: Final = 5_000_000_000
 """Messages this soon after a cancellation may have been sent before the cancellation arrived."""
@@ -79,7 +79,7 @@ def remember_delivery(context: MessageContext[Notification], history: History) -
 
 def remember_cancellation(context: MessageContext, history: History) -> None:
     """Record that either side has cancelled a subscription."""
-    id = request_id(_in_params(context, "requestId"))
+    id = request_id(_param(context, "requestId"))
     subscription = history.of(Subscriptions).by_id.get(id) if id is not None else None
     if subscription is None:
         return
@@ -96,7 +96,7 @@ def remember_modern_server(context: MessageContext[Response], history: History) 
 
 
 def subscription_of(context: MessageContext, history: History) -> Subscription | None:
-    """Return the subscription that a notification belongs to, as its id shows, or over HTTP its stream."""
+    """Return the subscription of a notification: its subscription id shows it or, over HTTP, its stream."""
     if context.sender != SERVER:
         return None
     by_id = history.of(Subscriptions).by_id
@@ -107,10 +107,10 @@ def subscription_of(context: MessageContext, history: History) -> Subscription |
 
 
 def _subscription_id(context: MessageContext) -> JSON:
-    return _in_params(context, "_meta", ID_KEY)
+    return _param(context, "_meta", ID_KEY)
 
 
-def _in_params(context: MessageContext, *names: str) -> JSON:
+def _param(context: MessageContext, *names: str) -> JSON:
     message = context.message
     return member(message.params, *names) if isinstance(message, Notification) else None
 
@@ -191,7 +191,7 @@ def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Viol
 def filter_beyond_request(context: MessageContext, history: History) -> Iterator[Violation]:
     """Report an acknowledgement of notifications that the subscription did not ask for (SUB-004)."""
     subscription = subscription_of(context, history)
-    acknowledged = as_object(_in_params(context, "notifications"))
+    acknowledged = as_object(_param(context, "notifications"))
     if subscription is None or acknowledged is None or subscription.wanted is None:
         return
     requested_filter = subscription.wanted

@@ -1,7 +1,7 @@
-"""Results that ask for input, and are never followed by a request with it.
+"""Results that ask for input, after which the client never retries the request with the input.
 
-A client that declines says so in a retry. It may also not retry at all, which no sentence forbids; then the
-user often waits for a call that goes nowhere, so it is an info.
+A client that declines says so in a retry. No requirement forbids a client not to retry at all, but then the
+user often waits for an answer that never comes, so this is reported as an info.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow
 """
@@ -19,14 +19,14 @@ from mcpproxy.protocol.methods import declares, needs
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, stateless_of
 
 LONG_NS: Final = 30_000_000_000
-"""A client that does nothing else for less than this time before the end may just have been closed."""
+"""If the recording ends this soon after a result, an idle client may just have been closed."""
 
 
 def never_retried(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a request that the client did not retry with the input that its result asked for (MRTR-011).
 
-    A later request for the same tool, prompt or resource counts as one, whatever it has. Over HTTP nothing is
-    reported, because the client may have retried under other credentials.
+    A later request for the same tool, prompt or resource counts as a retry, whatever its params are. Over
+    HTTP nothing is reported, because the client may have retried under other credentials.
     """
     if not isinstance(event, Close) or event.ending == "cut" or history.has_gap:
         return
@@ -34,8 +34,8 @@ def never_retried(event: Signal | Close, history: History) -> Iterator[Violation
         return
     for known_rounds in history.of(AllRounds).by_caller.values():
         for (method, target), round_ in known_rounds.left.items():
-            went_on = history.client.last_answered_seq > round_.seq
-            if not went_on and event.observed_at_ns - round_.observed_ns < LONG_NS:
+            was_active = history.client.last_answered_seq > round_.seq
+            if not was_active and event.observed_at_ns - round_.observed_ns < LONG_NS:
                 continue
             if not round_.method_by_key or round_.request.cancelled or not _can_answer(round_):
                 continue
@@ -57,7 +57,7 @@ def never_retried(event: Signal | Close, history: History) -> Iterator[Violation
 
 
 def _can_answer(round_: Round) -> bool:
-    """Whether the client declared what it needs to answer; otherwise the server should not have asked."""
+    """Whether the client declared the capabilities to answer; otherwise the server should not have asked."""
     request = round_.request
     capabilities = as_object(member(request.params, "_meta", CAPABILITIES_KEY)) or {}
     revision = stateless_of(request.candidates)[0]
