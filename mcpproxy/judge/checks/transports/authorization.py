@@ -67,7 +67,7 @@ def invalid_token_status(exchange: HttpExchange, history: HttpHistory, frame: Fr
 
 
 def _expiry(token: str) -> float | None:
-    """Return when a JSON Web Token expires, in seconds since 1970 (RFC 7519, section 4.1.4)."""
+    """Return when a JSON Web Token expires, in seconds since 1970; ``None`` if unknown (RFC 7519, 4.1.4)."""
     parts = token.split(".")
     if len(parts) != 3:
         return None
@@ -146,7 +146,7 @@ def _possible_revisions(exchange: HttpExchange) -> tuple[tuple[str, ...], bool]:
 
 
 def _challenge_fault(exchange: HttpExchange) -> str:
-    """Say what the challenge of a 401 lacks, as a phrase; empty if it names the resource metadata."""
+    """Return what the challenge of a 401 lacks, as a phrase; empty if it names the resource metadata."""
     if "www-authenticate" not in exchange.response_fields:
         return "without WWW-Authenticate"
     if resource_metadata(exchange.response_fields) is None:
@@ -155,6 +155,7 @@ def _challenge_fault(exchange: HttpExchange) -> str:
 
 
 def resource_metadata(fields: Fields) -> str | None:
+    """Return the URL of the resource metadata that a challenge names; ``None`` if it names none."""
     return _parameters(fields).get("resource_metadata")
 
 
@@ -163,7 +164,7 @@ def _parameters(fields: Fields) -> dict[str, str]:
 
 
 def _wants_token(fields: Fields) -> bool:
-    """Whether a challenge is one for tokens."""
+    """Whether a challenge asks for a token."""
     values = [value.lower() for value in fields.all("www-authenticate")]
     return any(scheme in value for value in values for scheme in TOKEN_SCHEMES)
 

@@ -31,13 +31,15 @@ NEEDED: Final = (
     NAME,
     "DELETE",
 )
-"""The header fields that clients of MCP send, and the one method among theirs that must be allowed."""
+"""The header fields that MCP clients send, and DELETE, the one method of theirs that needs permission."""
 
 
 def refused_preflight(
     exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 ) -> Iterator[Violation]:
-    """Report what an answer to a preflight does not allow although MCP needs it, each once (HTTP-021)."""
+    """Report header fields and methods that a preflight asks for and its answer does not allow, each once for
+    each origin (HTTP-021).
+    """
     origin = exchange.fields.get("origin") or ""
     refused = refused_to_page(exchange) - history.refused_to_pages.get(origin, frozenset())
     if refused:
@@ -82,7 +84,8 @@ def hidden_session_id(
 ) -> Iterator[Violation]:
     """Report a session id that the page which opens the session cannot read, once (HTTP-021).
 
-    An earlier preflight shows that a browser sends the requests of this origin, as those of another one.
+    An earlier preflight from this origin shows that a browser sends its requests, and that they are CORS
+    requests.
     """
     if not history.hid_session_id and hides_session_id(exchange, history):
         problem = (

@@ -56,7 +56,7 @@ _HERE: Final = re.compile(
 )
 """An authority that means this machine (RFC 6761, section 6.3; RFC 1122, section 3.2.1.3).
 
-``base.authority`` knows it, too, but with the module of sockets, which the judge does not import.
+``base.authority`` tests the same with the module of sockets, which the judge must not import.
 """
 
 
@@ -340,7 +340,7 @@ def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 def foreign_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a server on this machine that opens an HTTP+SSE stream for a page of another site (HTTP-019).
 
-    The endpoint event is the first sign that a GET belongs to HTTP+SSE.
+    The endpoint event is the first sign that a GET is one of HTTP+SSE.
     """
     if frame.event is not None and frame.event.name == "endpoint" and "HTTP-019" not in exchange.broken_rules:
         yield from foreign_origin(exchange, history, None)

@@ -1,4 +1,4 @@
-"""Credentials of one authorization server that a client sends to another, as a forward proxy sees it.
+"""Credentials of one authorization server that a client uses for another, as a forward proxy sees it.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/authorization/client-registration
 """
@@ -55,12 +55,12 @@ def foreign_secret(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 
 def _giver(issued: Issued, issuers: Issuers) -> str:
-    """Return one name of a server that gave a credential, the same one each time."""
+    """Return one of the names of a server that gave a credential, always the same."""
     return shown(min(min(issuers.named[place]) for place in issued.places))
 
 
 def remember_issuer(exchange: HttpExchange, frame: Frame, history: HttpHistory) -> None:
-    """Remember what an answer shows of authorization servers: metadata, or credentials that they give."""
+    """Record the metadata of authorization servers in an answer, or the credentials that they give."""
     document = None if isinstance(frame.message, Batch) else as_object(frame.message.value)
     place, issuers = _place(exchange.request.target), history.issuers
     if document is None or "://" not in place or not exchange.succeeded:
@@ -82,7 +82,7 @@ def remember_issuer(exchange: HttpExchange, frame: Frame, history: HttpHistory) 
 
 
 def _plain_urls(values: JSON) -> frozenset[str]:
-    """Return the strings in an array, without slashes at their ends; none if it is no array."""
+    """Return the strings in an array, without slashes at their ends; empty if it is no array."""
     listed = values if isinstance(values, list) else []
     return frozenset([_without_slash(value) for value in listed if isinstance(value, str)])
 

@@ -1,6 +1,6 @@
 """Proofs of possession (DPoP): tokens that are bound to a key of the client.
 
-A recording masks proofs, so what a proof says of its method, address and nonce is not compared.
+A recording masks proofs, so what a proof says about its method, address and nonce is not compared.
 
 Source: https://www.rfc-editor.org/rfc/rfc9449
 """
@@ -10,22 +10,19 @@ from typing import Final
 from mcpproxy.judge.checks.engine.context import Violation, Violations
 from mcpproxy.judge.checks.engine.http_facts import WITH_PROOF, WITH_TOKEN
 from mcpproxy.judge.checks.engine.rows import MCP, OTHER, HttpCheck, RuleFamily
+from mcpproxy.judge.checks.transports.authorization import AUTHORIZED
 from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.judge.session.frame import Frame
 from mcpproxy.judge.session.masked_values import credential
 from mcpproxy.protocol.jsonrpc import Batch
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.oauth import challenge_parameters
-from mcpproxy.protocol.revisions import since
-
-AUTHORIZED: Final = since("2025-03-26")
-"""The revisions that have authorization."""
 
 NONCE_WANTED: Final = "use_dpop_nonce"
 
 
 def token_without_proof(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a token that is sent as one bound to a key, without a proof of that key (AUTH-008)."""
+    """Report a token of the scheme DPoP, which is bound to a key, without a proof of the key (AUTH-008)."""
     scheme, _ = credential(exchange.fields.get("authorization") or "")
     if scheme == "dpop" and "dpop" not in exchange.fields and exchange.method != "OPTIONS":
         yield Violation("AUTH-008", "R-329", "client sent a DPoP token without a proof in the header DPoP")
@@ -61,7 +58,7 @@ def nonce_not_given_in_body(exchange: HttpExchange, history: HttpHistory, frame:
 
 
 def _without_nonce(exchange: HttpExchange, history: HttpHistory) -> Violations:
-    # Whoever was given a nonce and sent another one may be refused without a new one.
+    # A server that gave a nonce before may refuse another one without giving a new one.
     if "dpop-nonce" not in exchange.response_fields and not history.gave_nonce:
         problem = f"server refused with {NONCE_WANTED}, without a nonce in the header DPoP-Nonce"
         related = (exchange.request.seq,)

@@ -46,8 +46,8 @@ WITH_VERSION_HEADER: Final = span("2025-06-18", "2026-07-28")
 
 _CREDENTIALS: Final = ("authorization", "proxy-authorization", "cookie")
 
-_MOST_WORDS: Final = 1 << 10
-"""How many bytes of a refusal are searched for words about the session."""
+_MOST_SEARCHED: Final = 1 << 10
+"""How many bytes of a refusal are searched for a text about the session."""
 
 _SAYS_IT_IS_OVER: Final = pattern(
     r"\b(?:no (?:valid|such|active)|(?:unknown|invalid|expired)(?: or \w+)?) (?:mcp )?session\b(?: id\b)?"
@@ -55,7 +55,7 @@ _SAYS_IT_IS_OVER: Final = pattern(
     r" (?:not found|not exist|not valid|invalid|expired|terminated)\b",
     re.IGNORECASE,
 )
-"""Matches what the usual servers say of a session that they do not know, or no longer."""
+"""Matches the usual texts about a session that a server does not know, or does not know any more."""
 
 _DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
 
@@ -182,9 +182,10 @@ def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 def forgotten_session(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a server that says that a session is over with another status than 404 (PROTO-010).
 
-    Only its own words can say so, since a request may be refused for other reasons. The server must have
-    issued the id, and have accepted it before. A 401 or 403 for a request with credentials, or with a
-    challenge, is about these; the words about a request that itself names a session may be about that one.
+    Only the text of the refusal shows this, because a request may be refused for other reasons. The server
+    must have issued the id, and have accepted it before. A 401 or 403 with a challenge, or for a request with
+    credentials, is not reported: it is about those. Neither is the refusal of a message that contains the
+    word session, because the text may be about that session.
     """
     session, fields = exchange.session, exchange.fields
     if exchange.status < 400 or exchange.status == 404 or session is None or session.joined_late:
@@ -199,9 +200,9 @@ def forgotten_session(exchange: HttpExchange, history: HttpHistory, frame: Frame
     names_another = exchange.body is not None and b"session" in exchange.body.raw.lower()
     if names_another or not session.judge.history.initialized:
         return
-    if said := _SAYS_IT_IS_OVER.search(frame.raw[:_MOST_WORDS].decode("utf-8", "replace")):
+    if text := _SAYS_IT_IS_OVER.search(frame.raw[:_MOST_SEARCHED].decode("utf-8", "replace")):
         problem = (
-            f"server says that the session is over ({shown(said[0])}) with {exchange.status} instead of 404"
+            f"server says that the session is over ({shown(text[0])}) with {exchange.status} instead of 404"
         )
         yield Violation(
             "PROTO-010",

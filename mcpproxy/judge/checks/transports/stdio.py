@@ -23,15 +23,15 @@ _RULE_BY_SENDER: Final = {"server": ("STDIO-002", "R-057"), "client": ("STDIO-00
 _PIPE_BY_SENDER: Final = {"server": "stdout", "client": "the server's stdin"}
 
 _OTHER_TRANSPORT: Final = pattern(rb"(?i)(content-length:)|pri \* http/2\.0")
-"""Finds how a stream begins in the Language Server Protocol (the group), and in HTTP/2 (RFC 9113, 3.4)."""
+"""Matches the beginning of a stream in the Language Server Protocol (the group) or HTTP/2 (RFC 9113, 3.4)."""
 
 
 def other_transport(raw: bytes) -> str:
-    """Return what to say about a line with which a stream of another transport begins, or an empty text."""
-    found = _OTHER_TRANSPORT.match(raw)
-    if found is None:
+    """Return a clause about a line that begins a stream of another transport; empty for any other line."""
+    match = _OTHER_TRANSPORT.match(raw)
+    if match is None:
         return ""
-    if found[1]:
+    if match[1]:
         return "; messages are separated by line feeds, not by headers as in the Language Server Protocol"
     return "; this is the beginning of HTTP/2, and stdio has messages on lines"
 
@@ -60,7 +60,7 @@ def stray_output(context: MessageContext[Malformed], history: History) -> Iterat
 
 
 def split_message(sender: Sender, frames: list[Frame]) -> Violation:
-    """Report a message that was written over several lines (STDIO-001), once for all its lines."""
+    """Return the violation of a message that was written over several lines (STDIO-001)."""
     problem = (
         f"{sender} spread one message over {len(frames)} lines (frames {frames[0].seq} to {frames[-1].seq})"
     )
@@ -75,7 +75,10 @@ def split_message(sender: Sender, frames: list[Frame]) -> Violation:
 
 
 def spread_output(sender: Sender, frames: list[Frame], *, is_json: bool) -> Violation:
-    """Report a laid out value that is not a message (STDIO-002, STDIO-003), once for all its lines."""
+    """Return the violation of a value over several lines that is not a message (STDIO-002, STDIO-003).
+
+    ``is_json`` says whether the value is JSON.
+    """
     pipe = _PIPE_BY_SENDER[sender]
     kind = "JSON-RPC message" if is_json else "message"
     what = f"{'JSON' if is_json else 'a value'} to {pipe} that is not a {kind}"
@@ -90,7 +93,7 @@ def spread_output(sender: Sender, frames: list[Frame], *, is_json: bool) -> Viol
 
 
 def stray_array(sender: Sender) -> Violation:
-    """Report an array on a line in which nothing was meant as a message (STDIO-002, STDIO-003)."""
+    """Return the violation of an array in which nothing was meant as a message (STDIO-002, STDIO-003)."""
     problem = f"{sender} wrote a JSON array to {_PIPE_BY_SENDER[sender]} that has no JSON-RPC message in it"
     return Violation(*_RULE_BY_SENDER[sender], problem, pointer="")
 

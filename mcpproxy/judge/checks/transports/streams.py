@@ -61,7 +61,7 @@ def unanswered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def unfinished(exchange: HttpExchange) -> str:
-    """Return what to say of an event with a response that never ended; empty if there is no such event."""
+    """Return a clause about a response in an event that never ended; empty if there is no such event."""
     return "; no blank line ends the event with it, so clients discard it" if exchange.unfinished_seq else ""
 
 
