@@ -1,4 +1,4 @@
-"""What follows a cancellation: a late answer or late progress, and requests that stay without an answer.
+"""Messages after a cancellation: late answers and late progress. Also requests that were never answered.
 
 The answer to a request and its cancellation may cross on the way, which neither side can prevent. So an
 answer soon after the cancellation is not reported (``GRACE_NS``).
@@ -11,7 +11,13 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
-from mcpproxy.judge.checks.utilities.cancelled_requests import GRACE_NS, LISTEN, Cancellations, is_task, named
+from mcpproxy.judge.checks.utilities.cancelled_requests import (
+    GRACE_NS,
+    LISTEN,
+    Cancellations,
+    is_task,
+    name_of,
+)
 from mcpproxy.judge.checks.utilities.progress import ProgressTokens
 from mcpproxy.judge.session.frame import CLIENT, Close, Signal, other
 from mcpproxy.judge.session.history import History, SentRequest
@@ -51,7 +57,7 @@ def late_answer(context: MessageContext, history: History) -> Iterable[Violation
     request = context.answers
     if request is None or not request.cancelled:
         return ()
-    return _late(context, history, request, ("CANC-005", "R-110"), "answered", context.at + "/id")
+    return _late_message(context, history, request, ("CANC-005", "R-110"), "answered", context.at + "/id")
 
 
 def _answers_cancellation(message: Single) -> bool:
@@ -73,10 +79,10 @@ def late_progress(context: MessageContext, history: History) -> Iterable[Violati
     if tracked is None or tracked.shared or not tracked.request.cancelled or tracked.request.answered_seq:
         return ()
     requirement, pointer = ("CANC-010", "R-115"), context.at + "/params/progressToken"
-    return _late(context, history, tracked.request, requirement, "reported progress of", pointer)
+    return _late_message(context, history, tracked.request, requirement, "reported progress of", pointer)
 
 
-def _late(
+def _late_message(
     context: MessageContext,
     history: History,
     request: SentRequest,
@@ -96,10 +102,10 @@ def _late(
         not history.over_http and history.side(request.sender).last_answered_seq > cancelled.seq
     )
     if _answers_cancellation(context.message):
-        problem = f"{context.sender} answered the cancellation of {named(request)} with an error"
+        problem = f"{context.sender} answered the cancellation of {name_of(request)} with an error"
         yield Violation(*requirement, problem, pointer=pointer, related=(request.seq, cancelled.seq))
     elif waited_ns >= (READ_NS if cancellation_was_read else GRACE_NS):
-        problem = f"{context.sender} {verb} {named(request)} {seconds(waited_ns)} after it was cancelled"
+        problem = f"{context.sender} {verb} {name_of(request)} {seconds(waited_ns)} after it was cancelled"
         # Up to 2025-11-25 the receiver may continue if its work cannot be cancelled.
         at_most = None if is_stateless(context.candidates) else "info"
         yield Violation(
@@ -129,7 +135,7 @@ def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
         if any(token.request is request and token.latest is not None for token in tokens):
             continue  # The receiver reported progress, so it had not ignored the request.
         problem = (
-            f"{responder} did not answer {named(request)}, "
+            f"{responder} did not answer {name_of(request)}, "
             f"which the {request.sender} cancelled after {seconds(waited_ns)}"
         )
         yield Violation(
@@ -154,7 +160,7 @@ def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
     cancellations = history.of(Cancellations).by_request
     for request in history.client.pending.values():
         if request.method == LISTEN and request.stateless and (CLIENT, request.id) not in cancellations:
-            problem = f"server exited without ending {named(request)}, a subscription that was still open"
+            problem = f"server exited without ending {name_of(request)}, a subscription that was still open"
             yield Violation(
                 "CANC-008",
                 "R-113",

@@ -1,8 +1,8 @@
 """Cancellation: which requests a peer may cancel, and how.
 
 The answer to a request and the cancellation of the request may cross on the way, which neither side can
-prevent. So a cancellation soon after the answer is not reported (``GRACE_NS``). What may follow a
-cancellation is in ``after_cancellation``.
+prevent. So a cancellation soon after the answer is not reported (``GRACE_NS``). The messages
+after a cancellation are checked in ``after_cancellation``.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 """
@@ -35,7 +35,7 @@ from mcpproxy.judge.checks.utilities.cancelled_requests import (
     LISTEN,
     Cancellations,
     is_task,
-    named,
+    name_of,
     remember_answer,
     remember_cancellation,
     remember_cancelled_initialize,
@@ -106,7 +106,7 @@ def _by_stateless_server(context: MessageContext, history: History, id: RequestI
         problem = f"server cancelled request {spelled(id)}, an id that the client never used"
         yield _violation(context, FOREIGN_REQUEST, problem)
     elif request.method and request.method != LISTEN:
-        problem = f"server cancelled {named(request)} of the client; it may only end a {LISTEN}"
+        problem = f"server cancelled {name_of(request)} of the client; it may only end a {LISTEN}"
         yield _violation(context, FOREIGN_REQUEST, problem, request.seq)
 
 
@@ -121,14 +121,14 @@ def _by_requestor(context: MessageContext, history: History, id: RequestId) -> I
         yield _violation(context, INITIALIZE, problem, request.seq)
     elif request is not None and is_task(request, history):
         problem = (
-            f"{sender} cancelled {named(request)}, which it had asked for as a task, without tasks/cancel"
+            f"{sender} cancelled {name_of(request)}, which it had asked for as a task, without tasks/cancel"
         )
         yield _violation(context, TASK if request.answered_seq else TASK_WITHOUT_ID, problem, request.seq)
     elif request is not None and request.answered_seq and request.answers_due <= 0:
         # If an answer were still due, another request with the same id could be meant.
         waited_ns = context.frame.observed_at_ns - request.answered_ns
         if waited_ns >= GRACE_NS:
-            problem = f"{sender} cancelled {named(request)} {seconds(waited_ns)} after its answer"
+            problem = f"{sender} cancelled {name_of(request)} {seconds(waited_ns)} after its answer"
             # The requirement is about what the sender believes, and that cannot be observed.
             at_most = "info" if history.over_http else "warning"
             yield _violation(
@@ -143,7 +143,7 @@ def initialize_cancelled(
 ) -> Iterator[Violation]:
     """Report the cancellation of initialize on another connection than its own (CANC-003).
 
-    There is no session id yet, so it is certain only if the recording has no other session.
+    There is no session id yet, so it is certain which session this is only if the recording has one session.
     """
     session = exchange.session
     if session is None or not session.joined_late or session.id is not None:

@@ -1,7 +1,7 @@
 """The latest requests that were cancelled, and those that became tasks.
 
-A request is known by its sender and its id. A server has no requests in the stateless revisions; there it may
-end a subscription of the client.
+A request is identified by its sender and its id. In the stateless revisions a server sends no requests, but
+it may end a subscription of the client by a cancellation.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 """
@@ -62,7 +62,8 @@ class Cancellations:
 def is_task(request: SentRequest, history: History) -> bool:
     """Whether a request became a task.
 
-    Before its answer: whether it asks for a task and the receiver declared tasks for this method.
+    Before its answer, the result says whether it asks for a task and the receiver declared tasks for its
+    method.
     """
     if request.stateless or not isinstance(member(request.params, "task"), dict):
         return False
@@ -74,8 +75,8 @@ def is_task(request: SentRequest, history: History) -> bool:
     )
 
 
-def named(request: SentRequest) -> str:
-    """Return the method and the id of a request for a message to people.
+def name_of(request: SentRequest) -> str:
+    """Return the method and the id of a request, for the text of a finding.
 
     The method is empty if two requests with the same id have different methods.
     """
@@ -106,6 +107,9 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
 
 
 def remember_cancelled_initialize(initialize: SentRequest, by: RequestHead, opening: History) -> None:
-    """Record that an initialize over HTTP was cancelled by another exchange than its own, for its session."""
+    """Record that an initialize over HTTP was cancelled by the HTTP request ``by``, of another session.
+
+    ``opening`` is the history of the session that initialize opens.
+    """
     cancelled = Cancelled(initialize, CLIENT, initialize.id, by.seq, by.observed_at_ns)
     opening.of(Cancellations).by_request[CLIENT, initialize.id] = cancelled

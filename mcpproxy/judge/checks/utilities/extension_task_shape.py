@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final
 
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
-from mcpproxy.judge.checks.utilities.task_reports import named
+from mcpproxy.judge.checks.utilities.task_reports import quoted
 from mcpproxy.judge.session.extension_tasks import ExtensionTasks
 from mcpproxy.judge.session.frame import SERVER
 from mcpproxy.judge.session.history import History
@@ -102,5 +102,5 @@ def _misshapen(
     if earlier is None or state is None or not earlier.state.final or state is earlier.state:
         return
     if is_later(context.answers, parse_time(task.get("lastUpdatedAt")), earlier.seq, earlier.updated):
-        problem = f"server reported task {named(earlier.id)} as {state.value}; it was {earlier.state.value}"
+        problem = f"server reported task {quoted(earlier.id)} as {state.value}; it was {earlier.state.value}"
         yield Violation("TASKX-002", "R-268", problem, pointer=f"{pointer}/status", related=(earlier.seq,))

@@ -189,11 +189,11 @@ def _severity(level: str) -> int:
 def _level_set_by(request: SentRequest) -> JSON:
     """Return the level that a request sets, valid or not; ``None`` if it sets none."""
     if request.stateless:
-        return _requested(request.params)
+        return _level_in_meta(request.params)
     return member(request.params, "level") if request.method == "logging/setLevel" else None
 
 
-def _requested(params: "JSON | Absent") -> JSON:
+def _level_in_meta(params: "JSON | Absent") -> JSON:
     return member(params, "_meta", LEVEL_KEY)
 
 

@@ -1,4 +1,4 @@
-"""Pagination: a page of a list ends with a cursor, and the request for the next page returns that cursor.
+"""Pagination: a page of a list has a cursor at its end, and the request for the next page repeats it.
 
 Each list has its own cursors. The empty string is a valid cursor.
 
@@ -96,7 +96,7 @@ class Cursors:
         return False
 
     def add(self, cursor: str, sent: str | None) -> None:
-        """Remember that ``cursor`` was given in answer to a request with the cursor ``sent``."""
+        """Record that ``cursor`` was given in answer to a request with the cursor ``sent``."""
         keep_latest(self.previous, hash(cursor), None if sent is None else hash(sent), MAX_CURSORS)
         self.forgot_some = self.forgot_some or len(self.previous) >= MAX_CURSORS
 
@@ -124,7 +124,7 @@ def unknown_cursor(context: MessageContext[Request], history: History) -> Iterab
         f"{sender} sent {message.method} with the cursor {shown(cursor)}, which the {giver} never gave for it"
     )
     for method in LISTS:
-        cursors = pages.lists.get(_key(history, sender, method))
+        cursors = pages.lists.get(_list_key(history, sender, method))
         if cursors is not None and hash(cursor) in cursors.previous:
             problem = f"{problem}: the cursor is one of {method}"
     # Until 2025-11-25 a cursor is valid in one session only. In later revisions it may have been given before
@@ -185,7 +185,7 @@ def restarted(context: MessageContext[Request], history: History) -> Iterable[Vi
     caller.
     """
     message = context.message
-    key = _key(history, context.sender, message.method, message.params)
+    key = _list_key(history, context.sender, message.method, message.params)
     cursors = history.across_requests(Pages).lists.get(key)
     unread = cursors.unread if cursors is not None else None
     if unread is None or unread.restarts != 1 or _cursor(message.params) is not None:
@@ -233,7 +233,7 @@ def _is_foreign(context: MessageContext, history: History) -> bool:
     return context.method in EXTENSION_LISTS and declared_settings(SKILLS, context, history) is None
 
 
-def _key(history: History, sender: Sender, method: str, params: "JSON | Absent" = ABSENT) -> Key:
+def _list_key(history: History, sender: Sender, method: str, params: "JSON | Absent" = ABSENT) -> Key:
     """Return the key of the list that a request is about."""
     directory = target_of(method, params)
     return history.caller, sender, method, hash(directory and normalized_uri(directory))
@@ -246,26 +246,26 @@ def _is_unknown(context: MessageContext[Request], history: History, cursor: str)
         return False
     if _is_foreign(context, history):
         return False
-    key = _key(history, context.sender, message.method, message.params)
+    key = _list_key(history, context.sender, message.method, message.params)
     cursors = history.across_requests(Pages).lists.get(key)
     return cursors is None or not (cursors.forgot_some or hash(cursor) in cursors.previous)
 
 
 def _cursors(request: SentRequest, history: History) -> Cursors:
     """Return the cursors of the list that a request is about."""
-    key = _key(history, request.sender, request.method, request.params)
+    key = _list_key(history, request.sender, request.method, request.params)
     return get_or_make(history.across_requests(Pages).lists, key, Cursors, MAX_LISTS)
 
 
 def remember_unknown(context: MessageContext[Request], history: History) -> None:
-    """Remember a request with a cursor that was never given."""
+    """Record a request with a cursor that was never given."""
     cursor = _cursor(context.message.params)
     if cursor is not None and context.asked is not None and _is_unknown(context, history, cursor):
         history.of(Pages).unknown.append(context.asked)
 
 
 def remember_page(context: MessageContext, history: History) -> None:
-    """Remember the cursor of a page with the cursor of its request, unless they lead in a circle.
+    """Record the cursor of a page with the cursor of its request, unless they lead in a circle.
 
     An empty cursor makes the next page the unread one, if there is none and the client does not follow such
     cursors.
@@ -282,9 +282,9 @@ def remember_page(context: MessageContext, history: History) -> None:
 
 
 def remember_request(context: MessageContext[Request], history: History) -> None:
-    """Remember that the client requested the page of an empty cursor, or the first page instead."""
+    """Record that the client requested the page of an empty cursor, or the first page instead."""
     cursor, method = _cursor(context.message.params), context.message.method
-    key = _key(history, context.sender, method, context.message.params)
+    key = _list_key(history, context.sender, method, context.message.params)
     cursors = history.across_requests(Pages).lists.get(key)
     if cursors is None:
         return
@@ -297,7 +297,7 @@ def remember_request(context: MessageContext[Request], history: History) -> None
 def remember_change(context: MessageContext[Notification], history: History) -> None:
     """Forget the unread pages of a list that has changed: the client reads it from the first page on."""
     for method in CHANGES[context.message.method]:
-        cursors = history.across_requests(Pages).lists.get(_key(history, CLIENT, method))
+        cursors = history.across_requests(Pages).lists.get(_list_key(history, CLIENT, method))
         if cursors is not None:
             cursors.unread = None
 

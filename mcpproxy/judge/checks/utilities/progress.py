@@ -34,6 +34,7 @@ POLLS: Final = ("tasks/get", "tasks/cancel", "tasks/result")
 """Requests whose answer shows whether a task has ended."""
 
 TERMINAL: Final = ("completed", "failed", "cancelled")
+"""The statuses of a task that has ended."""
 
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 
@@ -180,7 +181,7 @@ def _without_open_request(
 
     Progress of a task must have the token of the request that became the task.
     """
-    token_of_task = _of_task(context, history.of(ProgressTokens))
+    token_of_task = _token_of_task(context, history.of(ProgressTokens))
     is_open = tracked is not None and tracked.in_flight
     if token_of_task is not None and token_of_task is not tracked and not is_open:
         problem = (
@@ -189,12 +190,12 @@ def _without_open_request(
         )
         yield _violation(context, TASK, problem, token_of_task.request.seq)
     elif tracked is None:
-        yield from _unknown(context, history, token)
+        yield from _unknown_token(context, history, token)
     elif not tracked.shared and not tracked.request.refused_by_http:
         yield from _too_late(context, history, tracked) or _not_above_latest(context, tracked)
 
 
-def _unknown(context: MessageContext, history: History, token: RequestId) -> Iterator[Violation]:
+def _unknown_token(context: MessageContext, history: History, token: RequestId) -> Iterator[Violation]:
     """Report a token that no request had.
 
     Nothing is reported if the request with the token may not have been seen or could not be read. In a
@@ -284,7 +285,7 @@ def _violation(
     )
 
 
-def _of_task(context: MessageContext, tokens: ProgressTokens) -> Tracked | None:
+def _token_of_task(context: MessageContext, tokens: ProgressTokens) -> Tracked | None:
     """Return the token of the task that a notification names."""
     task_id = member(context.message.value, "params", "_meta", RELATED_TASK, "taskId")
     return tokens.by_task.get((other(context.sender), task_id)) if isinstance(task_id, str) else None

@@ -1,4 +1,4 @@
-"""Lists of tasks: whether tasks/list contains every task that its sender has. ``tasks.FAMILY`` has the rows.
+"""Lists of tasks: whether a peer lists every task that it runs. ``tasks.FAMILY`` has the rows.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#task-listing
 """
@@ -6,7 +6,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities
 from collections.abc import Iterator
 
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
-from mcpproxy.judge.checks.utilities.task_reports import has_task_revision, named
+from mcpproxy.judge.checks.utilities.task_reports import has_task_revision, quoted
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Close, Signal
 from mcpproxy.judge.session.history import History
 from mcpproxy.judge.session.task_table import MAX_REMEMBERED, TaskListing, Tasks
@@ -30,7 +30,7 @@ def unlisted(context: MessageContext, history: History) -> Iterator[Violation]:
     ):
         return
     if 0 < task.first_got_seq < listing.start_seq and listing.end_seq < request.seq:
-        problem = f"{context.sender} has task {named(task.id)}, but did not list it with the others"
+        problem = f"{context.sender} has task {quoted(task.id)}, but did not list it with the others"
         related = (task.first_got_seq, listing.end_seq)
         yield Violation("TASK-013", "R-202", problem, pointer=context.at + "/result", related=related)
 
@@ -48,7 +48,7 @@ def never_listed(event: Signal | Close, history: History) -> Iterator[Violation]
             expired = task.expires_ns is not None and task.expires_ns <= listing.end_ns
             if expired or task.deleted or task.state is TaskState.CANCELLED:
                 continue  # The task may have been deleted before the list.
-            problem = f"{receiver} found task {named(task.id)}, but did not list it with the others later"
+            problem = f"{receiver} found task {quoted(task.id)}, but did not list it with the others later"
             yield Violation(
                 "TASK-013",
                 "R-202",

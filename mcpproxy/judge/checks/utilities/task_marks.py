@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
-from mcpproxy.judge.checks.utilities.task_reports import has_task_member, has_task_revision, named
+from mcpproxy.judge.checks.utilities.task_reports import has_task_member, has_task_revision, quoted
 from mcpproxy.judge.session.frame import other
 from mcpproxy.judge.session.history import History
 from mcpproxy.judge.session.task_table import MAX_REMEMBERED, Tasks
@@ -62,7 +62,7 @@ def unmarked_request(context: MessageContext[Request], history: History) -> Iter
     ]
     if not other_requests and member(message.params, "_meta", RELATED, "taskId") is None:
         problem = (
-            f"{context.sender} sent {message.method}, probably for task {named(open_tasks[0].id)}, "
+            f"{context.sender} sent {message.method}, probably for task {quoted(open_tasks[0].id)}, "
             "without naming it in _meta"
         )
         yield Violation(
@@ -88,7 +88,7 @@ def unmarked_answer(context: MessageContext, history: History) -> Iterable[Viola
         return ()
     if has_task_member(context) or member(message.result, "_meta", RELATED, "taskId") == task_id:
         return ()
-    answer = f"answered {request.method} for task {named(str(task_id))}"
+    answer = f"answered {request.method} for task {quoted(str(task_id))}"
     problem = f"{context.sender} {answer} without naming the task in _meta"
     return (Violation("TASK-010", "R-199", problem, pointer=context.at + "/result", related=(request.seq,)),)
 
@@ -107,7 +107,7 @@ def unmarked_progress(context: MessageContext[Notification], history: History) -
         or member(message.params, "_meta", RELATED, "taskId") is not None
     ):
         return ()
-    problem = f"{context.sender} reported progress of task {named(task.id)} without naming the task in _meta"
+    problem = f"{context.sender} reported progress of task {quoted(task.id)} without naming the task in _meta"
     related = (task.made_by.seq,) if task.made_by else ()
     return (
         Violation(

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Final, Protocol
 
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
-from mcpproxy.judge.checks.utilities.task_reports import named
+from mcpproxy.judge.checks.utilities.task_reports import quoted
 from mcpproxy.judge.session.history import SentRequest
 
 NS_PER_MS_NEEDED: Final = 900_000
@@ -42,5 +42,5 @@ def hasty_poll(context: MessageContext, task: PolledTask, interval: str) -> Iter
     waited_ns = context.frame.observed_at_ns - poll.sent_ns
     if waited_ns < wait_ms * NS_PER_MS_NEEDED - EARLY_NS:
         waited = f"{waited_ns // 1_000_000} ms; its {interval} is {wait_ms:g}"
-        problem = f"{context.sender} polled task {named(task.id)} again after {waited}"
+        problem = f"{context.sender} polled task {quoted(task.id)} again after {waited}"
         yield Violation("TASK-014", "R-203", problem, pointer=context.at + "/method", related=(poll.seq,))

@@ -1,4 +1,4 @@
-"""What a peer reports about its tasks: in the answer that creates a task, in later answers, in notifications.
+"""Reports of a peer about its tasks: in the answer that creates a task, in later answers, in notifications.
 
 A report is a task object in a message. Answers and notifications contain the same task object, so the same
 checks and the same table of states apply to all of them. ``tasks.FAMILY`` has the rows.
@@ -99,7 +99,7 @@ def status_step(context: MessageContext, report: TaskReport) -> Iterator[Violati
         earlier_state = (
             "over, because it had a result" if task.state is TaskState.SETTLED else task.state.value
         )
-        report_text = f"reported task {named(report.id)} as {report.state.value}"
+        report_text = f"reported task {quoted(report.id)} as {report.state.value}"
         problem = f"{context.sender} {report_text}; it was {earlier_state}"
         yield Violation(*breaks, problem, pointer=report.pointer + "/status", related=(task.seq,))
 
@@ -120,7 +120,7 @@ def times(context: MessageContext, report: TaskReport) -> Iterator[Violation]:
         and earlier_created is not None
         and abs((created - earlier_created).total_seconds()) >= DRIFT_S
     ):
-        problem = f"{context.sender} changed the createdAt of task {named(report.id)}"
+        problem = f"{context.sender} changed the createdAt of task {quoted(report.id)}"
         yield Violation("TASK-007", "R-196", problem, pointer=report.pointer + "/createdAt")
 
 
@@ -132,7 +132,7 @@ def reused_id(context: MessageContext, report: TaskReport) -> Iterator[Violation
     if task.expires_ns is not None and context.frame.observed_at_ns >= task.expires_ns:
         return
     if task.state is not TaskState.CANCELLED:  # A cancelled task may be deleted at once.
-        problem = f"{context.sender} gave out task id {named(report.id)} a second time"
+        problem = f"{context.sender} gave out task id {quoted(report.id)} a second time"
         related = (task.made_by.seq,) if task.made_by else ()
         yield Violation("TASK-005", "R-194", problem, pointer=report.pointer + "/taskId", related=related)
 
@@ -146,7 +146,7 @@ def first_status(context: MessageContext, report: TaskReport) -> Iterator[Violat
     state, value = report.state, report.value
     is_updated = value.get("lastUpdatedAt") != value.get("createdAt")
     if state is not None and state is not TaskState.WORKING and not is_updated:
-        problem = f"{context.sender} announced new task {named(report.id)} as {state.value}, not working"
+        problem = f"{context.sender} announced new task {quoted(report.id)} as {state.value}, not working"
         pointer = report.pointer + "/status"
         yield Violation("TASK-004", "R-193", problem, pointer=pointer, at_most="info")
 
@@ -176,8 +176,8 @@ def has_task_member(context: MessageContext) -> bool:
     return isinstance(message, Response) and isinstance(message.result, dict) and "task" in message.result
 
 
-def named(id: str) -> str:
-    """Return the id of a task in quotes, for a message to people."""
+def quoted(id: str) -> str:
+    """Return the id of a task in quotes, for the text of a finding."""
     return f'"{shortened(id)}"'
 
 
@@ -191,7 +191,7 @@ def remember_created(context: MessageContext, history: History) -> None:
 
 
 def remember_reports(context: MessageContext, history: History) -> None:
-    """Record what a message reports about tasks."""
+    """Record the reports about tasks in a message."""
     tasks = history.of(Tasks)
     for report in reports(context, history):
         history.facts |= TASKS

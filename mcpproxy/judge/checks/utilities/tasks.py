@@ -44,7 +44,7 @@ from mcpproxy.judge.checks.utilities.task_reports import (
     STATUS,
     has_task_member,
     has_task_revision,
-    named,
+    quoted,
     remember_answer,
     remember_created,
     remember_refusal,
@@ -158,7 +158,7 @@ def _support(history: History, request: Request | SentRequest) -> str | None:
 
 
 def _tool(request: Request | SentRequest) -> str:
-    """Return the name of the called tool, for a message to people."""
+    """Return the called tool, for the text of a finding."""
     return f"tool {shortened(str(target_of(request.method, request.params)))}"
 
 
@@ -188,23 +188,23 @@ def result_of_task(context: MessageContext[Response], history: History) -> Itera
     receiver, related, pointer = context.sender, (request.seq,), context.at + "/result"
     if (marked_id := member(message.result, "_meta", RELATED, "taskId")) != id:
         fault = "without naming it in _meta" if marked_id is None else "with the id of another in _meta"
-        problem = f"{receiver} gave the result of task {named(id)} {fault}"
+        problem = f"{receiver} gave the result of task {quoted(id)} {fault}"
         yield Violation("TASK-009", "R-198", problem, pointer=pointer + "/_meta", related=related)
     task = history.of(Tasks).get(receiver, id)
     if task is None or task.made_by is None:
         return
     method = task.made_by.method
     if "task" in message.result and not _is_plain(message.result):
-        problem = f"{receiver} gave another task for the result of task {named(id)}"
+        problem = f"{receiver} gave another task for the result of task {quoted(id)}"
         yield Violation("TASK-009", "R-198", problem, pointer=pointer + "/task", related=related)
         return
     for mismatch in violations(message.result, (method, "result"), REVISION):
         fault = f"{mismatch.pointer[1:]} {mismatch.clause}"
-        problem = f"{receiver} gave a result of task {named(id)} that is not a result of {method}: {fault}"
+        problem = f"{receiver} gave a result of task {quoted(id)} that is not a result of {method}: {fault}"
         yield Violation("TASK-009", "R-198", problem, pointer=context.at + mismatch.pointer, related=related)
         return
     if method == "tools/call" and message.result.get("isError") is True and task.state is TaskState.COMPLETED:
-        problem = f"{receiver} called task {named(id)} completed, but its result is an error"
+        problem = f"{receiver} called task {quoted(id)} completed, but its result is an error"
         yield Violation(
             "TASK-009", "R-198", problem, pointer=pointer + "/isError", related=(task.seq,), at_most="warning"
         )
@@ -219,7 +219,7 @@ def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
     status = member(message.result, "status")
     if task is not None and task.state.final and task.seq < request.seq:
         earlier_state = "over" if task.state is TaskState.SETTLED else task.state.value
-        fault = f"accepted the cancellation of task {named(task.id)}"
+        fault = f"accepted the cancellation of task {quoted(task.id)}"
         problem = f"{context.sender} {fault}, which was already {earlier_state}"
         yield Violation(
             "TASK-011", "R-200", problem, pointer=context.at + "/result", related=(task.seq, request.seq)

@@ -14,7 +14,7 @@ from mcpproxy.judge.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.judge.checks.stateless.subscriptions import ID_KEY, subscription_of
 from mcpproxy.judge.checks.utilities.extension_task_shape import MEMBERS, number_of, task_of, task_shape
 from mcpproxy.judge.checks.utilities.task_polls import hasty_poll
-from mcpproxy.judge.checks.utilities.task_reports import named
+from mcpproxy.judge.checks.utilities.task_reports import quoted
 from mcpproxy.judge.session.extension_tasks import MAX_QUESTIONS, ExtensionTask, ExtensionTasks, Question
 from mcpproxy.judge.session.frame import SERVER
 from mcpproxy.judge.session.history import History, SentRequest
@@ -94,7 +94,7 @@ def lost_at_once(context: MessageContext[ErrorResponse], history: History) -> It
         return
     min_lifetime_ms = FRESH_MS if task.ttl_ms is None else min(task.ttl_ms, FRESH_MS)
     if context.frame.observed_at_ns - task.created_ns < min_lifetime_ms * 1_000_000:
-        problem = f"server does not know task {named(task.id)}, which it has just made"
+        problem = f"server does not know task {quoted(task.id)}, which it has just made"
         yield Violation(
             "TASKX-003",
             "R-269",
@@ -166,12 +166,14 @@ def reused_key(context: MessageContext, history: History) -> Iterator[Violation]
             continue
         requests_pointer = f"{pointer}/inputRequests"
         if question.value != value:
-            problem = f"server used the key {shown(key)} of task {named(earlier_task.id)} for another request"
+            problem = (
+                f"server used the key {shown(key)} of task {quoted(earlier_task.id)} for another request"
+            )
             yield Violation("TASKX-005", "R-271", problem, pointer=requests_pointer, related=(question.seq,))
         elif context.answers is not None and 0 < question.gone_seq < context.answers.seq:
             # An equal request may come from a report that the server made before the answer. So it counts
             # only after a report without it (``gone_seq``), and even then it is only a warning.
-            place = f"under the key {shown(key)} of task {named(earlier_task.id)}"
+            place = f"under the key {shown(key)} of task {quoted(earlier_task.id)}"
             problem = f"server asks {place} again after the client answered"
             yield Violation(
                 "TASKX-005",
@@ -204,7 +206,7 @@ def off_subscription(context: MessageContext[Notification], history: History) ->
         or not isinstance(id, str)
     ):
         return
-    problem = f"server sent notifications/tasks of task {named(id)}, which the subscription did not ask for"
+    problem = f"server sent notifications/tasks of task {quoted(id)}, which the subscription did not ask for"
     yield Violation(
         "TASKX-006",
         "R-272",
@@ -301,7 +303,7 @@ def _remember_questions(
             question.gone_seq = question.gone_seq or seq
 
 
-def remember_call(context: MessageContext[Request], history: History) -> None:
+def remember_task_request(context: MessageContext[Request], history: History) -> None:
     """Record that the client polls a task, answers its input requests, or cancels it."""
     message = context.message
     task = history.across_requests(ExtensionTasks).get(history.caller, member(message.params, "taskId"))
@@ -367,6 +369,6 @@ FAMILY: Final = RuleFamily(
         ),
         StateUpdate(remember_task, (Response,), ("tasks/get",)),
         StateUpdate(remember_task, (Notification,), (STATUS,)),
-        StateUpdate(remember_call, (Request,), TASK_REQUESTS),
+        StateUpdate(remember_task_request, (Request,), TASK_REQUESTS),
     ),
 )
