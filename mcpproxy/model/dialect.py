@@ -1,4 +1,4 @@
-"""Which dialect a request to a language model is written in, and who reads it."""
+"""The dialects of language models' interfaces: which one a request is in, and the functions that read it."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -12,10 +12,11 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 
 @slotted(frozen=True)
 class Dialect:
-    """How one interface is read. ``folded`` makes of the events of a stream the answer that they give.
+    """The interface of one kind of language model, and the functions that read it.
 
-    ``conversation`` is the member of a request that holds it, and ``service`` the address of those who made
-    the interface, as a client is told it.
+    ``conversation`` is the member of a request that holds the conversation. ``service`` is the base URL that
+    a client is given for the service of the interface's makers. ``fold_stream`` merges the events of a
+    streamed answer into one body for ``read_answer``, and tells whether the stream was complete.
     """
 
     name: str
@@ -24,7 +25,7 @@ class Dialect:
     service: str
     read_request: Callable[[JSONObject], ModelRequest]
     read_answer: Callable[[JSONObject, bool], ModelAnswer]
-    folded: Callable[[Iterable[JSONObject]], tuple[JSONObject, bool]]
+    fold_stream: Callable[[Iterable[JSONObject]], tuple[JSONObject, bool]]
 
 
 _ANTHROPIC: Final = Dialect(
@@ -34,7 +35,7 @@ _ANTHROPIC: Final = Dialect(
     "https://api.anthropic.com",
     anthropic.read_request,
     anthropic.read_answer,
-    anthropic.folded,
+    anthropic.fold_stream,
 )
 _CHAT: Final = Dialect(
     chat.NAME,
@@ -43,7 +44,7 @@ _CHAT: Final = Dialect(
     "https://api.openai.com/v1",
     chat.read_request,
     chat.read_answer,
-    chat.folded,
+    chat.fold_stream,
 )
 _RESPONSES: Final = Dialect(
     responses.NAME,
@@ -52,7 +53,7 @@ _RESPONSES: Final = Dialect(
     "https://api.openai.com/v1",
     responses.read_request,
     responses.read_answer,
-    responses.folded,
+    responses.fold_stream,
 )
 _GEMINI: Final = Dialect(
     gemini.NAME,
@@ -61,7 +62,7 @@ _GEMINI: Final = Dialect(
     "https://generativelanguage.googleapis.com",
     gemini.read_request,
     gemini.read_answer,
-    gemini.folded,
+    gemini.fold_stream,
 )
 
 DIALECTS: Final = {dialect.name: dialect for dialect in (_ANTHROPIC, _CHAT, _RESPONSES, _GEMINI)}
@@ -72,23 +73,23 @@ _BY_PATH: Final = (
     (pattern(r"/responses$"), _RESPONSES),
     (pattern(r":(?:streamG|g)enerateContent$"), _GEMINI),
 )
-"""The end of the path -> the dialect. Other services put the same path behind a prefix of their own."""
+"""The end of the path -> the dialect. Services put prefixes of their own before the path."""
 
 COUNTS: Final = ("/count_tokens", ":countTokens", "/input_tokens")
-"""The ends of paths of requests that have a conversation, of which only the tokens are counted."""
+"""The path endings of requests that have a conversation, but only ask how many tokens it has."""
 
 
 def dialect_of(target: str, body: JSONObject, named: str = "") -> Dialect | None:
-    """Return the dialect of a request: by its path, else by its shape; ``None`` if it is none of them.
+    """Return the dialect of a request by its path, else by its shape; ``None`` if it is no model request.
 
-    ``named`` is the name of that which the user says all conversations are in. Requests that only count
-    tokens, or ask for other things, are none.
+    ``named`` is the name of the dialect that the user has set for all conversations. A request that only
+    counts tokens is no model request.
     """
-    if "jsonrpc" in body:  # the path of messages of MCP's transport with SSE may end as that of a model
+    if "jsonrpc" in body:  # the message path of MCP's SSE transport may end like that of a model
         return None
     path = target.partition("?")[0]
-    if (said := DIALECTS.get(named)) is not None and said.conversation in body:
-        return None if path.endswith(COUNTS) else said
+    if (set_by_user := DIALECTS.get(named)) is not None and set_by_user.conversation in body:
+        return None if path.endswith(COUNTS) else set_by_user
     for ending, dialect in _BY_PATH:
         if ending.search(path):
             return dialect

@@ -1,4 +1,4 @@
-"""Why a service refused a request: the text of its error, and the tool that it means."""
+"""Read why a service refused a request: the text of its error, and the tools that it means."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -22,23 +22,24 @@ _FUNCTION: Final = pattern(
     r"Invalid schema for function (?P<quote>['\"`])(?P<name>.{1,200}?)(?P=quote)"
     r"(?:: In context=\((?P<steps>[^()]{0,400})\))?"
 )
-"""``Invalid schema for function 'find': In context=('properties', 'tags'), array schema missing items``, or
-without a context what is wrong with the whole schema."""
+"""``Invalid schema for function 'find': In context=('properties', 'tags'), array schema missing items``. The
+context is absent if the fault is at the top of the schema."""
 
 _STEP: Final = pattern(r"'([^']+)'")
 
 _LONGEST: Final = 4000
 _READ: Final = 64 << 10
-"""How many characters of an error are kept, and how many are read: it may name a place in each tool."""
+"""How many characters of an error are kept, and how many are searched: it may name a place in each tool."""
 
 _MOST_TOOLS: Final = 256
 
 
 @slotted(frozen=True)
 class MeantTool:
-    """A tool that a refusal means, and the place in it as the service writes it, in its words ``said``.
+    """A tool that a refusal means. ``within`` is the place in it, as the service writes it.
 
-    ``tool`` is ``None`` if it is not there. ``is_placed`` is false if only its name is in the text.
+    ``tool`` is ``None`` if the request has no tool at the place that the service names. ``said`` is the text
+    that names the tool. ``is_placed`` is false if the text has only the tool's name.
     """
 
     tool: OfferedTool | None
@@ -48,7 +49,7 @@ class MeantTool:
 
 
 def read_refusal(body: JSON) -> ServiceRefusal | None:
-    """Read the body of an error in any dialect; ``None`` if it has no error."""
+    """Read the body of an error answer in any dialect; return ``None`` if it has no error."""
     holder = as_object(body[0] if isinstance(body, list) and body else body) or {}
     error = holder.get("error") or member(holder.get("response"), "error")
     if error is None and holder.get("type") == "error":
@@ -71,7 +72,7 @@ def read_refusal(body: JSON) -> ServiceRefusal | None:
 
 
 def meant_tools(refusal: ServiceRefusal, request: ModelRequest) -> Iterator[MeantTool]:
-    """Yield the tools of ``request`` that ``refusal`` means: by their places, else one by its name."""
+    """Yield the tools of ``request`` that ``refusal`` means: all that it names by place, else one by name."""
     for place in refusal.places:
         tool = next((tool for tool in request.tools if _stands_at(tool, place.tool)), None)
         yield MeantTool(tool, place.within, place.said, is_placed=True)
@@ -85,7 +86,7 @@ def meant_tools(refusal: ServiceRefusal, request: ModelRequest) -> Iterator[Mean
 
 
 def _passed_on(error: JSONObject) -> JSONObject | None:
-    """Return the error of the service behind a gateway that tells it as text (OpenRouter)."""
+    """Return the error of the service behind a gateway that passes it on as JSON text (OpenRouter)."""
     raw = text_of(as_object(error.get("metadata")) or {}, "raw")
     value = read(raw.encode("utf-8", "surrogatepass")) if 0 < len(raw) <= _READ else None
     return None if isinstance(value, Flaw) else as_object(member(value, "error"))
@@ -97,10 +98,9 @@ def _code(error: JSONObject) -> str:
 
 
 def _named_places(param: str, message: str, steps: str) -> Iterator[NamedPlace]:
-    """Yield the first place in each tool that an error names by its place, in ``param`` or in a line of its
-    message.
+    """Yield the first place in each tool that an error names, in ``param`` or in a line of its message.
 
-    ``steps`` is where it is in a schema if that is told apart from the place of the tool.
+    ``steps`` is the place in a schema, if the error gives it apart from the place of the tool.
     """
     known: set[str] = set()
     whole = message[:_LONGEST]
@@ -120,11 +120,11 @@ def _named_places(param: str, message: str, steps: str) -> Iterator[NamedPlace]:
 
 
 def _stands_at(tool: OfferedTool, place: str) -> bool:
-    """Whether a tool stands at a place. Clients and services do not write the name of the group alike."""
+    """Whether a tool is at ``place``. Clients and services spell the name of its group differently."""
     pointer = tool.pointer.replace("function_declarations", "functionDeclarations")
     return pointer in (place, f"{place}/function")
 
 
 def _names(text: str, name: str) -> bool:
-    """Whether ``text`` has the name in quotes."""
+    """Whether ``text`` has ``name`` in quotes."""
     return bool(name) and any(f"{quote}{name}{quote}" in text for quote in "'\"`")

@@ -1,7 +1,7 @@
-"""One form for a request to a language model and for its answer, as far as tools go.
+"""One form for requests to language models and for their answers, as far as tools are concerned.
 
-Each dialect (``model.dialects``) reads its own JSON into these classes. A pointer (RFC 6901) leads to the
-place in the body where something was read.
+Each dialect (``model.dialects``) reads its own JSON into these classes. A ``pointer`` is the JSON pointer
+(RFC 6901) to the place in the body from which a value was read.
 """
 
 from typing import Literal, TypeAlias
@@ -16,9 +16,9 @@ ContentKind: TypeAlias = Literal["text", "image", "audio", "file", "reference", 
 class OfferedTool:
     """A tool that the model may call.
 
-    ``namespace`` is the group that the request puts it in, empty without one. ``schema`` is that of its
-    arguments, ``None`` if it has none. A ``deferred`` tool is known to the service and not in the prompt
-    until the model has searched for it.
+    ``namespace`` is the group that the request puts it in, empty if it is in none. ``schema`` is the JSON
+    Schema of its arguments, ``None`` if it has none. A ``deferred`` tool is known to the service, but comes
+    into the prompt only when the model searches for it.
     """
 
     name: str
@@ -33,8 +33,8 @@ class OfferedTool:
 class ModelCall:
     """A call that the model asked for.
 
-    ``arguments`` is the JSON value that it gave; the text itself, with ``is_json`` false, if that is no JSON.
-    ``id`` is empty where a dialect gives none.
+    ``arguments`` is the JSON value that the model gave, or its text if that is not JSON (``is_json`` is then
+    false). ``id`` is empty if the dialect gives none.
     """
 
     name: str
@@ -47,10 +47,10 @@ class ModelCall:
 
 @slotted(frozen=True)
 class Content:
-    """A piece of a result. ``text`` is that of a text; ``size`` and ``digest`` are those of decoded bytes.
+    """A piece of content: a text, a file's bytes, or a reference.
 
-    ``digest`` is the SHA-256 in hexadecimal, so that one picture can be found again in another encoding. The
-    text of a ``reference`` is what it refers to.
+    ``text`` is the text, or what a ``reference`` refers to. ``size`` in bytes and ``digest`` (SHA-256 in
+    hexadecimal) are of the decoded bytes, so that a picture can be recognised in another encoding.
     """
 
     kind: ContentKind
@@ -62,10 +62,10 @@ class Content:
 
 @slotted(frozen=True)
 class ModelResult:
-    """What the model was given for a call.
+    """The result that the model was given for a call.
 
-    ``call_id`` is empty where only ``name`` says which call it was. ``failed`` is ``None`` in a dialect that
-    does not say whether the call failed.
+    ``call_id`` is empty if only ``name``, the tool's name, identifies the call. ``failed`` is ``None`` if the
+    dialect does not tell whether the call failed.
     """
 
     call_id: str
@@ -77,11 +77,11 @@ class ModelResult:
 
 @slotted(frozen=True)
 class ModelRequest:
-    """A request: the tools that it offers, and the whole conversation so far as it is sent again.
+    """A request: the tools that it offers, and the conversation so far, which each request sends again.
 
-    ``texts`` are all texts of the prompt outside of results: some hosts put what a server says of itself into
-    the system's part, some into a turn of the user. ``beside`` are the pictures and files outside of results,
-    where a host puts those for which the dialect has no place in a result.
+    ``texts`` are all texts of the prompt outside of results: some hosts put a server's instructions into the
+    system prompt, some into a turn of the user. ``beside`` are the pictures and files outside of results. A
+    host puts them there if the dialect cannot carry them in a result.
     """
 
     dialect: str
@@ -95,7 +95,10 @@ class ModelRequest:
 
 @slotted(frozen=True)
 class Usage:
-    """Tokens as the service counts them, those read from a cache among ``input``."""
+    """Tokens as the service counts them.
+
+    ``input`` includes the ``cached`` ones, which were read from a cache.
+    """
 
     input: int = 0
     output: int = 0
@@ -104,7 +107,10 @@ class Usage:
 
 @slotted(frozen=True)
 class ModelAnswer:
-    """What the model answered. ``whole`` is false if the stream was cut before its end."""
+    """An answer of the model. ``ending`` is why it ended, in the dialect's words, empty if that is not given.
+
+    ``whole`` is false if the stream was cut before its end.
+    """
 
     calls: tuple[ModelCall, ...] = ()
     text: str = ""
@@ -116,8 +122,10 @@ class ModelAnswer:
 
 @slotted(frozen=True)
 class NamedPlace:
-    """A place that a service names: the pointer to a tool of the request, and the rest as it writes it.
-    ``said`` is the line of its error that says so."""
+    """A place in a request that a service names in its error, in the line ``said``.
+
+    ``tool`` is the pointer to a tool of the request. ``within`` is the rest, as the service writes it.
+    """
 
     tool: str
     within: str
@@ -128,8 +136,8 @@ class NamedPlace:
 class ServiceRefusal:
     """Why the service refused a request.
 
-    ``places`` has the first place in each tool that it names by its place. If it names none, ``name`` is the
-    tool that it calls by its name, if it does so in words that are known, and ``within`` the place in it.
+    ``places`` has the first place in each tool that the error names by a place. ``name`` is the tool that it
+    calls by name, empty if its wording is not one that we know; ``within`` is the place in that tool.
     """
 
     message: str

@@ -1,4 +1,4 @@
-"""Read what a dialect's JSON holds: every value may be missing or of another type."""
+"""Read values from the JSON of a dialect, where every value may be missing or of another type."""
 
 import hashlib
 from base64 import b64decode
@@ -15,7 +15,10 @@ _KINDS: Final[dict[str, ContentKind]] = {"image": "image", "audio": "audio"}
 
 
 def objects(value: JSON, pointer: str = "") -> Iterator[tuple[str, JSONObject]]:
-    """Yield the objects in an array, each with its pointer; nothing if ``value`` is no array."""
+    """Yield the objects in an array, each with its JSON pointer; nothing if ``value`` is no array.
+
+    ``pointer`` is that of the array.
+    """
     for index, item in enumerate(value if isinstance(value, list) else ()):
         if (found := as_object(item)) is not None:
             yield f"{pointer}/{index}", found
@@ -33,17 +36,17 @@ def text_of(value: JSONObject, *names: str) -> str:
 
 
 def first_of(value: JSONObject, *names: str) -> JSON:
-    """Return the first member in ``names`` that is there and not null; ``None`` if there is none.
+    """Return the first member in ``names`` that is present and not null; ``None`` if there is none.
 
-    Some clients write in snake_case what others write in camelCase.
+    Some clients write member names in snake_case, others in camelCase.
     """
     return next((found for name in names if (found := value.get(name)) is not None), None)
 
 
-def called(name: str, arguments: JSON, pointer: str, id: str = "", namespace: str = "") -> ModelCall:
-    """Return a call. ``arguments`` are a JSON value, or a string with the text of one.
+def model_call(name: str, arguments: JSON, pointer: str, id: str = "", namespace: str = "") -> ModelCall:
+    """Return a call. ``arguments`` is a JSON value, or a string that contains one.
 
-    ``None`` and an empty text are ``{}``. A string that is not JSON stays as it is, with ``is_json`` off.
+    ``None`` and a blank string become ``{}``. A string that is not JSON is kept, and ``is_json`` is false.
     """
     if not isinstance(arguments, str):
         return ModelCall(name, {} if arguments is None else arguments, pointer, id, namespace)
@@ -54,7 +57,10 @@ def called(name: str, arguments: JSON, pointer: str, id: str = "", namespace: st
 
 
 def blob(data: str, mime: str) -> Content:
-    """Return the piece that ``data`` is in base64; without size and digest if it cannot be decoded."""
+    """Return the content of ``data``, base64 of the media type ``mime``.
+
+    It has no size and no digest if ``data`` cannot be decoded.
+    """
     kind = _KINDS.get(mime.partition("/")[0], "file")
     raw = decoded(data)
     if raw is None:
@@ -63,7 +69,7 @@ def blob(data: str, mime: str) -> Content:
 
 
 def decoded(data: str) -> bytes | None:
-    """Return what base64 of either alphabet holds, with or without padding; ``None`` if it is not base64."""
+    """Decode base64 in either alphabet, with or without padding. Return ``None`` if it is not base64."""
     standard = data.translate(_TO_STANDARD)
     try:
         return b64decode(standard + "=" * (-len(standard) % 4))
@@ -72,9 +78,9 @@ def decoded(data: str) -> bytes | None:
 
 
 def data_url(url: str, kind: ContentKind) -> Content:
-    """Return the piece that a ``data:`` URL holds (RFC 2397); for any other URL, a reference to it.
+    """Return the content of a ``data:`` URL (RFC 2397); for any other URL, a reference to it.
 
-    What is not base64 in a ``data:`` URL is not decoded, and gets ``kind``.
+    Data that is not in base64 is not decoded: its content is of the kind ``kind``.
     """
     head, comma, data = url.partition(",")
     if not comma or not head.startswith("data:"):

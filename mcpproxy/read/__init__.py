@@ -1,1 +1,1 @@
-"""Any recording opened: calls, judgement, reports, copies, files for other programs."""
+"""Read any recording: its calls, its findings, reports, edited copies, files for other programs."""

@@ -1,4 +1,4 @@
-"""Judge a recording again by its frames alone, for the command, the Python API and the pytest plugin.
+"""Judge a recording again by its frames alone, for ``mcpproxy check``, the Python API and the pytest plugin.
 
 The findings in the recording are ignored. So a recording by an older mcpproxy gets the findings of this
 version, and nobody can hide a finding by editing the trace.
@@ -18,7 +18,7 @@ from mcpproxy.record.trace.reader import Trace
 from mcpproxy.record.trace.records import NO_MCP
 
 _FRAMES_PER_PROGRESS: Final = 2048
-"""How many frames are judged between two calls of ``progress``: some hundredths of a second."""
+"""How many frames are judged between two calls of ``progress``. They take some hundredths of a second."""
 
 
 def judge(
@@ -28,7 +28,7 @@ def judge(
     shown: Callable[[Event | Finding], bool] | None = None,
     progress: Callable[[int], None] | None = None,
 ) -> JudgedTrace:
-    """Judge the frames of one trace in the same way as while recording.
+    """Judge the frames of a trace as the recorder does during a session.
 
     All frames are judged. If ``shown`` is given, the result has only the frames and findings for which
     ``shown`` returns true; it is called in recording order. ``progress`` is called now and then with the
@@ -38,8 +38,8 @@ def judge(
         TraceError: the trace cannot be read.
         CustomRuleError: a custom rule failed.
     """
-    # Normally the observer lists only the first findings of a cause. With ``shown`` it must list all of them,
-    # because those to be shown may come later.
+    # Normally the observer lists only the first findings with the same cause. With ``shown`` it must list all
+    # of them, because those to be shown may be later ones.
     observer = rules.observer(
         joined_late=trace.joined_late,
         redacted=trace.redacted,
@@ -75,7 +75,7 @@ def judge(
             findings += new_findings if shown is None else filter(shown, new_findings)
             if type(event) is Frame or isinstance(event, RequestHead | ResponseHead):
                 places[event.seq] = trace.place
-    # These attributes describe the latest reading of the trace: take them before ``places_of`` reads again.
+    # ``places_of`` reads the trace again, which changes these attributes.
     complete, notes = trace.complete, (*trace.notes, *filter(None, [observer.forgot]), *observer.left_out)
     tally, waiting_ns, failed_start = trace.tally, None, ""
     if close is None or tally is None:
@@ -105,11 +105,12 @@ def judge(
 
 
 def _calls_so_far(trace: Trace) -> tuple[CallCounts, int | None]:
-    """Count the calls of a recording without an end: one that is running, was cut, or is of another program.
+    """Count the calls of a trace without a close record or a tally.
 
-    The second value is ``waiting_ns`` of a ``JudgedTrace``.
+    Such a trace is still growing, was cut off, or is an import. The second value is ``waiting_ns`` of a
+    ``JudgedTrace``.
     """
-    from mcpproxy.read.view.index.indexed_trace import IndexedTrace  # most recordings have an end
+    from mcpproxy.read.view.index.indexed_trace import IndexedTrace  # most recordings have a close record
     from mcpproxy.read.view.summaries import call_outcomes, oldest_unanswered_ns
 
     index = IndexedTrace(trace)
@@ -123,8 +124,8 @@ def _calls_so_far(trace: Trace) -> tuple[CallCounts, int | None]:
 def places_of(trace: Trace, wanted: set[int]) -> dict[int, tuple[str, int]]:
     """Read the trace again, and return the file and line of each frame in ``wanted``.
 
-    ``judge`` keeps the places of the frames that it was judging when it found something. But a finding may be
-    about an earlier frame.
+    ``judge`` keeps the place of each frame whose judging gave a finding, but a finding may be about an
+    earlier frame.
     """
     places: dict[int, tuple[str, int]] = {}
     for event in trace.events():

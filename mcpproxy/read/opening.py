@@ -34,13 +34,13 @@ _FINISH_POLL_S: Final = 0.01
 
 
 def open_trace(path: str | os.PathLike[str], *, finish_s: float = FINISH_S) -> Trace:
-    """Open a recording. If a killed session left its journal beside the trace, recover the journal first.
+    """Open a recording. If a killed session left its journal beside the trace, complete the trace first.
 
     A recording of another program is read as if it were a trace (see ``mcpproxy.read.importers.detect``).
 
     Args:
-        finish_s: how long to wait for a recorder that is completing the trace, because the session has ended
-            before it was done. A session that goes on is not waited for.
+        finish_s: how many seconds to wait if the session has ended and its recorder is still completing the
+            trace. While the session runs, there is no wait.
 
     Raises:
         TraceError: the file does not exist, or this mcpproxy cannot read it.
@@ -56,7 +56,7 @@ def open_trace(path: str | os.PathLike[str], *, finish_s: float = FINISH_S) -> T
             await_finish(first_file, finish_s)
             is_recording, copied_file, trouble = _recover(first_file)
     if copied_file:
-        # The user sees the names of the original files, but the files in ``copy_folder`` are read.
+        # Messages name the original files, but the files in ``copy_folder`` are read.
         files = [
             os.path.join(os.path.dirname(first_file), os.path.basename(f))
             for f in chain.files_of(copied_file)
@@ -74,7 +74,7 @@ def open_trace(path: str | os.PathLike[str], *, finish_s: float = FINISH_S) -> T
 
 
 def read_untouched(path: str | os.PathLike[str]) -> Trace:
-    """Open the trace at ``path`` as it is on disk: nothing is written, whatever its session left behind.
+    """Open the trace at ``path`` as it is on disk, and write nothing, even if its session left a journal.
 
     Raises:
         TraceError: the file does not exist, or is not a trace that this mcpproxy can read.
@@ -104,8 +104,8 @@ def _recover(first_file: str) -> tuple[bool, str, str]:
 
     try:
         try:
-            # The journal may be gone meanwhile. After a recovery it may still be there: Windows keeps a file
-            # that is open.
+            # The journal may have been removed meanwhile. It may also remain after a recovery: Windows cannot
+            # remove a file that is open.
             return not recover(first_file) and os.path.lexists(journal.folder(first_file)), "", ""
         except ForeignJournalError as fault:
             where = "the journal beside it" if fault.path == journal.folder(first_file) else "the trace"
@@ -122,7 +122,7 @@ def _open_import(name: str) -> Trace:
     """Open a recording of another program.
 
     Raises:
-        TraceError: the file has none of the formats that are known, is damaged, or holds several sessions.
+        TraceError: the file has none of the known formats, is damaged, or holds several sessions.
     """
     from mcpproxy.read.importers.detect import detect_format, open_foreign
 
@@ -132,7 +132,7 @@ def _open_import(name: str) -> Trace:
 def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:
     """Yield the events of a recording from its start, and wait for more until the recording ends.
 
-    A recording ends when its trace is closed, or when no recorder writes it any more. ``poll_s`` is the
+    A recording ends when its trace is closed, or when no recorder is writing it any more. ``poll_s`` is the
     polling interval in seconds.
 
     Raises:
@@ -165,10 +165,10 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
 
 
 def _shipped_meanwhile(file: str, first_file: str) -> "ShippedFiles | None":
-    """Return what is known of ``file`` and those after it if they were shipped and deleted."""
+    """Return the note about shipped files if ``file`` was uploaded and deleted; otherwise ``None``."""
     if os.path.exists(file) or not os.path.exists(first_file + ".shipped"):
         return None
-    from mcpproxy.record.trace.shipped_files import read_shipped  # few recordings have a note
+    from mcpproxy.record.trace.shipped_files import read_shipped  # few recordings have such a note
 
     shipped = read_shipped(first_file)
     is_gone = shipped is not None and chain.number_of(file) < chain.number_of(shipped.continued.file)
@@ -180,7 +180,7 @@ def _follow_file(
 ) -> Iterator[Event | Finding | Continued]:
     """Yield the records of one file of a recording, and wait for more until the file is complete."""
     while not os.path.exists(name) and _is_under_way(first_file):
-        time.sleep(poll_s)  # the previous file names this file a moment before this file exists
+        time.sleep(poll_s)  # the previous file names this one a moment before it is created
     with open_file(name) as file:
         number = 0
         line = b""
@@ -221,17 +221,20 @@ def _follow_file(
             elif _is_under_way(first_file):
                 time.sleep(poll_s)
             else:
-                has_recorder_ended = True  # lines may have been added before the journal was removed
+                has_recorder_ended = (
+                    True  # read once more: lines may have come before the journal was removed
+                )
 
 
 def when_begun(open: Callable[[], T], may_begin: Callable[[], bool], pause: Callable[[], object]) -> T:
-    """Return what ``open`` returns of a recording, as soon as its recorder has written enough of it.
+    """Call ``open`` until it raises no ``TraceError``, and return its result.
 
-    ``pause`` waits a moment before the next attempt. There is one more attempt after ``may_begin`` has said
-    that nobody begins the recording any more: it may have been written between the two.
+    A recorder that has just started has not written enough of its trace to open it. ``may_begin`` tells
+    whether it may still do so, and ``pause`` waits a moment before the next attempt. One more attempt follows
+    when ``may_begin`` returns false, because the trace may have been written just before.
 
     Raises:
-        TraceError: the last attempt has failed.
+        TraceError: the last attempt failed.
     """
     is_last = False
     while True:
@@ -246,9 +249,9 @@ def when_begun(open: Callable[[], T], may_begin: Callable[[], bool], pause: Call
 
 
 def await_finish(first_file: str, within_s: float) -> bool:
-    """Wait until no recorder writes a recording any more. Return whether that took less than ``within_s``.
+    """Wait at most ``within_s`` seconds until no recorder is writing the trace. Return whether none is.
 
-    If the recorder was killed, the recording is completed here. Until it can be, it is waited for.
+    If the recorder was killed, the trace is completed here. If that fails, it is tried again until then.
     """
     deadline = time.monotonic() + within_s
     while True:
@@ -256,7 +259,7 @@ def await_finish(first_file: str, within_s: float) -> bool:
             if not _is_under_way(first_file):
                 return True
         except TraceError:
-            pass  # its recorder may complete it, or there may be room for it later
+            pass  # the recorder may complete the trace, or the disk may have room for it later
         if time.monotonic() > deadline:
             return not os.path.isdir(journal.folder(first_file))
         time.sleep(_FINISH_POLL_S)

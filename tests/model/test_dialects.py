@@ -86,7 +86,7 @@ def test_an_answer(name: str, form: str) -> None:
     answer = (
         dialect.read_answer(ANSWERS[name], True)
         if form == "whole"
-        else dialect.read_answer(*dialect.folded(STREAMS[name]))
+        else dialect.read_answer(*dialect.fold_stream(STREAMS[name]))
     )
     assert calls(answer.calls) == [("c1", "forecast", ARGUMENTS)]
     assert (answer.text, answer.usage) == ("Let me look.", Usage(100, 5, 80))
@@ -96,7 +96,7 @@ def test_an_answer(name: str, form: str) -> None:
 
 @EACH
 def test_a_stream_that_was_cut_says_so(name: str) -> None:
-    answer: ModelAnswer = DIALECTS[name].read_answer(*DIALECTS[name].folded(STREAMS[name][:2]))
+    answer: ModelAnswer = DIALECTS[name].read_answer(*DIALECTS[name].fold_stream(STREAMS[name][:2]))
     assert not answer.whole
     assert answer.calls == ()
 
@@ -113,7 +113,7 @@ def test_a_stream_whose_last_event_has_no_output_has_the_items_before_it() -> No
     *items, last = STREAMS["responses"]
     empty: Any = {**last, "response": {**last["response"], "output": []}}
     dialect = DIALECTS["responses"]
-    assert calls(dialect.read_answer(*dialect.folded([*items, empty])).calls) == [
+    assert calls(dialect.read_answer(*dialect.fold_stream([*items, empty])).calls) == [
         ("c1", "forecast", ARGUMENTS)
     ]
 

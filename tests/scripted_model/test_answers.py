@@ -65,7 +65,7 @@ def test_the_chunks_of_a_chat_end_with_the_reason_the_usage_and_a_mark() -> None
 def test_what_is_written_is_read_alike(dialect: str) -> None:
     reader, writer = DIALECTS[dialect], WRITERS[dialect]
     streamed = (data for _, data in events(b"".join(writer.stream(ANSWER, "m", {"alt": "sse"}))) if data)
-    folded, is_whole = reader.folded(streamed)
+    folded, is_whole = reader.fold_stream(streamed)
     assert is_whole
     for body in (folded, writer.body(ANSWER, "m")):
         read = reader.read_answer(body, True)

@@ -16,7 +16,7 @@ from mcpproxy.model.turns import (
     OfferedTool,
     Usage,
 )
-from mcpproxy.model.values import blob, called, number, objects, text_of
+from mcpproxy.model.values import blob, model_call, number, objects, text_of
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import as_object
 
@@ -40,7 +40,7 @@ def read_request(body: JSONObject) -> ModelRequest:
 
 
 def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
-    """Read an answer. ``whole`` is false for what a stream gave that was cut."""
+    """Read an answer. ``whole`` is false if it comes from a stream that was cut before its end."""
     blocks = tuple(objects(body.get("content"), "/content"))
     usage = as_object(body.get("usage"))
     return ModelAnswer(
@@ -53,8 +53,8 @@ def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
     )
 
 
-def folded(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
-    """Return the answer that the events of a stream say, and whether its last event came."""
+def fold_stream(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
+    """Merge the events of a stream into the body of one answer, and tell whether its last event came."""
     message: JSONObject = {}
     blocks: dict[int, JSONObject] = {}
     partial: dict[int, list[str]] = {}
@@ -74,8 +74,8 @@ def folded(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
                     partial.setdefault(index, []).append(text_of(delta, "partial_json"))
             case "message_delta":
                 message["stop_reason"] = delta.get("stop_reason")
-                told = as_object(event.get("usage")) or {}
-                message["usage"] = {**(as_object(message.get("usage")) or {}), **told}
+                newer_usage = as_object(event.get("usage")) or {}
+                message["usage"] = {**(as_object(message.get("usage")) or {}), **newer_usage}
             case "message_stop":
                 is_whole = True
             case _:
@@ -105,7 +105,7 @@ def _blocks(body: JSONObject) -> Iterator[tuple[str, JSONObject]]:
 def _calls(blocks: Iterable[tuple[str, JSONObject]]) -> Iterator[ModelCall]:
     for pointer, block in blocks:
         if block.get("type") == "tool_use":
-            yield called(text_of(block, "name"), block.get("input"), pointer, text_of(block, "id"))
+            yield model_call(text_of(block, "name"), block.get("input"), pointer, text_of(block, "id"))
 
 
 def _result(pointer: str, block: JSONObject) -> ModelResult:
@@ -140,15 +140,20 @@ def _content(block: JSONObject) -> Content:
 
 
 def _inner_text(holder: JSONObject) -> str:
-    """Return what stands in a document or a result of a search that is itself made of texts."""
+    """Return the text of a document or a search result whose content is a text or a list of texts."""
     content = holder.get("content")
     return (
-        content if isinstance(content, str) else "".join(text_of(one, "text") for _, one in objects(content))
+        content
+        if isinstance(content, str)
+        else "".join(text_of(part, "text") for _, part in objects(content))
     )
 
 
 def _texts(body: JSONObject) -> Iterator[str]:
-    """Yield the texts of ``system`` and of all messages. Claude Code has messages of the role ``system``."""
+    """Yield the texts of ``system`` and of all messages.
+
+    Claude Code sends messages of the role ``system``.
+    """
     for holder, name in (
         (body, "system"),
         *((message, "content") for _, message in objects(body.get("messages"))),
@@ -159,7 +164,7 @@ def _texts(body: JSONObject) -> Iterator[str]:
         yield from (text_of(block, "text") for _, block in objects(content) if block.get("type") == "text")
 
 
-def _usage(told: JSONObject) -> Usage:
-    cached = number(told, "cache_read_input_tokens")
-    asked = number(told, "input_tokens") + number(told, "cache_creation_input_tokens") + cached
-    return Usage(asked, number(told, "output_tokens"), cached)
+def _usage(usage: JSONObject) -> Usage:
+    cached = number(usage, "cache_read_input_tokens")
+    sent = number(usage, "input_tokens") + number(usage, "cache_creation_input_tokens") + cached
+    return Usage(sent, number(usage, "output_tokens"), cached)

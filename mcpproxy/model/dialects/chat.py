@@ -1,4 +1,4 @@
-"""OpenAI Chat Completions: ``POST /v1/chat/completions``, and what is compatible with it.
+"""OpenAI Chat Completions: ``POST /v1/chat/completions``, and the interfaces compatible with it.
 
 Source: https://platform.openai.com/docs/api-reference/chat and the types of ``openai`` 6.49
 (``resources/chat/completions/completions.d.ts``).
@@ -16,7 +16,7 @@ from mcpproxy.model.turns import (
     OfferedTool,
     Usage,
 )
-from mcpproxy.model.values import blob, called, data_url, first_object, number, objects, text_of
+from mcpproxy.model.values import blob, data_url, first_object, model_call, number, objects, text_of
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import as_object, member
 
@@ -46,9 +46,9 @@ def read_request(body: JSONObject) -> ModelRequest:
 
 
 def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
-    """Read an answer. ``whole`` is false for what a stream gave that was cut.
+    """Read an answer. ``whole`` is false if it comes from a stream that was cut before its end.
 
-    Only the first choice counts, because hosts ask for one.
+    Only the first choice is read, because hosts ask for one.
     """
     choice = first_object(body.get("choices"))
     message = as_object(choice.get("message")) or {}
@@ -63,8 +63,8 @@ def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
     )
 
 
-def folded(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
-    """Return the answer that the chunks of a stream say, and whether it was said why the answer ends."""
+def fold_stream(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
+    """Merge the chunks of a stream into the body of one answer, and tell whether a ``finish_reason`` came."""
     answer: JSONObject = {}
     calls: dict[int, tuple[JSONObject, list[str]]] = {}
     texts: list[str] = []
@@ -108,7 +108,7 @@ def _tools(body: JSONObject) -> Iterator[OfferedTool]:
 def _calls(pointer: str, message: JSONObject) -> Iterator[ModelCall]:
     for place, call in objects(message.get("tool_calls"), f"{pointer}/tool_calls"):
         function = as_object(call.get("function")) or {}
-        yield called(text_of(function, "name"), function.get("arguments"), place, text_of(call, "id"))
+        yield model_call(text_of(function, "name"), function.get("arguments"), place, text_of(call, "id"))
 
 
 def _result(pointer: str, message: JSONObject) -> ModelResult:
@@ -136,8 +136,8 @@ def _pieces(content: JSON) -> Iterator[Content]:
                 yield Content("other")
 
 
-def _usage(told: JSONObject) -> Usage:
-    details = as_object(told.get("prompt_tokens_details")) or {}
+def _usage(usage: JSONObject) -> Usage:
+    details = as_object(usage.get("prompt_tokens_details")) or {}
     return Usage(
-        number(told, "prompt_tokens"), number(told, "completion_tokens"), number(details, "cached_tokens")
+        number(usage, "prompt_tokens"), number(usage, "completion_tokens"), number(details, "cached_tokens")
     )

@@ -18,14 +18,14 @@ from mcpproxy.model.turns import (
     OfferedTool,
     Usage,
 )
-from mcpproxy.model.values import blob, called, first_object, first_of, number, objects, text_of
+from mcpproxy.model.values import blob, first_object, first_of, model_call, number, objects, text_of
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import as_object
 
 NAME: Final = "gemini"
 
 _SAID: Final = ("output", "result", "error", "content", "return_value")
-"""The members of a ``functionResponse`` under which clients put the text of a result."""
+"""The members of a ``functionResponse`` into which clients put the text of a result."""
 
 
 def read_request(body: JSONObject) -> ModelRequest:
@@ -46,9 +46,9 @@ def read_request(body: JSONObject) -> ModelRequest:
 
 
 def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
-    """Read an answer. ``whole`` is false for what a stream gave that was cut.
+    """Read an answer. ``whole`` is false if it comes from a stream that was cut before its end.
 
-    Only the first candidate counts, because hosts ask for one.
+    Only the first candidate is read, because hosts ask for one.
     """
     candidate = first_object(body.get("candidates"))
     content = as_object(candidate.get("content")) or {}
@@ -64,8 +64,8 @@ def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
     )
 
 
-def folded(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
-    """Return the answer that the pieces of a stream say, and whether it was said why the answer ends."""
+def fold_stream(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
+    """Merge the events of a stream into the body of one answer, and tell whether a ``finishReason`` came."""
     answer: JSONObject = {}
     parts: list[JSON] = []
     ending: JSON = None
@@ -99,7 +99,7 @@ def _parts(body: JSONObject) -> Iterator[tuple[str, JSONObject]]:
 def _calls(parts: Iterable[tuple[str, JSONObject]]) -> Iterator[ModelCall]:
     for pointer, part in parts:
         if (call := as_object(first_of(part, "functionCall", "function_call"))) is not None:
-            yield called(text_of(call, "name"), call.get("args"), pointer, text_of(call, "id"))
+            yield model_call(text_of(call, "name"), call.get("args"), pointer, text_of(call, "id"))
 
 
 def _results(parts: Iterable[tuple[str, JSONObject]]) -> Iterator[ModelResult]:
@@ -113,7 +113,7 @@ def _results(parts: Iterable[tuple[str, JSONObject]]) -> Iterator[ModelResult]:
 
 
 def _said(response: JSONObject) -> Iterator[Content]:
-    """Yield the text of a result: the one member that clients use for it, or else the object as JSON."""
+    """Yield the text of a result: its only member if clients put texts there, else the object as JSON."""
     said = first_of(response, *_SAID) if len(response) == 1 else None
     if isinstance(said, str):
         yield Content("text", said)
@@ -127,9 +127,9 @@ def _inline(parts: Iterable[tuple[str, JSONObject]]) -> Iterator[Content]:
             yield blob(text_of(data, "data"), text_of(data, "mimeType", "mime_type"))
 
 
-def _usage(told: JSONObject) -> Usage:
+def _usage(usage: JSONObject) -> Usage:
     return Usage(
-        number(told, "promptTokenCount"),
-        number(told, "candidatesTokenCount"),
-        number(told, "cachedContentTokenCount"),
+        number(usage, "promptTokenCount"),
+        number(usage, "candidatesTokenCount"),
+        number(usage, "cachedContentTokenCount"),
     )

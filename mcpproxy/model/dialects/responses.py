@@ -16,7 +16,7 @@ from mcpproxy.model.turns import (
     OfferedTool,
     Usage,
 )
-from mcpproxy.model.values import called, data_url, number, objects, text_of
+from mcpproxy.model.values import data_url, model_call, number, objects, text_of
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import as_object
 
@@ -26,7 +26,7 @@ _ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
 
 
 def read_request(body: JSONObject) -> ModelRequest:
-    """Read a request. Tools that were found by a search stand among its input."""
+    """Read a request. Tools that a search has found are items of its input."""
     items = tuple(objects(body.get("input"), "/input"))
     said = tuple(piece for _, item in items for piece in _pieces(item.get("content")))
     found = (tool for pointer, item in items for tool in _tools(item, pointer))
@@ -44,7 +44,7 @@ def read_request(body: JSONObject) -> ModelRequest:
 
 
 def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
-    """Read an answer. ``whole`` is false for what a stream gave that was cut."""
+    """Read an answer. ``whole`` is false if it comes from a stream that was cut before its end."""
     items = tuple(objects(body.get("output"), "/output"))
     usage = as_object(body.get("usage"))
     return ModelAnswer(
@@ -57,15 +57,15 @@ def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
     )
 
 
-def folded(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
-    """Return the answer that the events of a stream say, and whether its last event came."""
+def fold_stream(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
+    """Merge the events of a stream into the body of one answer, and tell whether its last event came."""
     begun: JSONObject = {}
     done: dict[int, JSON] = {}
     for event in events:
         kind = event.get("type")
         response = as_object(event.get("response"))
         if kind in _ENDS and response is not None:
-            # One service leaves the output empty here, and sends its items before alone.
+            # One service leaves the output empty here: its items came only in earlier events.
             return {**response, "output": response.get("output") or _in_order(done)}, True
         if response is not None:
             begun = response
@@ -79,7 +79,7 @@ def _in_order(items: dict[int, JSON]) -> list[JSON]:
 
 
 def _tools(holder: JSONObject, pointer: str, namespace: str = "") -> Iterator[OfferedTool]:
-    """Yield the tools of a request, of an item of its input, or of a namespace; not those of the service."""
+    """Yield the tools of a request, an input item or a namespace, without the service's built-in tools."""
     for place, tool in objects(holder.get("tools"), f"{pointer}/tools"):
         name = text_of(tool, "name")
         if tool.get("type") == "namespace" and not namespace:
@@ -98,7 +98,7 @@ def _tools(holder: JSONObject, pointer: str, namespace: str = "") -> Iterator[Of
 def _calls(items: Iterable[tuple[str, JSONObject]]) -> Iterator[ModelCall]:
     for pointer, item in items:
         if item.get("type") == "function_call":
-            yield called(
+            yield model_call(
                 text_of(item, "name"),
                 item.get("arguments"),
                 pointer,
@@ -112,7 +112,10 @@ def _result(pointer: str, item: JSONObject) -> ModelResult:
 
 
 def _texts(body: JSONObject) -> Iterator[str]:
-    """Yield the instructions, the input if it is a text, and what a namespace says: in Codex, its server."""
+    """Yield the instructions, the input if it is a text, and the descriptions of namespaces.
+
+    Codex makes a namespace of each server.
+    """
     yield text_of(body, "instructions")
     yield text_of(body, "input")
     yield from (text_of(tool, "description") for _, tool in objects(body.get("tools")) if "tools" in tool)
@@ -133,8 +136,8 @@ def _pieces(content: JSON) -> Iterator[Content]:
                 yield Content("other")
 
 
-def _usage(told: JSONObject) -> Usage:
-    details = as_object(told.get("input_tokens_details")) or {}
+def _usage(usage: JSONObject) -> Usage:
+    details = as_object(usage.get("input_tokens_details")) or {}
     return Usage(
-        number(told, "input_tokens"), number(told, "output_tokens"), number(details, "cached_tokens")
+        number(usage, "input_tokens"), number(usage, "output_tokens"), number(details, "cached_tokens")
     )

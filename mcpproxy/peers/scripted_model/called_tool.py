@@ -12,7 +12,7 @@ from mcpproxy.model.tool_names import (
     is_prefixed,
     keeps_both_ends,
     plain,
-    whole,
+    plain_full_name,
     written,
 )
 from mcpproxy.model.turns import OfferedTool
@@ -50,7 +50,7 @@ def _one(call: ScriptCall, found: list[OfferedTool]) -> OfferedTool:
     Of ``mcp__files__read`` and ``mcp__files__fast_read`` that is the first: what stands before ``read`` there
     is the beginning of the other, so both are of one server. ``mcp__files_old__read`` is of another one.
     """
-    shortest = min(found, key=lambda tool: len(whole(tool)))
+    shortest = min(found, key=lambda tool: len(plain_full_name(tool)))
     prefix = _before(plain(call.tool), written(shortest))
     if len(found) == 1 or (prefix and all(written(tool).startswith(prefix) for tool in found)):
         return shortest

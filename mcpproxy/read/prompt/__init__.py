@@ -1,1 +1,1 @@
-"""What a model saw of the servers: their tools, calls and results on the wire beside those in the prompt."""
+"""Compare the tools, calls and results that servers sent with those that a model was given in its prompt."""

@@ -1,7 +1,8 @@
-"""The results that requests to a model have, each as the first request had it that was not refused.
+"""Collect the results of calls from the requests to a model.
 
-Each request has the whole conversation again, or what a host has left of it: results are cleared, and put
-into a summary, so a result is known again by its id and not by its content.
+Each result is kept as the first request had it that the service did not refuse. Later requests repeat the
+conversation, but the host may have cleared a result or put it into a summary, so a result is recognised by
+its id and not by its content.
 """
 
 from collections import Counter
@@ -14,7 +15,7 @@ from mcpproxy.model.turns import Content, ModelCall, ModelRequest, ModelResult
 
 @slotted(frozen=True)
 class AskedModel:
-    """A request to the model: the frame with its body, 0 for none, and its time in ns since 1970."""
+    """A request to the model: the frame with its body (0: no request), and its time in ns since 1970."""
 
     frame: int = 0
     at_ns: int = 0
@@ -22,9 +23,9 @@ class AskedModel:
 
 @slotted(frozen=True)
 class ArrivedResult:
-    """A result when a request had it first, with the texts and pictures that came with it.
+    """A result in the first request that had it, with the new texts and pictures in that request.
 
-    ``is_refused``: no other request had it, and the service refused that one.
+    ``is_refused`` is true if the service refused that request, and no later one has had the result.
     """
 
     result: ModelResult
@@ -35,8 +36,9 @@ class ArrivedResult:
 
     @property
     def said(self) -> tuple[str, ...]:
+        """All texts that came with the result, and its own."""
         content = (*self.result.content, *self.beside)
-        return (*(one.text for one in content if one.kind == "text"), *self.texts)
+        return (*(piece.text for piece in content if piece.kind == "text"), *self.texts)
 
 
 class Arrivals:
@@ -45,11 +47,11 @@ class Arrivals:
     def __init__(self) -> None:
         self._found: Final[dict[str, list[ArrivedResult]]] = {}
         self._before: Sequence[ModelResult] = ()
-        """The results without an id that the last request had, of those that were not refused."""
+        """The results without an id in the last request that was not refused."""
 
     @property
     def found(self) -> Mapping[str, list[ArrivedResult]]:
-        """The id of a call, or a space and the name of its tool -> its results in their order."""
+        """The id of a call -> its results, in their order. Without an id, the key is a space and the tool's name."""
         return self._found
 
     def take(
@@ -61,10 +63,10 @@ class Arrivals:
         *,
         is_refused: bool,
     ) -> None:
-        """Take the results of a request; ``beside`` and ``texts`` are what is new in it besides them."""
+        """Add the results of a request. ``beside`` and ``texts`` are its other new content."""
         counted: Counter[str] = Counter()
         without_id = [result for result in request.results if not result.call_id]
-        new = {id(result) for result in self._new(without_id, request.calls)}
+        new = {id(result) for result in self._new_results(without_id, request.calls)}
         for result in request.results:
             key = result.call_id or f" {result.name}"
             arrived = self._found.setdefault(key, [])
@@ -76,9 +78,14 @@ class Arrivals:
         if not is_refused:
             self._before = without_id
 
-    def _new(self, results: Sequence[ModelResult], calls: Sequence[ModelCall]) -> Sequence[ModelResult]:
-        """Return the results that the request before did not have: those behind the ones that are left of its
-        results, or if none is as it was, those behind the last call."""
+    def _new_results(
+        self, results: Sequence[ModelResult], calls: Sequence[ModelCall]
+    ) -> Sequence[ModelResult]:
+        """Return those of ``results``, which have no id, that the previous request did not have.
+
+        They follow those that are left of its results. If none of these is unchanged, they follow the last
+        call.
+        """
         had = [(one.name, one.content) for one in self._before]
         has = [(one.name, one.content) for one in results]
         for start in range(len(had)):
@@ -90,5 +97,5 @@ class Arrivals:
 
 
 def _place(pointer: str) -> tuple[int, ...]:
-    """Return where something stands in a request, by the indices in its pointer."""
+    """Return the indices in a pointer, which order places in a request."""
     return tuple(int(step) for step in pointer.split("/") if step.isdecimal())

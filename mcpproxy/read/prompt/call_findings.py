@@ -1,4 +1,4 @@
-"""Calls whose arguments or results a host changed or cut (PROMPT-003, PROMPT-004)."""
+"""Find calls whose results a host cut or dropped (PROMPT-003) or whose arguments it changed (PROMPT-004)."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,12 +16,13 @@ from mcpproxy.read.view.runs import Certainty
 
 
 def _at_most(call: CallWay, way: ServerWay) -> Severity | None:
-    """Return the highest level of a finding about a call by how sure it is which one the model meant.
+    """Return the highest level that a finding about a call may have; ``None``: that of its rule.
 
-    A part of the result that came back for it says so, beside an id.
+    It depends on how sure it is which call of the model this is. That is sure by the call's id, or if a part
+    of the result came back to the model.
 
     Raises:
-        LookupError: it is not known.
+        LookupError: it is not known which call of the model this is.
     """
     came_back = any(one.change.is_there for one in call.pieces)
     if call.certainty is Certainty.CERTAIN or (call.certainty is Certainty.LIKELY and came_back):
@@ -36,8 +37,11 @@ def _at_most(call: CallWay, way: ServerWay) -> Severity | None:
 
 
 def call_violations(way: ServerWay) -> Iterator[tuple[Violation, AskedModel]]:
-    """Yield results of which the model got less than half, or none of the pictures (PROMPT-003), and calls
-    with other arguments than the model gave (PROMPT-004)."""
+    """Yield the violations in the calls of a server, each with the request to the model that shows it.
+
+    The model got less than half of a result, or not its pictures (PROMPT-003), or the host called with other
+    arguments than the model gave (PROMPT-004).
+    """
     tools = {tool.match.tool.name: tool for tool in way.offered}
     for call in way.calls:
         if call.model is None:
@@ -46,16 +50,19 @@ def call_violations(way: ServerWay) -> Iterator[tuple[Violation, AskedModel]]:
             at_most = _at_most(call, way)
         except LookupError:
             continue
-        # An answer that came too late was not there to be given.
+        # The host could not give an answer that came after the request.
         is_given = call.result is not None and 0 < call.wire.answered_ns <= call.given.at_ns
-        if call.wire.answer and is_given and (violation := _result(call, at_most)) is not None:
+        if call.wire.answer and is_given and (violation := _result_violation(call, at_most)) is not None:
             yield violation, call.given
         tool = tools.get(call.wire.name)
-        if tool is not None and (violation := _arguments(call, call.model, tool, at_most)) is not None:
+        if (
+            tool is not None
+            and (violation := _argument_violation(call, call.model, tool, at_most)) is not None
+        ):
             yield violation, call.asked
 
 
-def _result(call: CallWay, at_most: Severity | None) -> Violation | None:
+def _result_violation(call: CallWay, at_most: Severity | None) -> Violation | None:
     given = [one for one in call.pieces if one.piece.is_for_model]
     texts = [one for one in given if not one.piece.digest and one.piece.kind not in ("structured", "other")]
     structured = [one for one in given if one.piece.kind == "structured"]
@@ -63,7 +70,7 @@ def _result(call: CallWay, at_most: Severity | None) -> Violation | None:
     own = texts if any(one.change.size for one in texts) else structured
     if any(one.change.way == "unknown" for one in (*own, *pictures)):
         return None
-    # A text in another form is not found again. What came is surely less than half if it is shorter.
+    # A text in another form is not recognised. If all that came is shorter than half of it, half is missing.
     is_short = 2 * sum(map(_length, call.said)) < sum(_length(one.piece.text) for one in own)
     is_lost = is_short and not all(is_laid_out_anew(one.piece.text, call.said) for one in own)
     lost = sum(one.change.way == "missing" for one in pictures)
@@ -85,19 +92,21 @@ def _result(call: CallWay, at_most: Severity | None) -> Violation | None:
 
 
 def _length(text: str) -> int:
-    """Return how many characters a text has beside spaces, line ends and colours."""
+    """Return how many characters a text has without white space and the codes of terminal colours."""
     return sum(map(len, undecorated(text).split()))
 
 
-def _arguments(call: CallWay, given: ModelCall, tool: ToolWay, at_most: Severity | None) -> Violation | None:
-    found = [change for change in call.changed if _is_by_the_host(change, given.arguments, tool)]
-    if not found or not given.is_json:
+def _argument_violation(
+    call: CallWay, given: ModelCall, tool: ToolWay, at_most: Severity | None
+) -> Violation | None:
+    changed = [change for change in call.changed if _is_by_the_host(change, given.arguments, tool)]
+    if not changed or not given.is_json:
         return None
-    more = ", …" if len(found) > 3 else ""
-    places = ", ".join(unquoted(change.pointer) for change in found[:3]) + more
+    more = ", …" if len(changed) > 3 else ""
+    places = ", ".join(unquoted(change.pointer) for change in changed[:3]) + more
     name = shown(call.wire.name)
     problem = f"client called {name} with other arguments than its model gave, at {places}"
-    first = found[0].pointer if found[0].what == "changed" else ""
+    first = changed[0].pointer if changed[0].what == "changed" else ""
     pointer = f"/params/arguments{first}"
     return Violation(
         "PROMPT-004", "X-025", problem, pointer, blame=CLIENT, at_most=at_most, frame=call.wire.frame
@@ -105,18 +114,21 @@ def _arguments(call: CallWay, given: ModelCall, tool: ToolWay, at_most: Severity
 
 
 def _is_by_the_host(change: ValueChange, given: JSON, tool: ToolWay) -> bool:
-    """Whether a host changed or left out what its model gave, and did not only undo what it added itself: a
-    property in its own form of the schema, or the null that stands for none there."""
+    """Whether a host changed or left out a value that its model gave.
+
+    It does not count that a host undoes its own change of the schema: it removes a property that it had
+    added, or a null that means "no value" there.
+    """
     if not change.pointer:
         return False
     steps = [step.replace("~1", "/").replace("~0", "~") for step in change.pointer.split("/")[1:]]
     own = {one.name for one in tool.schema if one.what == "added"}
     if "properties" in own or any(f"property {step}" in own for step in steps):
         return False
-    return change.what == "changed" or _at(given, steps) is not None
+    return change.what == "changed" or _value_at(given, steps) is not None
 
 
-def _at(value: JSON, steps: Iterable[str]) -> JSON:
+def _value_at(value: JSON, steps: Iterable[str]) -> JSON:
     for step in steps:
         value = value[int(step)] if isinstance(value, list) else member(value, step)
     return value

@@ -1,4 +1,4 @@
-"""Which call of a model is which call on the wire, and what the model got of its result."""
+"""Match the calls of a model with calls on the wire, and find what the model got of each result."""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import islice, product
@@ -23,10 +23,10 @@ from mcpproxy.read.prompt.wire import Piece, WireCall, WireServer, pieces
 from mcpproxy.read.view.runs import Certainty
 
 _OF_FAILURE: Final = pattern(r"(?i)err|fail|exception|unsuccess|refus|reject|denied|invalid")
-"""Words by which a host may tell that a call failed."""
+"""Words with which a host may tell its model that a call failed."""
 
 _MOST_ALIKE: Final = 16
-"""How many calls of a model are compared with a call on the wire that fit it alike."""
+"""How many of the model's calls that fit a call on the wire equally well are compared with it."""
 
 _TEXTS: Final = ("text", "resource", "link", "error message")
 
@@ -41,12 +41,12 @@ class PieceWay:
 
 @slotted(frozen=True)
 class CallWay:
-    """A call on the wire with that of the model, ``None`` if the model asked for none like it.
+    """A call on the wire, and the same call of the model, ``None`` if the model asked for none like it.
 
-    ``changed`` are the differences of the arguments. ``result`` is ``None`` if no later request has one.
-    ``asked`` is the request that the model answered with its call, and ``given`` the first one with the
-    result; ``said`` are all texts that came with the result then. ``is_unmarked`` is true for a call that
-    failed, if nothing but the words of the server tells the model so.
+    ``changed`` are the differences of the arguments. ``result`` is what the model was given, ``None`` if no
+    later request has it. ``asked`` is the request that the model answered with its call, and ``given`` the
+    first request with the result. ``said`` are all texts in that request that came with the result.
+    ``is_unmarked`` is true if the call failed and only the words of the server tell the model so.
     """
 
     wire: WireCall
@@ -63,29 +63,33 @@ class CallWay:
 
 @slotted(frozen=True)
 class CalledModel:
-    """A call of the model, and the request that it answered so."""
+    """A call of the model, and the request that it answered with the call."""
 
     call: ModelCall
     asked: AskedModel
 
 
 class MatchedCalls:
-    """Finds the model's call for each call on the wire, and the result that the model was given for it."""
+    """Finds the model's call for each call on the wire, and the result that the model was given for it.
+
+    ``arrived`` are the results in requests that offer tools, and ``without_tools`` those in the other requests;
+    the keys of both are those of ``Arrivals.found``.
+    """
 
     def __init__(
         self,
         calls: Iterable[CalledModel],
         arrived: Mapping[str, list[ArrivedResult]],
-        aside: Mapping[str, list[ArrivedResult]],
+        without_tools: Mapping[str, list[ArrivedResult]],
     ) -> None:
-        # Of a request that was sent again, only the answer that was taken up has results.
+        # If a host sent a request twice, only the answer that it used has results: that one comes first.
         self._free: Final = sorted(calls, key=lambda called: called.call.id not in arrived)
         self._ids: Final = {called.call.id for called in self._free}
         self._arrived: Final = {key: list(results) for key, results in arrived.items()}
-        self._aside: Final = aside
+        self._without_tools: Final = without_tools
 
     def ways(self, servers: Iterable[WireServer], matches: Iterable[Match]) -> list[CallWay]:
-        """Return the ways of all calls, in their order in time."""
+        """Return all calls on the wire, in their order in time."""
         names = {
             (match.tool.server, match.tool.name): match.offered
             for match in matches
@@ -93,35 +97,38 @@ class MatchedCalls:
         }
         wires = sorted((call for server in servers for call in server.calls), key=lambda call: call.at_ns)
         found: dict[int, tuple[CalledModel, Certainty]] = {}
-        # Equal calls may be answered in another order than they were asked for, and a host may call again.
+        # Equal calls may be answered in another order than they were made, and a host may repeat a call. So the
+        # model's calls whose result came back are tried first.
         for (fits, certainty), is_sure in product(_CALL_WAYS, (True, False)):
             for at, wire in enumerate(wires):
                 offered = names.get((wire.server, wire.name))
-                if at not in found and (called := self._first(fits, wire, offered, is_sure=is_sure)):
+                if at not in found and (
+                    called := self._take_fitting_call(fits, wire, offered, is_sure=is_sure)
+                ):
                     found[at] = called, certainty
         none: tuple[CalledModel | None, Certainty] = None, Certainty.CERTAIN
-        return [self._way(wire, *found.get(at, none)) for at, wire in enumerate(wires)]
+        return [self._call_way(wire, *found.get(at, none)) for at, wire in enumerate(wires)]
 
-    def _first(
+    def _take_fitting_call(
         self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None, *, is_sure: bool
     ) -> CalledModel | None:
-        """Return the first call that fits; if it ``is_sure``, only one whose result came back."""
-        fitting = islice((one for one in self._free if fits(wire, offered, one.call)), _MOST_ALIKE)
-        called = next((one for one in fitting if not is_sure or self._came_back(wire, one.call)), None)
+        """Return the first unused call of the model that fits; with ``is_sure``, only one whose result came back."""
+        fitting = islice((free for free in self._free if fits(wire, offered, free.call)), _MOST_ALIKE)
+        called = next((free for free in fitting if not is_sure or self._came_back(wire, free.call)), None)
         if called is not None:
             self._free.remove(called)
         return called
 
     def _came_back(self, wire: WireCall, call: ModelCall) -> bool:
-        """Whether the result of ``call`` has anything of that on the wire."""
+        """Whether the model's result of ``call`` has any part of the result on the wire."""
         came = self._arrived.get(call.id) if call.id else None
         return bool(came) and _has_any(wire, came[0])
 
-    def _way(self, wire: WireCall, called: CalledModel | None, certainty: Certainty) -> CallWay:
+    def _call_way(self, wire: WireCall, called: CalledModel | None, certainty: Certainty) -> CallWay:
         if called is None:
             return CallWay(wire, None, certainty, (), None, (), AskedModel(), AskedModel(), ())
         call, asked = called.call, called.asked
-        came = self._result(wire, call, asked)
+        came = self._take_result(wire, call, asked)
         changed = tuple(changes(call.arguments, wire.arguments))
         if came is None:
             return CallWay(wire, call, certainty, changed, None, (), asked, AskedModel(), ())
@@ -131,41 +138,43 @@ class MatchedCalls:
             wire, call, certainty, changed, came.result, ways, asked, came.asked, came.said, is_unmarked
         )
 
-    def _result(self, wire: WireCall, call: ModelCall, asked: AskedModel) -> ArrivedResult | None:
-        """Return the next result of a call: by its id, else by the name of its tool, with an id that the host
-        made if the service gave none."""
+    def _take_result(self, wire: WireCall, call: ModelCall, asked: AskedModel) -> ArrivedResult | None:
+        """Return the next result of a call: by the id of the call, else by the name of its tool.
+
+        Such a result may have an id too: a host makes one if the service gave none.
+        """
         by_id = self._arrived.get(call.id) if call.id else None
-        aside = next(iter(self._aside.get(call.id, ())), None) if call.id else None
+        aside = next(iter(self._without_tools.get(call.id, ())), None) if call.id else None
         if by_id:
             came = by_id.pop(0)
-            # What a request without tools had before may since have been cleared.
+            # The host may have cleared a result that an earlier request without tools still has.
             is_left = aside is None or came.asked.frame < aside.asked.frame or _has_any(wire, came)
             return came if is_left else aside
         if aside is not None:
             return aside
         for key, results in self._arrived.items():
             if results and results[0].result.name == call.name and key not in self._ids:
-                # What the request with the question had already is the result of an earlier call.
-                results[:] = [one for one in results if one.asked.frame > asked.frame]
-                at_once = [one for one in results if one.asked == results[0].asked]
-                if at_once:
-                    ours = (one for one in at_once if len(at_once) > 1 and _has_any(wire, one))
-                    found = next(ours, at_once[0])
+                # A result that was already in the request that led to this call is of an earlier call.
+                results[:] = [result for result in results if result.asked.frame > asked.frame]
+                together = [result for result in results if result.asked == results[0].asked]
+                if together:
+                    ours = (result for result in together if len(together) > 1 and _has_any(wire, result))
+                    found = next(ours, together[0])
                     results.remove(found)
                     return found
         return None
 
 
 def _has_any(wire: WireCall, came: ArrivedResult) -> bool:
-    """Whether a result in a request has any part of that on the wire."""
+    """Whether a result in a request to the model has any part of the result on the wire."""
     return any(way.change.is_there for way in _piece_ways(wire, came))
 
 
 def _piece_ways(wire: WireCall, came: ArrivedResult) -> Iterator[PieceWay]:
-    """Yield the parts of a result, each with what is there of it in a request."""
+    """Yield the parts of a result, each with what a request to the model has of it."""
     parts = tuple(pieces(wire))
     own = {piece.digest for piece in parts}
-    return (PieceWay(piece, _reached(piece, came, own)) for piece in parts)
+    return (PieceWay(piece, _piece_reached(piece, came, own)) for piece in parts)
 
 
 _Fits = Callable[[WireCall, OfferedTool | None, ModelCall], bool]
@@ -190,13 +199,14 @@ _CALL_WAYS: Final = (
     (_is_equal, Certainty.LIKELY),
     (_is_of, Certainty.GUESS),
 )
-"""How the model's call is found, the surest way first."""
+"""The ways to find the model's call, the surest first."""
 
 
-def _reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> TextChange:
-    """Say what the model got of a part of a result, in the result or beside it.
+def _piece_reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> TextChange:
+    """Return what the model got of a part of a result, in its result or beside it.
 
-    ``own`` are the digests of all its parts: a picture that is none of them may be one in another form.
+    ``own`` are the digests of all parts on the wire: a picture with another digest may be one of them in
+    another encoding.
     """
     content, said = (*came.result.content, *came.beside), came.said
     if piece.kind == "structured":
@@ -211,8 +221,10 @@ def _reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> TextChan
         if change.way in ("missing", "cut") and is_laid_out_anew(piece.text, said):
             return TextChange("as text", change.size, change.size)
         if change.way == "missing" and any(_is_foreign(one, own) for one in came.result.content):
-            return TextChange("unknown", change.size, 0)  # it may be in a file that the host made of it
-        is_bare = piece.kind == "link" and change.way == "same"  # its name and description are gone
+            return TextChange("unknown", change.size, 0)  # it may be in a file that the host made from it
+        is_bare = (
+            piece.kind == "link" and change.way == "same"
+        )  # the name and the description of the link are gone
         return TextChange("as text", change.size, change.kept) if is_bare else change
     if piece.digest and any(one.digest == piece.digest for one in content):
         return TextChange("same", piece.size, piece.size)
@@ -223,12 +235,12 @@ def _reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> TextChan
 
 
 def _is_foreign(content: Content, own: Container[str]) -> bool:
-    """Whether a result has a picture or a file that is none of the server's as it was."""
+    """Whether ``content`` is a picture or a file that is not byte for byte one of the server's."""
     return content.kind != "text" and (not content.digest or content.digest not in own)
 
 
 def _is_written_out(piece: Piece, said: Iterable[str]) -> bool:
-    """Whether the bytes of a part are a text, as those of an SVG picture are, and that text is there."""
+    """Whether the bytes of a part are a text, such as an SVG picture, and one of ``said`` has that text."""
     try:
         text = (decoded(piece.data) or b"").decode()
     except UnicodeDecodeError:

@@ -1,4 +1,4 @@
-"""What became of a value or a text between the wire and the prompt."""
+"""Compare a value or a text on the wire with the prompt."""
 
 import json
 from collections import Counter
@@ -19,7 +19,7 @@ Way: TypeAlias = Literal["same", "cut", "extended", "changed", "added", "missing
 
 _MOST_CHANGES: Final = 200
 _SHARED: Final = 32
-"""How many characters of its beginning a text must share with another one to be a part of it that was cut."""
+"""How many characters of a text, from its beginning, another text must have to be a cut copy of it."""
 _CODES: Final = pattern(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _WORD: Final = pattern(r"\w+")
 _OF_NAMES: Final = ("properties", "$defs", "definitions", "patternProperties")
@@ -28,9 +28,9 @@ _OF_NAMES: Final = ("properties", "$defs", "definitions", "patternProperties")
 
 @slotted(frozen=True)
 class TextChange:
-    """What became of a text. ``kept`` of its ``size`` characters are there from its beginning on.
+    """What became of a text. The prompt has its first ``kept`` of ``size`` characters.
 
-    ``has_end`` is true for a text of which the end is there, too, so that it was cut in its middle.
+    ``has_end`` is true if the prompt also has the end of the text, which was cut in its middle.
     """
 
     way: Way
@@ -40,15 +40,15 @@ class TextChange:
 
     @property
     def is_there(self) -> bool:
-        """Whether the text is there, or a part of it."""
+        """Whether the prompt has the text, or a part of it."""
         return self.size > 0 and self.way in ("same", "extended", "cut", "as text")
 
 
 @slotted(frozen=True)
 class ValueChange:
-    """A difference of two values at ``pointer``. ``name`` is that of the member, for people.
+    """A difference of two values at ``pointer``. ``name`` is the name of the member, for people.
 
-    A keyword of a schema is there ``as text`` if the description beside it has its name and its value.
+    ``as text`` is for a keyword of a schema whose name and value the host wrote into the description.
     """
 
     what: Literal["lost", "as text", "added", "changed"]
@@ -56,35 +56,35 @@ class ValueChange:
     name: str
 
 
-def text_change(told: str | None, said: str | None) -> TextChange:
-    """Compare a description on the wire with that in the prompt. A host may put words before or after it."""
-    wire, prompt = (told or "").strip(), (said or "").strip()
-    size = len(told or "")
-    in_lines = " ".join(wire.split()), " ".join(prompt.split())
-    if in_lines[0] == in_lines[1]:
+def text_change(on_wire: str | None, in_prompt: str | None) -> TextChange:
+    """Compare a text on the wire with a text of the prompt, which may have words before or after it."""
+    wire, prompt = (on_wire or "").strip(), (in_prompt or "").strip()
+    size = len(on_wire or "")
+    wire_words, prompt_words = " ".join(wire.split()), " ".join(prompt.split())
+    if wire_words == prompt_words:
         return TextChange("same", size, size)
     if not wire or not prompt:
         return TextChange("missing" if wire else "added", size, 0)
-    if in_lines[0] in in_lines[1]:
+    if wire_words in prompt_words:
         return TextChange("extended", size, size)
     cut = _cut(wire, prompt)
     return TextChange("cut", size, *cut) if cut else TextChange("changed", size, 0)
 
 
 def text_reached(text: str, said: Iterable[str]) -> TextChange:
-    """Say how much of ``text`` is in one of the texts: as it is, as a string of JSON, or ``plain``."""
+    """Return how much of ``text`` one of the texts ``said`` has: as it is, as a JSON string, or undecorated."""
     said = list(said)
-    found, bare, bare_said = _text_reached(text, said), undecorated(text), [*map(undecorated, said)]
-    if found.way not in ("missing", "cut") or (bare, bare_said) == (text, said):
-        return found
+    exact, bare, bare_said = _text_reached(text, said), undecorated(text), [*map(undecorated, said)]
+    if exact.way not in ("missing", "cut") or (bare, bare_said) == (text, said):
+        return exact
     other = _text_reached(bare, bare_said)
     way: Way = "as text" if other.way == "same" else other.way
     kept = other.kept * len(text) // max(len(bare), 1)
-    return TextChange(way, len(text), kept, other.has_end) if kept > found.kept else found
+    return TextChange(way, len(text), kept, other.has_end) if kept > exact.kept else exact
 
 
 def undecorated(text: str) -> str:
-    """Return a text without codes of colours for a terminal, and with composed accents."""
+    """Return a text without the codes of terminal colours, and with composed accents (Unicode NFC)."""
     bare = _CODES.sub("", text) if "\x1b" in text else text
     return bare if bare.isascii() else normalize("NFC", bare)
 
@@ -106,12 +106,12 @@ def _text_reached(text: str, said: Iterable[str]) -> TextChange:
 
 
 def value_reached(value: JSON, said: Iterable[str]) -> bool:
-    """Whether one of the texts has ``value`` as JSON, in whatever spacing."""
+    """Whether one of the texts ``said`` has ``value`` as JSON, in any spacing."""
     return any(next(changes(value, found), None) is None for one in said for found in _values(one))
 
 
 def is_laid_out_anew(text: str, said: Iterable[str]) -> bool:
-    """Whether ``text`` is JSON, and its values are in one of the texts, in another spelling or as a table."""
+    """Whether ``text`` is JSON, and one of the texts ``said`` has its values, spaced otherwise or as a table."""
     value = read(text.encode("utf-8", "replace"))
     if not isinstance(value, dict | list):
         return False
@@ -125,19 +125,19 @@ def is_laid_out_anew(text: str, said: Iterable[str]) -> bool:
 def changes(before: JSON, after: JSON) -> Iterator[ValueChange]:
     """Yield the differences of two values, at most ``_MOST_CHANGES``, in the order of ``before``.
 
-    Where one of them is masked in its recording, nothing is known, and nothing is yielded.
+    A string that is masked in its recording gives no difference, because its text is not known.
     """
     return islice(_differences(before, after), _MOST_CHANGES)
 
 
 def names(found: Iterable[ValueChange], what: str) -> list[str]:
-    """Return the names that were lost, added or changed, each with how often if that is more than once."""
+    """Return the names of the changes of the kind ``what``, each with its count if that is more than one."""
     counted = Counter(change.name for change in found if change.what == what)
     return [name if count == 1 else f"{name} ({count})" for name, count in counted.most_common()]
 
 
 def common_length(one: str, other: str) -> int:
-    """Return how many characters two texts have in common at their beginning."""
+    """Return the length of the common beginning of two texts, in characters."""
     same, most = 0, min(len(one), len(other))
     while same < most:
         middle = (same + most + 1) // 2
@@ -149,8 +149,10 @@ def common_length(one: str, other: str) -> int:
 
 
 def _cut(wire: str, prompt: str) -> tuple[int, bool] | None:
-    """Return how much of the beginning of ``wire`` is in ``prompt``, and whether its end follows; ``None`` if
-    its beginning is not there."""
+    """Return how many first characters of ``wire`` are in ``prompt``, and whether its end follows.
+
+    Return ``None`` if its beginning is not in ``prompt``.
+    """
     start = prompt.find(wire[:_SHARED]) if len(wire) > _SHARED else -1
     if start < 0:
         kept = common_length(wire, prompt)
@@ -160,7 +162,7 @@ def _cut(wire: str, prompt: str) -> tuple[int, bool] | None:
 
 
 def _has(text: str, part: str) -> bool:
-    """Whether a text holds another one; one of a few characters only as a line or a string of JSON."""
+    """Whether ``text`` has ``part``. A part of a few characters must be a line or a JSON string of its own."""
     if len(part) >= 8:
         return part in text
     return bool(part) and (f'"{part}"' in text or part in (line.strip() for line in text.splitlines()))
@@ -176,7 +178,7 @@ def _words(text: str) -> Iterator[str]:
 
 
 def _leaves(value: JSON) -> Iterator[str]:
-    """Yield the texts and numbers in a value."""
+    """Yield the strings and numbers in a value, as text."""
     left = [value]
     while left:
         match left.pop():
@@ -193,10 +195,11 @@ def _leaves(value: JSON) -> Iterator[str]:
 
 
 _MOST_STARTS: Final = 8
+"""How many brackets in a text are tried as the beginning of JSON."""
 
 
 def _values(text: str) -> Iterator[JSON]:
-    """Yield the objects and arrays of JSON in a text, as far as they begin among the first few brackets."""
+    """Yield the JSON objects and arrays in a text."""
     decoder = json.JSONDecoder()
     at = 0
     for _ in range(_MOST_STARTS):
@@ -221,8 +224,8 @@ def _differences(before: JSON, after: JSON) -> Iterator[ValueChange]:
             for key in (*one, *(key for key in other if key not in one)):
                 place, word = pointer + token(key), f"property {key}" if holds_names else key
                 if key not in other:
-                    is_told = not holds_names and _is_told(key, one, other)
-                    yield ValueChange("as text" if is_told else "lost", place, word)
+                    is_described = not holds_names and _is_described(key, one, other)
+                    yield ValueChange("as text" if is_described else "lost", place, word)
                 elif key not in one:
                     yield ValueChange("added", place, word)
                 else:
@@ -238,8 +241,8 @@ def _differences(before: JSON, after: JSON) -> Iterator[ValueChange]:
             yield ValueChange("changed", pointer, name)
 
 
-def _is_told(keyword: str, before: JSONObject, after: JSONObject) -> bool:
-    """Whether a host wrote a keyword into a description, with its value as JSON or, if a string, as it is."""
+def _is_described(keyword: str, before: JSONObject, after: JSONObject) -> bool:
+    """Whether a host wrote a keyword into the description, and behind it its value, as JSON or a bare string."""
     description, own = after.get("description"), before.get("description")
     if not isinstance(description, str):
         return False
@@ -255,5 +258,5 @@ def _is_masked(value: JSON) -> bool:
 
 
 def _is_equal(one: JSON, other: JSON) -> bool:
-    """Whether two values are equal, of which at most one is an object or an array. ``1`` is not ``true``."""
+    """Whether two values are equal, where ``1`` is not ``true``. They are no two objects or equally long arrays."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)

@@ -1,7 +1,8 @@
-"""What a host did to tools, calls and results on their way to its model, as findings (family PROMPT).
+"""Report what a host did to tools, calls and results on their way to its model (findings PROMPT-001 to 005).
 
-Each is about a frame in the recording of a server, and names a frame in that of the model's interface.
-Nothing of it breaks the protocol, so none is an error. What is not sure is an info, or not said.
+Each finding is about a frame in the recording of a server, and names a frame in the recording of the model's
+interface. None is an error, because nothing of this breaks the protocol. What is not sure is an info, or is
+not reported.
 """
 
 import os
@@ -27,13 +28,16 @@ from mcpproxy.read.view.runs import Certainty, link_between
 TOOLS_LOST: Final = ("PROMPT-001", "PROMPT-002")
 PROMPTS: Final = (*TOOLS_LOST, "PROMPT-003", "PROMPT-004", "PROMPT-005")
 _MOST_SAID: Final = 240
-"""How many characters of a service's refusal are told: the reason stands at its end."""
+"""How many characters of a service's refusal a finding quotes. The reason is often at the end of it."""
 
 
 @slotted(frozen=True)
 class PromptFinding:
-    """A finding in the recording of a server, which is ``server`` in the report, and where the model's side
-    shows it: ``model_frame``, in the recording of the model's interface."""
+    """A finding in the recording of a server.
+
+    ``server`` is the server's number in the report. ``model_frame`` is the frame in the recording of the
+    model's interface that shows it.
+    """
 
     server: int
     finding: Finding
@@ -52,7 +56,7 @@ def prompt_findings(report: PromptReport, model: str, catalogue: Catalogue) -> t
     for refused in report.refusals:
         for tool in refused.tools:
             if tool.match is not None and tool.match.tool.server in sure:
-                violation = _refusal(tool, report.servers[tool.match.tool.server])
+                violation = _refusal_violation(tool, report.servers[tool.match.tool.server])
                 if violation is not None:
                     found += _built(build, tool.match.tool.server, violation, AskedModel(refused.seq), file)
     return tuple(sorted(found, key=lambda one: (one.server, one.finding.frame)))
@@ -61,20 +65,20 @@ def prompt_findings(report: PromptReport, model: str, catalogue: Catalogue) -> t
 def _built(
     build: FindingBuilder, server: int, violation: Violation, asked: AskedModel, file: str
 ) -> Iterator[PromptFinding]:
-    told = replace(violation, message=f"{violation.message} (frame {asked.frame} of {unquoted(file)})")
-    for finding in build((told,), violation.frame or 0, CLIENT, REVISIONS):
+    located = replace(violation, message=f"{violation.message} (frame {asked.frame} of {unquoted(file)})")
+    for finding in build((located,), violation.frame or 0, CLIENT, REVISIONS):
         yield PromptFinding(server, finding, asked.frame)
 
 
-# Which servers are those of the host
+# Which servers the host used
 
 
 def _servers_of_the_run(report: PromptReport) -> frozenset[int]:
-    """Return the numbers of the servers whose sessions are surely those of the host that asked the model.
+    """Return the numbers of the servers whose sessions surely are with the host that asked the model.
 
-    Recordings that were open at the same time may be those of two hosts. A server is that of this one if a
-    call and its result went through both, or a description, which no session beside this one has as well; or
-    if the process that started its session also started that of such a server.
+    Recordings that were open at the same time may be of two hosts. A session is surely this host's if a call
+    and its result are on both sides, or if a description is, and no session with the same server was open
+    beside it. So is a session that was started by the same process as such a session.
     """
     sure = {
         way.server.number for way in report.servers if _has_a_call(way) or _has_a_description(way, report)
@@ -118,10 +122,10 @@ def _has_a_description(way: ServerWay, report: PromptReport) -> bool:
 # Refusals
 
 
-def _refusal(refused: RefusedTool, way: ServerWay) -> Violation | None:
+def _refusal_violation(refused: RefusedTool, way: ServerWay) -> Violation | None:
     """Return the violation of a definition that the service refused (PROMPT-005).
 
-    Only a place in a definition says that it was refused: a service names tools for other reasons, too.
+    The refusal must name a place in the definition: a service may name a tool for other reasons.
     """
     match = refused.match
     tool = next(

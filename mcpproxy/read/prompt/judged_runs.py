@@ -1,4 +1,4 @@
-"""Findings about models' prompts among recordings, of which one or more are of a model's interface."""
+"""Find what hosts kept from their models, given recordings of servers and of models' interfaces together."""
 
 from collections.abc import Callable, Iterable, Iterator
 
@@ -17,9 +17,11 @@ from mcpproxy.record.trace.reader import Trace
 def findings_of_run(
     report: PromptReport, own: RecordingEntry, entries: Iterable[RecordingEntry], catalogue: Catalogue
 ) -> tuple[PromptFinding, ...]:
-    """Return the findings of the run of ``own``, the recording of a model's interface, one of ``entries``.
+    """Return the findings of the run that ``report`` describes.
 
-    Two models that were open beside a server may be two of one host, which does not offer each tool to both.
+    ``own`` is the recording of the model's interface, and one of ``entries``. If another model's recording
+    was open beside a server too, no tool of that server is reported as lost: both models may be of one host,
+    which need not offer every tool to both.
     """
     found = prompt_findings(report, own.path, catalogue)
     lost = {one.server for one in found if one.finding.rule in TOOLS_LOST}
@@ -27,36 +29,42 @@ def findings_of_run(
         return found
     servers = {number: recording(report.servers[number].server.path) for number in lost}
     others = [
-        each
-        for each in entries
-        if each.path != own.path
-        and any(is_beside(server, each) for server in servers.values())
-        and _of_a_model(each) is not None
+        entry
+        for entry in entries
+        if entry.path != own.path
+        and any(is_beside(server, entry) for server in servers.values())
+        and _model_trace(entry) is not None
     ]
-    shared = {number for number, server in servers.items() if any(is_beside(server, each) for each in others)}
+    shared = {
+        number for number, server in servers.items() if any(is_beside(server, other) for other in others)
+    }
     return tuple(one for one in found if one.server not in shared or one.finding.rule not in TOOLS_LOST)
 
 
 def findings_of_runs(
     paths: Iterable[str], catalogue: Catalogue, takes: Callable[[str], bool]
 ) -> Iterator[tuple[str, tuple[Finding, ...]]]:
-    """Yield the path of each recording of a server with the findings of the rules that ``takes`` accepts."""
+    """Yield the path of each server's recording with its PROMPT findings, if ``takes`` accepts their rules.
+
+    Raises:
+        TraceError: a recording cannot be read.
+    """
     if not any(map(takes, PROMPTS)):
         return
     entries = [recording(path) for path in paths]
-    models = [(entry, trace) for entry in entries if (trace := _of_a_model(entry)) is not None]
+    models = [(entry, trace) for entry in entries if (trace := _model_trace(entry)) is not None]
     for own, trace in models:
         servers = [entry.path for entry in entries if is_beside(entry, own)]
         report = read_run(trace, servers, only_reads=True)
-        found = findings_of_run(report, own, [each for each, _ in models], catalogue)
+        found = findings_of_run(report, own, [entry for entry, _ in models], catalogue)
         for number, path in enumerate(servers):
             taken = tuple(one.finding for one in found if one.server == number and takes(one.finding.rule))
             if taken:
                 yield path, taken
 
 
-def _of_a_model(entry: RecordingEntry) -> Trace | None:
-    """Return the recording, if it is one of a model's interface."""
+def _model_trace(entry: RecordingEntry) -> Trace | None:
+    """Return the trace of a recording of a model's interface; ``None`` for any other, or if it is unreadable."""
     if entry.transport != "http" or entry.client:
         return None
     try:

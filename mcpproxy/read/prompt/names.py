@@ -1,4 +1,4 @@
-"""Which tool in a prompt is which tool on the wire. Hosts put names together, replace characters and cut."""
+"""Match the tools in a prompt with tools on the wire, although hosts join, change and cut their names."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from mcpproxy.model.tool_names import (
     offered_keys,
     plain,
     sought_keys,
-    whole,
+    plain_full_name,
     written,
 )
 from mcpproxy.model.turns import OfferedTool
@@ -30,36 +30,43 @@ from mcpproxy.read.view.runs import Certainty
 
 @slotted(frozen=True)
 class Match:
-    """A tool on the wire with that in the prompt, ``None`` if it is not there; how sure it is, and why."""
+    """A tool on the wire, and the same tool in the prompt, ``None`` if it is not there.
+
+    ``certainty`` is how sure that is, and ``why`` the reason in words, empty if there is none to give.
+    """
 
     tool: WireTool
     offered: OfferedTool | None
     certainty: Certainty
     why: str
     taken_by: WireTool | None = None
-    """The tool that has the only name in the prompt which would fit this one."""
+    """The tool that has the only name in the prompt that would fit ``tool``."""
 
     @property
     def prefix(self) -> str | None:
-        """What stands before the tool's own name in the prompt; ``None`` if the name is changed itself."""
-        whole = written(self.offered) if self.offered is not None else ""
-        return whole.removesuffix(self.tool.name) if whole.endswith(self.tool.name) else None
+        """What the prompt has before the tool's own name; ``None`` if it does not have that name unchanged."""
+        full_name = written(self.offered) if self.offered is not None else ""
+        return full_name.removesuffix(self.tool.name) if full_name.endswith(self.tool.name) else None
 
 
 def common_prefix(matches: Sequence[Match]) -> str:
-    """Return what a host puts before the names of a server: the prefix of most of its tools, and of two."""
+    """Return what a host puts before the names of a server's tools; empty if there is no common prefix.
+
+    At least two tools must have it, and more than half of those in the prompt.
+    """
     counted = Counter(match.prefix for match in matches if match.prefix is not None)
     prefix, count = counted.most_common(1)[0] if counted else ("", 0)
-    there = sum(1 for match in matches if match.offered is not None)
-    return prefix if count > 1 and 2 * count > there else ""
+    in_prompt = sum(1 for match in matches if match.offered is not None)
+    return prefix if count > 1 and 2 * count > in_prompt else ""
 
 
 def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> list[Match]:
     """Find each tool of the servers among those that a request offers.
 
-    The surest ways are tried first, for all tools, so that a tool whose name only looks alike does not take
-    the place of one that is named exactly. Of several that fit, those that say the same belong together, and
-    of these the one that was listed first. A server that was started again has its tools in both recordings.
+    The surest way (``WAYS``) is tried first for all tools, so that a tool with a similar name does not take
+    the place of one with the exact name. If several fit, the one with the most similar description and
+    schema is taken, and among equals the one that was listed first. A server that was started again has
+    its tools in both recordings: both match the same tool of the request.
     """
     named = {server.number: _prefixes(server) for server in servers}
     tools = [tool for server in servers for tool in server.tools]
@@ -86,21 +93,23 @@ def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> li
             at = -before
             if at not in found and name in free:
                 found[at] = Match(tools[at], free.pop(name), certainty, why)
-    others = _Others(found.values(), free)
+    unmatched = _UnmatchedTools(found.values(), free)
     by_server: dict[int, list[Match]] = {server.number: [] for server in servers}
     sessions = {server.number: _sessions(server, servers) for server in servers}
     for at, tool in enumerate(tools):
         match = (
-            found.get(at) or others.of_another_session(tool, sessions[tool.server]) or others.of_none(tool)
+            found.get(at)
+            or unmatched.match_of_another_session(tool, sessions[tool.server])
+            or unmatched.missing_match(tool)
         )
         by_server[tool.server].append(match)
     return [match for matches in by_server.values() for match in _made_sure(matches)]
 
 
 def named_in(text: str, name: str, server: WireServer) -> Certainty | None:
-    """Return how sure it is that a text names a tool; ``None`` if it does not, or only in a longer word.
+    """Return how sure it is that a text names a tool; ``None`` if it does not, or only within a longer word.
 
-    A name that may be an ordinary word is a guess where it does not stand behind that of its server.
+    A name of letters alone may be an ordinary word: it is a guess unless the server's name precedes it.
     """
     if name not in text or not pattern(f"{_BEGIN}{escape(name)}{_END}").search(text):
         return None
@@ -112,7 +121,7 @@ def named_in(text: str, name: str, server: WireServer) -> Certainty | None:
 
 
 def _sessions(server: WireServer, servers: Iterable[WireServer]) -> frozenset[int]:
-    """Return the numbers of the recordings of the same server before it was started again, and after."""
+    """Return the numbers of the other recordings of the same server, which was started again."""
     began, ended = server.open_ns
     return frozenset(
         one.number
@@ -122,18 +131,19 @@ def _sessions(server: WireServer, servers: Iterable[WireServer]) -> frozenset[in
     )
 
 
-class _Others:
-    """Finds what became of tools that are under none of their names in a prompt, among those that are.
+class _UnmatchedTools:
+    """Finds what became of the tools that no way of naming has matched.
 
-    ``found`` are the matches of these, in their order, and ``free`` what is offered besides, by its name.
+    ``found`` are the matches of the other tools, in their order. ``free`` are the tools in the prompt that
+    were not matched, by their names.
     """
 
     def __init__(self, found: Iterable[Match], free: dict[str, OfferedTool]) -> None:
         self._named: Final[dict[str, list[Match]]] = defaultdict(list)
         self._owners: Final[dict[str, tuple[int, Match]]] = {}
-        """The ``plain`` name of a tool -> the first match of one with it, and its place."""
+        """The ``plain`` name of a tool -> the first match of a tool with that name, and its index."""
         self._cut: Final[dict[int, list[tuple[int, Match, str]]]] = defaultdict(list)
-        """The number of a server -> the matches by a name that was cut, and what is left of it there."""
+        """The number of a server -> index, match, and the rest of the name, for each name that was cut."""
         self._numbered: Final[dict[str, list[OfferedTool]]] = defaultdict(list)
         for at, match in enumerate(found):
             self._named[match.tool.name].append(match)
@@ -141,21 +151,23 @@ class _Others:
             if match.why == _CUT and (left := _left_of(match)) is not None:
                 self._cut[match.tool.server].append((at, match, left))
         for one in reversed(free.values()):
-            self._numbered[_NUMBER.sub("", whole(one))].append(one)
+            self._numbered[_NUMBER.sub("", plain_full_name(one))].append(one)
 
-    def of_another_session(self, tool: WireTool, sessions: AbstractSet[int]) -> Match | None:
-        """Return the match of a tool by that in another recording of its server."""
+    def match_of_another_session(self, tool: WireTool, sessions: AbstractSet[int]) -> Match | None:
+        """Return the match of the same tool in another session of its server, or ``None``."""
         same = (match for match in self._named.get(tool.name, ()) if match.tool.server in sessions)
         match = next(same, None)
         return match and Match(tool, match.offered, match.certainty, match.why)
 
-    def of_none(self, tool: WireTool) -> Match:
-        """Return the match of a tool that is not in the prompt, or only under a name that another one has, or
-        under that and a number."""
+    def missing_match(self, tool: WireTool) -> Match:
+        """Return the match of a tool that no way of naming has found.
+
+        Another tool may have its name. The prompt then lacks this tool, or has it with a number added.
+        """
         owner = self._owner(tool)
         if owner is None or owner.offered is None:
             return Match(tool, None, Certainty.CERTAIN, "")
-        if numbered := self._numbered.get(whole(owner.offered)):
+        if numbered := self._numbered.get(plain_full_name(owner.offered)):
             return Match(tool, numbered.pop(), Certainty.GUESS, "the name of another one, and a number")
         return Match(tool, None, Certainty.CERTAIN, "", owner.tool)
 
@@ -172,23 +184,23 @@ class _Others:
 
 
 def _left_of(match: Match) -> str | None:
-    """Return what a cut left of a name, with what the host put behind it; ``None`` if that is not known."""
-    own, there = plain(match.tool.name), whole(match.offered) if match.offered is not None else ""
+    """Return the rest of a name that was cut, with what the host appended; ``None`` if it cannot be told."""
+    own, there = plain(match.tool.name), plain_full_name(match.offered) if match.offered is not None else ""
     left = there[max(f"_{there}".find(f"_{own[:HEAD]}"), 0) :]
     return left if _is_left_of(own, left) else None
 
 
 def _is_left_of(name: str, left: str) -> bool:
-    """Whether ``left`` is a name without its middle, with or without a mark in its place, or its end.
+    """Whether ``left`` is ``name`` without its end, or without its middle, which ``_`` may replace.
 
-    A hash behind it is that of one name alone.
+    A rest with a hash does not count: the hash distinguishes it from other names that were cut.
     """
     end = left[common_length(name, left) :]
     return len(left) < len(name) and name.endswith(end.removeprefix("_"))
 
 
 def _made_sure(matches: Sequence[Match]) -> list[Match]:
-    """Return the matches of a server. What is named as most of its tools are is certain."""
+    """Return the matches of a server, certain for tools with the prefix that most of its tools have."""
     bare = plain(common_prefix(matches))
     return [
         Match(match.tool, match.offered, Certainty.CERTAIN, "named as the other tools of the server")
@@ -199,7 +211,7 @@ def _made_sure(matches: Sequence[Match]) -> list[Match]:
 
 
 def _prefixes(server: WireServer) -> frozenset[str]:
-    """Return what a host may put before the names of a server: parts of its label, or its own name."""
+    """Return what a host may put before the names of a server's tools: its label, or its own name."""
     label = server.label.rpartition(".")[2]
     return frozenset(plain(name) for name in (server.label, label, server.name) if plain(name))
 
@@ -223,8 +235,8 @@ WAYS: Final = (
 """How a tool is found in a prompt, the surest way first."""
 
 
-def _likeness(tool: WireTool, one: OfferedTool) -> tuple[bool, bool, int, int]:
-    """Which of several fitting pairs are the ones: by what is said of them, and by their arguments."""
-    told, said = tool.description or "", one.description or ""
-    alike = next(changes(tool.schema, one.schema), None) is None
-    return told == said, alike, common_length(told, said), len(tool.name)
+def _likeness(tool: WireTool, offered: OfferedTool) -> tuple[bool, bool, int, int]:
+    """Return a key that is greater the more a fitting pair has in common: description, schema, beginning."""
+    on_wire, in_prompt = tool.description or "", offered.description or ""
+    alike = next(changes(tool.schema, offered.schema), None) is None
+    return on_wire == in_prompt, alike, common_length(on_wire, in_prompt), len(tool.name)

@@ -1,4 +1,4 @@
-"""Where in the definition of a tool the place is that a service refused, and who wrote what is there."""
+"""Find the place in a tool's definition that a model's service refused, and who wrote it."""
 
 from typing import Final
 
@@ -18,10 +18,12 @@ _UNION: Final = pattern(r"\b(?:oneOf|anyOf|allOf)\b")
 
 @slotted(frozen=True)
 class RefusedPlace:
-    """A place in a definition on the wire: ``pointer``, in its ``member``. ``did`` says what its author did.
+    """A place in a tool's definition on the wire.
 
-    ``is_of_the_server`` is true for what is in the prompt as the server wrote it. ``is_sure`` is false if a
-    host changed something in it and it is not known whether that was refused.
+    ``pointer`` is its JSON pointer in the definition, and ``member`` that of the definition's member around
+    it. ``did`` is a clause for what its author did, as "wrote a schema". ``is_of_the_server`` is true if the
+    prompt has the place as the server wrote it. ``is_sure`` is false if a host changed something within the
+    place, which may or may not be what the service refused.
     """
 
     pointer: str
@@ -32,15 +34,15 @@ class RefusedPlace:
 
 
 def refused_place(within: str, said: str, tool: ToolWay) -> RefusedPlace | None:
-    """Return the place that a service means by ``within``, as ``custom.input_schema.properties.at``.
+    """Return the place that a service means by ``within``, such as ``custom.input_schema.properties.at``.
 
-    If that is a whole schema, the place is the keyword at its top that is not allowed there by the words
-    ``said``. Where the schema ends before the place does, it is the last one that is there. ``None`` for one
-    that is no part of a definition.
+    If ``within`` is all of a schema, the place is the top-level keyword that the service's message ``said``
+    does not allow. If the schema on the wire has only the beginning of the path, that beginning is the place.
+    Return ``None`` if ``within`` is in no part of the definition.
     """
     steps = _STEP.findall(within)
     if steps and steps[0] not in _PARTS:
-        # The kind of the tool: "custom", "function", or a service's own name for it.
+        # The first step is the kind of tool: "custom", "function", or a service's own name for it.
         steps = steps[1:]
     match steps:
         case ["name", *_]:
@@ -50,7 +52,7 @@ def refused_place(within: str, said: str, tool: ToolWay) -> RefusedPlace | None:
             did = "wrote a description" if is_same else "changed the description"
             return RefusedPlace("/description", "/description", did, is_same, True)
         case [first, *rest] if first in _SCHEMAS:
-            inner = _as_far_as_there(tool.match.tool.schema, rest or _at_the_top(said, tool))
+            inner = _longest_present(tool.match.tool.schema, rest or _refused_top_keyword(said, tool))
             changed = [change.pointer for change in tool.schema]
             within_it = any(f"{pointer}/".startswith(f"{inner}/") for pointer in changed)
             around_it = any(f"{inner}/".startswith(f"{pointer}/") for pointer in changed)
@@ -61,19 +63,22 @@ def refused_place(within: str, said: str, tool: ToolWay) -> RefusedPlace | None:
             return None
 
 
-def _at_the_top(said: str, tool: ToolWay) -> list[str]:
-    """Return the one keyword at the top of a schema, on the wire and in the prompt, that is not allowed
-    there."""
+def _refused_top_keyword(said: str, tool: ToolWay) -> list[str]:
+    """Return the union keyword that ``said`` does not allow at the top of the schema, as a path of one step.
+
+    Return an empty path unless exactly one such keyword is there, on the wire and in the prompt.
+    """
     offered = tool.match.offered.schema if tool.match.offered is not None else None
-    there = [
+    present = [
         keyword
         for keyword in dict.fromkeys(_UNION.findall(said) if "top level" in said else ())
         if member(tool.match.tool.schema, keyword) is not None and member(offered, keyword) is not None
     ]
-    return there if len(there) == 1 else []
+    return present if len(present) == 1 else []
 
 
-def _as_far_as_there(schema: JSON, steps: list[str]) -> str:
+def _longest_present(schema: JSON, steps: list[str]) -> str:
+    """Return the pointer to the last of ``steps`` that leads to a value in ``schema``."""
     pointer, value = "", schema
     for step in steps:
         if isinstance(value, dict) and step in value:

@@ -1,4 +1,7 @@
-"""What a model saw of the servers of a run: each tool, call and result, from the wire to the prompt."""
+"""Follow each tool, call and result of a run between the wire and the model's prompt.
+
+A run is one conversation with a model, and the sessions with servers that its host had open beside it.
+"""
 
 from collections import Counter
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -19,17 +22,17 @@ from mcpproxy.record.recorder.model.turns import ModelTurn
 
 _Item = TypeVar("_Item", bound=Hashable)
 _REFUSED: Final = 400
-"""The status from which on a service has refused a request."""
+"""The lowest HTTP status that means that the service refused a request."""
 
 
 @slotted(frozen=True)
 class ToolWay:
-    """A tool from the wire to the prompt.
+    """A tool of a server, and what the prompts have of it.
 
-    ``since`` and ``until`` are the numbers of the first and the last request that offer it, counted from 1
-    among those that offer any tool of the servers; 0 if none does. ``in_text`` is how sure it is that the
-    prompt has at least its name, ``None`` if no text has it, and ``is_twice`` says that a request offers two
-    tools of its name. ``asked`` is the last request that offers it.
+    ``since`` and ``until`` are the numbers of the first and the last request that offer it, 0 if none does.
+    They count from 1, the first request that offers any tool of the servers. ``in_text`` is how sure it is
+    that the prompt has at least the tool's name, ``None`` if no text has it. ``is_twice`` is true if a
+    request offers two tools of this name. ``asked`` is the last request that offers the tool.
     """
 
     match: Match
@@ -46,7 +49,7 @@ class ToolWay:
 class ServerWay:
     """A server of the run: its tools, its calls, and what became of its instructions.
 
-    ``prefix`` is what the host puts before the names of its tools, as ``mcp__files__``, or a namespace as
+    ``prefix`` is what the host puts before the names of its tools, such as ``mcp__files__``, or the namespace
     ``mcp__files / ``. ``last`` is the number of the last request that offers a tool of any server.
     """
 
@@ -63,15 +66,15 @@ class ServerWay:
         return [way for way in self.tools if way.match.offered is not None]
 
     def has_page(self, page: int) -> bool:
-        """Whether the prompt has a tool of a page of the list, or at least its name."""
+        """Whether the prompt has a tool from page ``page`` of the list of tools, or at least its name."""
         return any(way.match.tool.page == page and way.in_text is Certainty.CERTAIN for way in self.tools)
 
 
 @slotted(frozen=True)
 class RefusedTool:
-    """A tool that the service refused, as the request offers it: ``meant``, with the place in it.
+    """A tool that the service refused. ``offered`` is the tool in the request, ``meant`` the place in it.
 
-    ``match`` is that tool on the wire, ``None`` if it is of none of the servers.
+    ``match`` is its match on the wire, ``None`` if it is of none of the servers.
     """
 
     offered: OfferedTool
@@ -81,8 +84,10 @@ class RefusedTool:
 
 @slotted(frozen=True)
 class RefusedRequest:
-    """A request that the service refused, ``times`` in the same words; ``seq`` is the frame of the first.
-    ``tools`` are those that it means, as far as they are known."""
+    """A refusal of the service, which it gave ``times`` in the same words.
+
+    ``seq`` is the frame of the first refused request. ``tools`` are the tools of the request that it means.
+    """
 
     seq: int
     status: int
@@ -93,11 +98,11 @@ class RefusedRequest:
 
 @slotted()
 class PromptReport:
-    """What a model saw. ``others`` are the tools in the prompt that belong to none of the servers.
+    """What a model saw in a run. ``others`` are the tools in the prompt that are of none of the servers.
 
-    ``first`` is the number of the first request that offers a tool of the servers, 1 for none. ``unread`` is
-    how many requests are missing, because their bodies cannot be read. ``user_agent`` is what the host calls
-    itself before its model, empty if it does not.
+    ``first`` is the number of the first request that offers a tool of the servers, 1 if none does. ``unread``
+    is how many requests are missing because their bodies cannot be read. ``user_agent`` is the ``User-Agent``
+    that the host sent to the model's service, empty if it sent none.
     """
 
     dialect: str
@@ -120,24 +125,25 @@ def read_prompt(
     only_tools: bool = False,
     started_ns: int = 0,
 ) -> PromptReport:
-    """Compare the requests to a model with what the servers said. Requests without tools do not count.
+    """Compare the requests to a model with the messages of the servers.
 
-    ``started_ns`` is when the recording of the model's side began, in nanoseconds since 1970.
-    ``only_tools`` says that of the prompts only what is about tools was recorded. What stands beside a result
-    is, so a text that is masked as a whole holds no part of one.
+    Requests without tools do not count, but results in them are read. ``started_ns`` is when the recording of
+    the model's interface began, in nanoseconds since 1970. ``only_tools`` is true if the recorder kept only
+    those parts of the prompts that are about tools. Texts beside a result are such parts, so a text that is
+    masked completely holds no part of a result.
     """
-    seen = _Seen(servers, only_tools=only_tools, started_ns=started_ns)
+    conversation = _Conversation(servers, only_tools=only_tools, started_ns=started_ns)
     for turn in turns:
         if turn.request.tools:
-            seen.take(turn)
+            conversation.add(turn)
         elif turn.request.results:
-            seen.take_aside(turn)
-    return seen.report()
+            conversation.add_without_tools(turn)
+    return conversation.report()
 
 
 @slotted()
 class _Offer:
-    """A tool as the last request with it offers it, and the numbers of the first and the last one."""
+    """A tool as the last request offers it, and the numbers of the first and last request that offer it."""
 
     tool: OfferedTool
     since: int
@@ -148,21 +154,21 @@ class _Offer:
 
 @slotted()
 class _Refused:
-    """A refusal: the frame of the first request that got it, what it means, and how often it came."""
+    """A refusal: the frame of the first request that got it, the tools that it means, and how often it came."""
 
     seq: int
     meant: tuple[MeantTool, ...]
     times: int = 0
 
 
-class _News:
-    """Tells what is new in a sequence that is sent again and again, whatever is put before it."""
+class _NewItems:
+    """Finds the new items of a sequence that is sent again and again, in whatever order."""
 
     def __init__(self) -> None:
         self._known: Final[Counter[int]] = Counter()
 
     def of(self, items: Iterable[_Item], *, keeps: bool) -> Iterator[_Item]:
-        """Yield the items that no earlier sequence had as often, of those that were to be kept in mind."""
+        """Yield the items that no earlier sequence had as often. ``keeps`` says whether to remember this one."""
         counted: Counter[int] = Counter()
         for item in items:
             key = hash(item)
@@ -173,10 +179,10 @@ class _News:
                 yield item
 
 
-class _Seen:
-    """What the requests of a conversation had, taken in order.
+class _Conversation:
+    """Collects what the requests of a conversation offer and contain, in their order.
 
-    Each request has the whole conversation again, so only what is new in it is kept.
+    Each request repeats the conversation so far, so only what is new in it is kept.
     """
 
     def __init__(self, servers: Sequence[WireServer], *, only_tools: bool, started_ns: int) -> None:
@@ -186,21 +192,22 @@ class _Seen:
         self._requests = 0
         self._dialects: Final[Counter[tuple[str, str]]] = Counter()
         self._offers: Final[dict[str, _Offer]] = {}
-        """The whole name of a tool -> its offer."""
-        self._texts: Final = _News()
-        self._beside: Final = _News()
+        """The name of a tool in the prompt, with its namespace -> its offer."""
+        self._texts: Final = _NewItems()
+        self._beside: Final = _NewItems()
         self._named: Final[dict[tuple[int, str], Certainty]] = {}
-        """The number of a server and the name of its tool -> how sure it is that a text has it."""
-        self._instructions: Final = [TextChange("missing", len(one.instructions), 0) for one in servers]
+        """The number of a server and the name of its tool -> how sure it is that a text has that name."""
+        self._instructions: Final = [TextChange("missing", len(server.instructions), 0) for server in servers]
         self._calls: Final[list[CalledModel]] = []
         self._arrived: Final = Arrivals()
-        self._arrived_aside: Final = Arrivals()
+        self._arrived_without_tools: Final = Arrivals()
         """The results in requests without tools."""
         self._refused: Final[dict[tuple[int, str], _Refused]] = {}
         self._usages: Final[list[Usage]] = []
         self._user_agent = ""
 
-    def take(self, turn: ModelTurn) -> None:
+    def add(self, turn: ModelTurn) -> None:
+        """Add a request that offers tools, and its answer."""
         request, answer = turn.request, turn.answer
         asked = AskedModel(turn.seq, self._started_ns + turn.at_ns)
         self._requests += 1
@@ -210,11 +217,11 @@ class _Seen:
             offer = self._offers.setdefault(written(tool), _Offer(tool, self._requests, 0, asked))
             offer.is_twice |= offer.until == self._requests
             offer.tool, offer.until, offer.asked = tool, self._requests, asked
-        # What the service refused, the model has not read.
+        # The model has not read a request that the service refused.
         is_refused = turn.status >= _REFUSED
         texts = tuple(self._texts.of(request.texts, keeps=not is_refused))
         beside = tuple(self._beside.of(request.beside, keeps=not is_refused))
-        self._take_texts(texts)
+        self._search_texts(texts)
         if self._only_tools:
             texts = tuple(text for text in texts if not is_masked(text))
         self._arrived.take(request, beside, texts, asked, is_refused=is_refused)
@@ -228,14 +235,15 @@ class _Seen:
             if answer.usage is not None:
                 self._usages.append(answer.usage)
 
-    def take_aside(self, turn: ModelTurn) -> None:
-        """Take a request without tools: a host may leave them out when its model is to call no more."""
+    def add_without_tools(self, turn: ModelTurn) -> None:
+        """Add a request without tools. A host may leave them out when its model must not call any more."""
         request, asked = turn.request, AskedModel(turn.seq, self._started_ns + turn.at_ns)
         texts = tuple(text for text in request.texts if not is_masked(text))
         is_refused = turn.status >= _REFUSED
-        self._arrived_aside.take(request, request.beside, texts, asked, is_refused=is_refused)
+        self._arrived_without_tools.take(request, request.beside, texts, asked, is_refused=is_refused)
 
-    def _take_texts(self, texts: Iterable[str]) -> None:
+    def _search_texts(self, texts: Iterable[str]) -> None:
+        """Search texts of a prompt for the instructions of servers and the names of tools."""
         for text in texts:
             for server in self._servers:
                 if server.instructions:
@@ -248,18 +256,18 @@ class _Seen:
                 for tool in server.tools:
                     key = server.number, tool.name
                     if self._named.get(key) is not Certainty.CERTAIN and (
-                        how := named_in(text, tool.name, server)
+                        certainty := named_in(text, tool.name, server)
                     ):
-                        self._named[key] = how
+                        self._named[key] = certainty
 
     def report(self) -> PromptReport:
         matches = matched(self._servers, [offer.tool for offer in self._offers.values()])
         by_name = {written(match.offered): match for match in matches if match.offered is not None}
-        found = [self._offers[name] for name in by_name]
-        first = min((offer.since for offer in found), default=1)
-        last = max((offer.until for offer in found), default=0) - first + 1
+        offers = [self._offers[name] for name in by_name]
+        first = min((offer.since for offer in offers), default=1)
+        last = max((offer.until for offer in offers), default=0) - first + 1
         tools = [self._tool_way(match, first) for match in matches]
-        matched_calls = MatchedCalls(self._calls, self._arrived.found, self._arrived_aside.found)
+        matched_calls = MatchedCalls(self._calls, self._arrived.found, self._arrived_without_tools.found)
         calls = matched_calls.ways(self._servers, matches)
         (dialect, model), _ = (self._dialects.most_common(1) or [(("", ""), 0)])[0]
         return PromptReport(

@@ -13,8 +13,8 @@ from mcpproxy.read.prompt.report import PromptReport, RefusedRequest, RefusedToo
 from mcpproxy.read.view.runs import Certainty
 
 
-def as_json(report: PromptReport, found: Iterable[PromptFinding] = ()) -> str:
-    """Return the report as JSON text, with what was found in it."""
+def as_json(report: PromptReport, findings: Iterable[PromptFinding] = ()) -> str:
+    """Return the report as JSON text, with its findings."""
     value: JSONObject = {
         "dialect": report.dialect,
         "model": report.model,
@@ -25,7 +25,7 @@ def as_json(report: PromptReport, found: Iterable[PromptFinding] = ()) -> str:
         "servers": [_server(server) for server in report.servers],
         "others": [written(tool) for tool in report.others],
         "refusals": [_refusal(refused) for refused in report.refusals],
-        "findings": [_finding(one) for one in found],
+        "findings": [_finding(finding) for finding in findings],
     }
     return dumps(value, indent=2)
 

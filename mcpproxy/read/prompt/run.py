@@ -1,4 +1,4 @@
-"""Which recordings tell of one run: the conversation with the model, and the sessions of its servers."""
+"""Find the recordings of one run: the conversation with the model, and the sessions with its servers."""
 
 import os
 from collections.abc import Iterable
@@ -19,11 +19,11 @@ from mcpproxy.record.trace.reader import Trace
 from mcpproxy.record.trace.records import TOOLS
 
 _LOOKED_AT: Final = 64
-"""How many of the first requests of a recording say whether it is one of a model's interface."""
+"""How many requests of a recording are examined to tell whether it is of a model's interface."""
 
 
 def is_of_a_model(trace: Trace) -> bool:
-    """Whether a recording is one of a model's interface: by the paths of its first requests.
+    """Whether a recording is of a model's interface, by its header or the paths of its first requests.
 
     Raises:
         TraceError: the recording cannot be read.
@@ -38,7 +38,7 @@ def is_of_a_model(trace: Trace) -> bool:
 
 
 def has_turns(trace: Trace) -> bool:
-    """Whether a recording has a request to a model, by its path or its shape.
+    """Whether a recording has a request to a model, by the path or the shape of the request.
 
     Raises:
         TraceError: the recording cannot be read.
@@ -50,7 +50,9 @@ def has_turns(trace: Trace) -> bool:
 
 
 def open_beside(model: str) -> list[str]:
-    """Return the recordings in the same folder that were open at the same time, in the order of their start.
+    """Return the paths of the servers' recordings that were open beside ``model``, in the order of their start.
+
+    They are in its folder.
 
     Raises:
         OSError: the folder cannot be read.
@@ -60,8 +62,7 @@ def open_beside(model: str) -> list[str]:
 
 
 def model_beside(server: str) -> str:
-    """Return the recording of a model's interface that was open at the same time as that of a server; empty
-    if there is none.
+    """Return the path of the model's recording that was open beside ``server``; empty if there is none.
 
     Raises:
         OSError: the folder cannot be read.
@@ -71,7 +72,7 @@ def model_beside(server: str) -> str:
 
 
 def with_its_folder(path: str) -> tuple[RecordingEntry, list[RecordingEntry]]:
-    """Return a recording and all in its folder, in the order in which they began.
+    """Return the recording at ``path``, and all in its folder in the order in which they began.
 
     Raises:
         OSError: the folder cannot be read.
@@ -81,10 +82,12 @@ def with_its_folder(path: str) -> tuple[RecordingEntry, list[RecordingEntry]]:
 
 
 def model_of(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> RecordingEntry | None:
-    """Return the recording of a model's interface that tells of the run of ``own``: itself, or the latest of
-    those that were open at the same time; ``None`` if there is none, or none that can be read."""
-    beside = [each for each in entries if each.transport == "http" and is_beside(own, each)]
-    return next((each for each in (own, *reversed(beside)) if _is_readable_model(each)), None)
+    """Return the recording of a model's interface in the run of ``own``; ``None`` if none can be read.
+
+    It is ``own`` itself, or else the latest that was open at the same time.
+    """
+    beside = [entry for entry in entries if entry.transport == "http" and is_beside(own, entry)]
+    return next((entry for entry in (own, *reversed(beside)) if _is_readable_model(entry)), None)
 
 
 def _is_readable_model(entry: RecordingEntry) -> bool:
@@ -97,7 +100,7 @@ def _is_readable_model(entry: RecordingEntry) -> bool:
 def read_run(model: Trace, servers: Iterable[str], *, only_reads: bool = False) -> PromptReport:
     """Read the conversation in ``model`` beside the sessions in the recordings ``servers``.
 
-    With ``only_reads``, a recording that was cut off is read as it is, and not completed.
+    With ``only_reads``, a recording that was cut off is read as it is and not completed.
 
     Raises:
         TraceError: a recording cannot be read.
@@ -113,7 +116,7 @@ def read_run(model: Trace, servers: Iterable[str], *, only_reads: bool = False) 
 
 
 def read_servers(paths: Iterable[str], *, only_reads: bool = False) -> list[WireServer]:
-    """Read the recordings of the servers of a run.
+    """Read the recordings of the servers of a run; ``only_reads`` as for ``read_run``.
 
     Raises:
         TraceError: a recording cannot be read.
@@ -129,5 +132,5 @@ def _server(path: str, number: int, *, only_reads: bool) -> WireServer:
 
 
 def is_beside(entry: RecordingEntry, own: RecordingEntry) -> bool:
-    """Whether a recording is the session of a server, in the folder of ``own`` and open at the same time."""
+    """Whether ``entry`` is a session with a server, and was open at the same time as ``own``."""
     return bool(entry.client) and not entry.is_empty and entry.was_open_with(own)

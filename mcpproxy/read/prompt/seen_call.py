@@ -1,4 +1,4 @@
-"""One call as the model saw it, for whoever shows a call."""
+"""Describe a call as the model saw it."""
 
 from collections.abc import Callable, Iterable
 from typing import Final
@@ -15,16 +15,16 @@ from mcpproxy.read.view.recording_entry import RecordingEntry
 
 @slotted(frozen=True)
 class SeenCall:
-    """What the model saw of a call, in clauses. ``model`` is the path of the recording that tells it."""
+    """What the model saw of a call, in clauses. ``model`` is the path of the model's recording."""
 
     model: str
     words: tuple[str, ...]
 
 
 class SeenCalls:
-    """Tells what the model saw of calls. The run that was read last is kept, and read again if it has grown.
+    """Describes calls as the model saw them. The run that was read last is kept, until its recordings grow.
 
-    ``allows`` is asked for each recording before it is read, and raises for one that is not to be.
+    ``allows`` is called with each recording before it is read, and raises an error to forbid the reading.
     """
 
     def __init__(self, allows: Callable[[RecordingEntry], object] = bool) -> None:
@@ -32,38 +32,42 @@ class SeenCalls:
         self._read: tuple[tuple[RecordingEntry, ...], PromptReport] | None = None
 
     def all(self, own: RecordingEntry, entries: Iterable[RecordingEntry]) -> dict[int, tuple[str, ...]]:
-        """Return the clauses of all calls in the recording ``own`` of which anything is known.
+        """Return the clauses of the calls of tools in the recording ``own``, by the numbers of the calls.
+
+        The result is empty if no model's recording shows a tool of the server.
 
         Raises:
             TraceError: a recording of the run cannot be read.
         """
-        found = self._server(own, entries)
+        found = self._find_server(own, entries)
         return {way.wire.number: _words(way, found[1]) for way in found[1].calls} if found else {}
 
     def of(self, own: RecordingEntry, entries: Iterable[RecordingEntry], number: int) -> SeenCall | None:
         """Return what the model saw of call ``number`` in the recording ``own``, one of ``entries``.
 
         Returns:
-            ``None`` if the call is none of a tool, or if no recording of a model's interface was open at the
-            same time that offers a tool of the server.
+            ``None`` if the call does not call a tool, or if no recording of a model's interface that was open
+            at the same time offers a tool of the server.
 
         Raises:
             TraceError: a recording of the run cannot be read.
         """
-        found = self._server(own, entries)
+        found = self._find_server(own, entries)
         if found is None:
             return None
         model, server = found
         way = next((way for way in server.calls if way.wire.number == number), None)
         return SeenCall(model, _words(way, server)) if way is not None else None
 
-    def _server(self, own: RecordingEntry, entries: Iterable[RecordingEntry]) -> tuple[str, ServerWay] | None:
-        """Return the model's recording and the server of ``own``, if a tool of it was offered there."""
+    def _find_server(
+        self, own: RecordingEntry, entries: Iterable[RecordingEntry]
+    ) -> tuple[str, ServerWay] | None:
+        """Return the path of the model's recording, and the server of ``own`` if the model was offered its tools."""
         entries = list(entries)
         model = model_of(own, entries)
         if model is None:
             return None
-        beside = tuple(each for each in entries if is_beside(each, model))
+        beside = tuple(entry for entry in entries if is_beside(entry, model))
         report = self._report(model, beside)
         server = next((one for one in report.servers if one.server.path == own.path), None)
         if server is None or not server.offered:
@@ -73,10 +77,10 @@ class SeenCalls:
     def _report(self, model: RecordingEntry, beside: tuple[RecordingEntry, ...]) -> PromptReport:
         run = (model, *beside)
         if self._read is None or self._read[0] != run:
-            for each in run:
-                self._allows(each)
+            for entry in run:
+                self._allows(entry)
             trace = read_untouched(model.path)
-            self._read = run, read_run(trace, [each.path for each in beside], only_reads=True)
+            self._read = run, read_run(trace, [entry.path for entry in beside], only_reads=True)
         return self._read[1]
 
 

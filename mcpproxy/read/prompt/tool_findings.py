@@ -1,4 +1,4 @@
-"""Tools that a host kept from its model, or gave one name (PROMPT-001, PROMPT-002)."""
+"""Find tools that a host kept from its model (PROMPT-001), or gave the same name (PROMPT-002)."""
 
 from collections.abc import Container, Iterable, Iterator
 
@@ -14,22 +14,23 @@ from mcpproxy.read.view.runs import Certainty
 
 
 def tool_violations(way: ServerWay, report: PromptReport) -> Iterator[tuple[Violation, AskedModel]]:
-    """Yield the tools that were kept from the model (PROMPT-001), or lost their names there (PROMPT-002).
+    """Yield a violation for each tool that the prompt lacks, with the last request that offers other tools.
 
-    Of a host that loads tools when its model searches for them nothing is said, nor of a tool that is in the
-    prompt by its name alone.
+    A tool is kept from the model (PROMPT-001), or its name in the prompt is that of another tool (PROMPT-002).
+    Nothing is reported if the host may load tools when its model searches for them, or for a tool whose name
+    is in a text of the prompt.
     """
     offered = way.offered
     asked = max((tool.asked for tool in offered), key=lambda one: one.at_ns, default=None)
     if asked is None or asked.at_ns > way.server.open_ns[1] or way.server.lists > 1:
-        return  # after its end another session of the server may have had other tools
+        return  # after the session's end, another session of the server may have had other tools
     if _loads_later(offered, report):
         return
     for tool in way.tools:
         wire = tool.match.tool
         is_kept_back = tool.match.offered is None and not tool.in_text and wire.is_for_model
         if is_kept_back and wire.at_ns < asked.at_ns:
-            yield _same_name(tool, way, report) or (_missing(tool, way, len(offered)), asked)
+            yield _same_name(tool, way, report) or (_missing_tool(tool, way, len(offered)), asked)
     unread = way.server.unread
     if unread is not None and unread.at_ns < asked.at_ns:
         problem = "client read no further page of the list, so its model was offered none of the tools there"
@@ -40,8 +41,10 @@ def tool_violations(way: ServerWay, report: PromptReport) -> Iterator[tuple[Viol
 
 
 def _loads_later(offered: Iterable[ToolWay], report: PromptReport) -> bool:
-    """Whether the host may load tools when its model searches for them: some came after the first request, or
-    wait at the service, or the prompt has a tool that is about tools."""
+    """Whether the host may load tools when its model searches for them.
+
+    The signs: a tool came after the first request, a tool is deferred, or the prompt has a tool about tools.
+    """
     names = (plain(tool.name) for tool in report.others)
     return (
         report.first > 1
@@ -58,11 +61,11 @@ def _loads_later(offered: Iterable[ToolWay], report: PromptReport) -> bool:
 
 
 def _opens_a_group(tool: OfferedTool) -> bool:
-    """Whether a host's own tool brings a group of tools into the prompt, as VS Code has it."""
+    """Whether ``tool`` brings a group of tools into the prompt: VS Code has such tools of its own."""
     return tool.name.startswith("activate_") and "category of tools" in (tool.description or "")
 
 
-def _missing(tool: ToolWay, way: ServerWay, others: int) -> Violation:
+def _missing_tool(tool: ToolWay, way: ServerWay, others: int) -> Violation:
     wire = tool.match.tool
     is_page_gone = wire.page > 1 and not way.has_page(wire.page)
     page = f", nor any other of page {wire.page} of the list" if is_page_gone else ""
@@ -72,9 +75,9 @@ def _missing(tool: ToolWay, way: ServerWay, others: int) -> Violation:
 
 
 def _same_name(tool: ToolWay, way: ServerWay, report: PromptReport) -> tuple[Violation, AskedModel] | None:
-    """Return the violation of a tool whose name in the prompt is that of another one (PROMPT-002).
+    """Return the violation of a tool whose name in the prompt is that of another tool (PROMPT-002).
 
-    That another tool would fit the only name is not enough: the host must be seen to make such names.
+    It is not enough that one name would fit both tools: the host must be seen to make such names.
     """
     wire, taker = tool.match.tool, tool.match.taken_by
     if taker is None:
@@ -104,20 +107,20 @@ def _same_name(tool: ToolWay, way: ServerWay, report: PromptReport) -> tuple[Vio
 
 
 def _becomes(name: str, end: str, replaced: Container[tuple[str, str]]) -> bool:
-    """Whether a host that replaces characters so makes of a name what stands at the end of another one."""
+    """Whether ``name`` becomes ``end`` if characters are replaced by the pairs in ``replaced``."""
     pairs = zip(name, end, strict=False)
     return len(name) == len(end) and all(one == other or (one, other) in replaced for one, other in pairs)
 
 
 def _replaced(way: ServerWay) -> frozenset[tuple[str, str]]:
-    """Return which characters the host replaced in the names of a server, and by which."""
+    """Return the pairs of characters that the host replaced in the names of a server: the old, and the new one."""
     sure = (tool for tool in way.tools if tool.match.certainty is Certainty.CERTAIN)
     pairs = (zip(tool.match.tool.name, _end(tool), strict=False) for tool in sure)
-    return frozenset((one, other) for each in pairs for one, other in each if one != other)
+    return frozenset((one, other) for name_pairs in pairs for one, other in name_pairs if one != other)
 
 
 def _end(tool: ToolWay) -> str:
-    """Return what became of the tool's own name, if it was not cut; else an empty text."""
+    """Return the tool's own name as the prompt spells it; an empty string if it was cut."""
     name, offered = tool.match.tool.name, tool.match.offered
     end = written(offered)[-len(name) :] if offered is not None else ""
     return end if plain(end) == plain(name) else ""

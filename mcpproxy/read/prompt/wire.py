@@ -1,4 +1,4 @@
-"""What the servers of a run offered and answered on the wire, read from the recordings of their sessions."""
+"""Read what the servers of a run offered and answered from the recordings of their sessions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -23,10 +23,11 @@ _LIST: Final = "tools/list"
 
 @slotted(frozen=True)
 class WireTool:
-    """A tool as a server listed it. ``page`` counts the pages of the list from 1; ``frame`` is its answer.
+    """A tool as a server listed it. ``server`` is the number of the server.
 
-    ``pointer`` leads to it in that answer, and ``at_ns`` is the time of the answer in nanoseconds since 1970.
-    ``is_for_model`` is false for a tool that only the page of the server calls (MCP Apps).
+    ``page`` is its page of the list, counted from 1. ``frame`` is the answer with that page, ``pointer`` the
+    place of the tool in it, and ``at_ns`` its time in nanoseconds since 1970. ``is_for_model`` is false for a
+    tool that only the server's own user interface calls (MCP Apps).
     """
 
     server: int
@@ -42,11 +43,12 @@ class WireTool:
 
 @slotted(frozen=True)
 class WireCall:
-    """A call of a tool. ``host_id`` is the id of the model's call, which some hosts send along.
+    """A call of a tool. ``server`` and ``number`` are the numbers of the server and of the call.
 
-    ``result`` is ``None`` if there was no result, and ``error`` is then the message of the error, if any.
-    ``at_ns`` is its time in nanoseconds since 1970, and ``answered_ns`` that of its answer. ``frame`` is the
-    request and ``answer`` the frame of the answer, 0 if there is none.
+    ``host_id`` is the id of the model's call, which some hosts send along. ``result`` is ``None`` if there was
+    no result, and ``error`` is then the message of the error, if any. ``at_ns`` is the time of the request in
+    nanoseconds since 1970, and ``answered_ns`` that of the answer. ``frame`` is the frame of the request, and
+    ``answer`` that of the answer, 0 if there is none.
     """
 
     server: int
@@ -64,9 +66,10 @@ class WireCall:
 
 @slotted(frozen=True)
 class ListRest:
-    """A list of tools that goes on behind the answer ``frame``, and of which no further page was asked for.
+    """The pages of a list of tools that the client did not request.
 
-    ``at_ns`` is the time of the answer in nanoseconds since 1970.
+    ``frame`` is the answer with the last page that it requested, and ``at_ns`` the time of that answer in
+    nanoseconds since 1970.
     """
 
     frame: int
@@ -75,12 +78,11 @@ class ListRest:
 
 @slotted(frozen=True)
 class WireServer:
-    """A server of a run. ``number`` counts the servers from 0, ``label`` is that of its recording.
+    """A server of a run. ``number`` counts the servers from 0; ``label`` is the label of the recording.
 
-    ``client`` are name and version of the host as it introduced itself, empty if it did not.
-
-    ``open_ns`` is when its recording began and ended, in nanoseconds since 1970. ``lists`` says in how many
-    sessions of the recording tools were listed.
+    ``name`` is the server's own name. ``client`` is the name and the version of the host as it introduced
+    itself, both empty if it did not. ``open_ns`` is when the recording began and ended, in nanoseconds since
+    1970. ``lists`` is the number of sessions in the recording in which tools were listed.
     """
 
     number: int
@@ -100,8 +102,8 @@ class WireServer:
 class Piece:
     """A part of a result: ``text``, or bytes with their ``size``, SHA-256 (``digest``) and base64 (``data``).
 
-    ``value`` is that of structured content. ``is_for_model`` is false for what is for the user alone, by its
-    ``audience``.
+    ``value`` is the value of structured content. ``is_for_model`` is false if the ``audience`` of the part is
+    the user alone.
     """
 
     kind: str
@@ -115,9 +117,9 @@ class Piece:
 
 
 def read_server(view: View, number: int, label: str, path: str, started_ns: int) -> WireServer:
-    """Read a recording; ``started_ns`` is when it began, since 1970.
+    """Read the recording of a server. ``started_ns`` is when it began, in nanoseconds since 1970.
 
-    Of several sessions all calls are read, and each tool as it was listed last.
+    If it has several sessions, their calls are all read, and each tool as it was listed last.
     """
     sessions = view.sessions
     name = sessions[0].server if sessions else ""
@@ -140,8 +142,10 @@ def read_server(view: View, number: int, label: str, path: str, started_ns: int)
 
 
 def pieces(call: WireCall) -> Iterator[Piece]:
-    """Yield the parts of what a call was answered with: its content, then its structured content; or the
-    message of its error."""
+    """Yield the parts of the answer to a call.
+
+    They are the items of its content, then its structured content; or the message of its error.
+    """
     result = call.result
     if result is None:
         yield from (Piece("error message", text) for text in (call.error,) if text)
@@ -218,7 +222,7 @@ def _places(view: View, frame: int) -> dict[str, str]:
 
 
 def _unread(view: View, calls: Iterable[Call], started_ns: int) -> ListRest | None:
-    """Return where the list of tools goes on behind the page that was read last."""
+    """Return the rest of the list of tools, if the last page that was read has a next one."""
     pages = [call for call in calls if call.method == _LIST]
     frame = pages[-1].answer if pages else None
     if not frame or not text_member(_value(view, frame), "result", "nextCursor"):
@@ -228,18 +232,18 @@ def _unread(view: View, calls: Iterable[Call], started_ns: int) -> ListRest | No
 
 def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Iterator[WireCall]:
     for call in calls:
-        asked = _single(view, call.frame) if call.method == "tools/call" else None
-        if not isinstance(asked, Request):
+        request = _single(view, call.frame) if call.method == "tools/call" else None
+        if not isinstance(request, Request):
             continue
-        answered = _value(view, call.answer)
+        answer = _value(view, call.answer)
         yield WireCall(
             number,
             call.number,
-            target_of(asked.method, asked.params) or "",
-            member(asked.params, "arguments") or {},
-            text_member(asked.params, "_meta", "callId") or "",
-            as_object(member(answered, "result")),
-            text_member(answered, "error", "message") or "",
+            target_of(request.method, request.params) or "",
+            member(request.params, "arguments") or {},
+            text_member(request.params, "_meta", "callId") or "",
+            as_object(member(answer, "result")),
+            text_member(answer, "error", "message") or "",
             started_ns + call.started_ns,
             call.frame,
             call.answer or 0,
@@ -263,7 +267,7 @@ def _observed_ns(view: View, seq: int) -> int:
 
 
 def _single(view: View, seq: int) -> Single | None:
-    """Return the message of a frame; ``None`` for a batch, and for what is no frame."""
+    """Return the message of a frame; ``None`` for a batch, or if record ``seq`` is no frame."""
     record = view.record(seq)
     messages = singles(record.message) if isinstance(record, Frame) else ()
     return messages[0] if len(messages) == 1 else None

@@ -1,4 +1,4 @@
-"""The words for what became of a tool, a call or a result."""
+"""Describe in words what became of a tool, a call or a result between the wire and the prompt."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -27,7 +27,7 @@ _HOW_FOUND: Final = {
 
 
 def unread_words(report: PromptReport) -> str:
-    """Say how many requests to the model are not in the report; empty if all are."""
+    """Return a sentence about requests to the model that are not in the report; empty if all are."""
     if not report.unread:
         return ""
     are = "are" if report.unread > 1 else "is"
@@ -35,17 +35,17 @@ def unread_words(report: PromptReport) -> str:
 
 
 def list_words(server: ServerWay) -> Iterator[str]:
-    """Yield that the host did not read the whole list of tools, if so."""
+    """Yield a clause if the host did not read all pages of the list of tools."""
     if server.server.unread is not None:
         yield "the list of tools goes on, and the host did not ask for its next page"
 
 
 def tool_words(way: ToolWay, server: ServerWay) -> Iterator[str]:
-    """Yield what became of a tool, one clause each; nothing if the model was given what the server said."""
+    """Yield clauses for what became of a tool; none if the prompt has it as the server defined it."""
     offered = way.match.offered
     if offered is None:
-        other = way.match.taken_by
-        yield "not in the prompt" if other is None else _taken_words(other, server)
+        taker = way.match.taken_by
+        yield "not in the prompt" if taker is None else _taken_words(taker, server)
         if way.match.tool.page > 1 and not server.has_page(way.match.tool.page):
             yield f"on page {way.match.tool.page} of the list, of which no tool is there"
         if way.in_text is Certainty.CERTAIN:
@@ -57,9 +57,9 @@ def tool_words(way: ToolWay, server: ServerWay) -> Iterator[str]:
         yield f"named {visible(written(offered))}{sure}"
     yield from text_words("description", way.description)
     for what in ("lost", "as text", "added", "changed"):
-        if found := names(way.schema, what):
+        if members := names(way.schema, what):
             how = f"{what} in a description" if what == "as text" else what
-            yield f"schema {how}: {', '.join(visible(name) for name in found)}"
+            yield f"schema {how}: {', '.join(visible(name) for name in members)}"
     if offered.deferred:
         yield "deferred: the service holds it back until the model searches for it"
     if way.since > 1:
@@ -69,7 +69,7 @@ def tool_words(way: ToolWay, server: ServerWay) -> Iterator[str]:
 
 
 def refusal_words(refused: RefusedRequest, report: PromptReport) -> Iterator[str]:
-    """Yield how the service refused a request, and which tools it means as far as that is known."""
+    """Yield a clause for how the service refused a request, then one for each tool that the refusal means."""
     times = f" ({refused.times} times)" if refused.times > 1 else ""
     how = f"refused with {refused.status}" if refused.status >= 400 else "failed in its stream"
     yield f"{how}{times}: {visible(refused.message)}"
@@ -84,7 +84,7 @@ def refusal_words(refused: RefusedRequest, report: PromptReport) -> Iterator[str
 
 
 def text_words(noun: str, change: TextChange) -> Iterator[str]:
-    """Yield what became of a text; nothing if it is the same."""
+    """Yield a clause for what became of a text; nothing if it is the same. ``noun`` names the text."""
     match change.way:
         case "cut":
             yield f"{noun} {_cut_words(change)}"
@@ -103,7 +103,7 @@ def text_words(noun: str, change: TextChange) -> Iterator[str]:
 
 
 def call_words(way: CallWay) -> Iterator[str]:
-    """Yield what became of a call and its result; nothing if the model got what the server said."""
+    """Yield clauses for what became of a call and its result; none if the host changed nothing."""
     if way.model is None:
         yield "no matching call of the model"
         return
@@ -117,9 +117,9 @@ def call_words(way: CallWay) -> Iterator[str]:
 
 
 def seen_words(way: CallWay, named: str) -> Iterator[str]:
-    """Yield what the model asked with a call and what it got: all of it, also what came through as it was.
+    """Yield clauses for what the model asked for and what it got, even if the host changed nothing.
 
-    ``named`` is the name of the tool in the prompt, empty if it is not there.
+    ``named`` is the name of the tool in the prompt, empty if the prompt does not have it.
     """
     if way.model is None:
         yield "no matching call of the model" if named else "no tool of this name in the prompt"
@@ -132,30 +132,31 @@ def seen_words(way: CallWay, named: str) -> Iterator[str]:
     else:
         is_known = not holds_mask(way.model.arguments) and not holds_mask(way.wire.arguments)
         yield "with the same arguments" if is_known else "with the same arguments, but for what is masked"
-    yield from _result_words(way, "got the whole result" if way.wire.error == "" else "got the whole error")
+    yield from _result_words(way, "got the whole result" if not way.wire.error else "got the whole error")
 
 
-def _result_words(way: CallWay, whole: str = "") -> Iterator[str]:
-    """Yield what became of a result; ``whole`` is what is said if all of it came through."""
+def _result_words(way: CallWay, unchanged: str = "") -> Iterator[str]:
+    """Yield clauses for what became of a result; ``unchanged`` is the clause if the model got all of it."""
     if way.result is None:
         yield "no later request has its result"
         return
     if way.wire.result is None and not way.wire.error:
         yield "the server gave no result"
         return
-    yield from [words for piece in way.pieces if (words := piece_words(piece))] or ([whole] if whole else [])
+    clauses = [words for piece in way.pieces if (words := piece_words(piece))]
+    yield from clauses or filter(None, [unchanged])
     if way.is_unmarked:
         yield "failed, and nothing but the server's own words says so"
 
 
 def piece_noun(piece: Piece) -> str:
-    """Return what a part of a result is; of bytes also their type and size."""
+    """Return a noun for a part of a result, with type and size if it is bytes."""
     noun = _PIECES.get(piece.kind, piece.kind)
     return f"{noun} {visible(piece.mime)}, {size(piece.size)}" if piece.mime and piece.digest else noun
 
 
 def piece_words(way: PieceWay) -> str:
-    """Return what the model got of a part of a result; an empty string if all of it."""
+    """Return a clause for what the model got of a part of a result; an empty string if it got all."""
     piece, change, noun = way.piece, way.change, piece_noun(way.piece)
     match change.way:
         case "missing" if not piece.is_for_model:
@@ -183,6 +184,6 @@ def _cut_words(change: TextChange) -> str:
     return f"{words}, and its end" if change.has_end else words
 
 
-def _taken_words(other: WireTool, server: ServerWay) -> str:
-    whose = "the same server" if other.server == server.server.number else "another server"
-    return f"not in the prompt: its name there is that of {visible(other.name)} of {whose}"
+def _taken_words(taker: WireTool, server: ServerWay) -> str:
+    whose = "the same server" if taker.server == server.server.number else "another server"
+    return f"not in the prompt: its name there is that of {visible(taker.name)} of {whose}"

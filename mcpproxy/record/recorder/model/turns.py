@@ -183,7 +183,7 @@ def _read_answer(
     """Return the answer in a body or in events. If an event refuses the request, add it to ``refusals``."""
     objects = _until_refused(events, refusals)
     if (first := next(objects, None)) is not None:
-        folded, is_whole = dialect.folded(chain((first,), objects))
+        folded, is_whole = dialect.fold_stream(chain((first,), objects))
         return dialect.read_answer(folded, is_whole)
     body = as_object(value)
     return dialect.read_answer(body, True) if body is not None else None
