@@ -51,7 +51,10 @@ class Arrivals:
 
     @property
     def found(self) -> Mapping[str, list[ArrivedResult]]:
-        """The id of a call -> its results, in their order. Without an id, the key is a space and the tool's name."""
+        """The id of a call -> its results, in their order.
+
+        Without an id, the key is a space and the tool's name.
+        """
         return self._found
 
     def take(

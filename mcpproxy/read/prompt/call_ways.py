@@ -72,8 +72,8 @@ class CalledModel:
 class MatchedCalls:
     """Finds the model's call for each call on the wire, and the result that the model was given for it.
 
-    ``arrived`` are the results in requests that offer tools, and ``without_tools`` those in the other requests;
-    the keys of both are those of ``Arrivals.found``.
+    ``arrived`` are the results in requests that offer tools, and ``without_tools`` those in the other
+    requests; the keys of both are those of ``Arrivals.found``.
     """
 
     def __init__(
@@ -97,8 +97,8 @@ class MatchedCalls:
         }
         wires = sorted((call for server in servers for call in server.calls), key=lambda call: call.at_ns)
         found: dict[int, tuple[CalledModel, Certainty]] = {}
-        # Equal calls may be answered in another order than they were made, and a host may repeat a call. So the
-        # model's calls whose result came back are tried first.
+        # Equal calls may be answered in another order than they were made, and a host may repeat a call. So
+        # the model's calls whose result came back are tried first.
         for (fits, certainty), is_sure in product(_CALL_WAYS, (True, False)):
             for at, wire in enumerate(wires):
                 offered = names.get((wire.server, wire.name))
@@ -112,7 +112,7 @@ class MatchedCalls:
     def _take_fitting_call(
         self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None, *, is_sure: bool
     ) -> CalledModel | None:
-        """Return the first unused call of the model that fits; with ``is_sure``, only one whose result came back."""
+        """Remove and return the first call of the model that fits; ``is_sure``: only if its result came back."""
         fitting = islice((free for free in self._free if fits(wire, offered, free.call)), _MOST_ALIKE)
         called = next((free for free in fitting if not is_sure or self._came_back(wire, free.call)), None)
         if called is not None:

@@ -72,7 +72,7 @@ def text_change(on_wire: str | None, in_prompt: str | None) -> TextChange:
 
 
 def text_reached(text: str, said: Iterable[str]) -> TextChange:
-    """Return how much of ``text`` one of the texts ``said`` has: as it is, as a JSON string, or undecorated."""
+    """Return how much of ``text`` is in one of the texts ``said``: as it is, as JSON, or undecorated."""
     said = list(said)
     exact, bare, bare_said = _text_reached(text, said), undecorated(text), [*map(undecorated, said)]
     if exact.way not in ("missing", "cut") or (bare, bare_said) == (text, said):
@@ -111,7 +111,7 @@ def value_reached(value: JSON, said: Iterable[str]) -> bool:
 
 
 def is_laid_out_anew(text: str, said: Iterable[str]) -> bool:
-    """Whether ``text`` is JSON, and one of the texts ``said`` has its values, spaced otherwise or as a table."""
+    """Whether ``text`` is JSON, and one of the texts ``said`` has its values in another layout."""
     value = read(text.encode("utf-8", "replace"))
     if not isinstance(value, dict | list):
         return False
@@ -162,7 +162,10 @@ def _cut(wire: str, prompt: str) -> tuple[int, bool] | None:
 
 
 def _has(text: str, part: str) -> bool:
-    """Whether ``text`` has ``part``. A part of a few characters must be a line or a JSON string of its own."""
+    """Whether ``text`` has ``part``.
+
+    A part of a few characters must be a line or a JSON string of its own.
+    """
     if len(part) >= 8:
         return part in text
     return bool(part) and (f'"{part}"' in text or part in (line.strip() for line in text.splitlines()))
@@ -242,7 +245,7 @@ def _differences(before: JSON, after: JSON) -> Iterator[ValueChange]:
 
 
 def _is_described(keyword: str, before: JSONObject, after: JSONObject) -> bool:
-    """Whether a host wrote a keyword into the description, and behind it its value, as JSON or a bare string."""
+    """Whether a host wrote a keyword into the description, followed by its value as JSON or a bare string."""
     description, own = after.get("description"), before.get("description")
     if not isinstance(description, str):
         return False
@@ -258,5 +261,5 @@ def _is_masked(value: JSON) -> bool:
 
 
 def _is_equal(one: JSON, other: JSON) -> bool:
-    """Whether two values are equal, where ``1`` is not ``true``. They are no two objects or equally long arrays."""
+    """Whether two values are equal. Unlike in Python, ``1`` is not ``true``."""
     return one == other and isinstance(one, bool) == isinstance(other, bool)

@@ -64,7 +64,7 @@ def findings_of_runs(
 
 
 def _model_trace(entry: RecordingEntry) -> Trace | None:
-    """Return the trace of a recording of a model's interface; ``None`` for any other, or if it is unreadable."""
+    """Return the trace if ``entry`` is a readable recording of a model's interface; otherwise ``None``."""
     if entry.transport != "http" or entry.client:
         return None
     try:

@@ -18,8 +18,8 @@ from mcpproxy.model.tool_names import (
     is_prefixed,
     offered_keys,
     plain,
-    sought_keys,
     plain_full_name,
+    sought_keys,
     written,
 )
 from mcpproxy.model.turns import OfferedTool
@@ -44,7 +44,7 @@ class Match:
 
     @property
     def prefix(self) -> str | None:
-        """What the prompt has before the tool's own name; ``None`` if it does not have that name unchanged."""
+        """What the prompt has before the tool's own name; ``None`` if that name was changed."""
         full_name = written(self.offered) if self.offered is not None else ""
         return full_name.removesuffix(self.tool.name) if full_name.endswith(self.tool.name) else None
 

@@ -154,7 +154,7 @@ class _Offer:
 
 @slotted()
 class _Refused:
-    """A refusal: the frame of the first request that got it, the tools that it means, and how often it came."""
+    """A refusal: the frame of the first request that got it, the tools that it means, and its count."""
 
     seq: int
     meant: tuple[MeantTool, ...]
@@ -168,7 +168,10 @@ class _NewItems:
         self._known: Final[Counter[int]] = Counter()
 
     def of(self, items: Iterable[_Item], *, keeps: bool) -> Iterator[_Item]:
-        """Yield the items that no earlier sequence had as often. ``keeps`` says whether to remember this one."""
+        """Yield the items that no earlier sequence had as often.
+
+        ``keeps`` says whether to remember this one.
+        """
         counted: Counter[int] = Counter()
         for item in items:
             key = hash(item)

@@ -50,9 +50,9 @@ def has_turns(trace: Trace) -> bool:
 
 
 def open_beside(model: str) -> list[str]:
-    """Return the paths of the servers' recordings that were open beside ``model``, in the order of their start.
+    """Return the paths of the servers' recordings in the folder of ``model`` that were open beside it.
 
-    They are in its folder.
+    They are in the order of their start.
 
     Raises:
         OSError: the folder cannot be read.

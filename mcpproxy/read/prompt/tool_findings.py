@@ -16,9 +16,9 @@ from mcpproxy.read.view.runs import Certainty
 def tool_violations(way: ServerWay, report: PromptReport) -> Iterator[tuple[Violation, AskedModel]]:
     """Yield a violation for each tool that the prompt lacks, with the last request that offers other tools.
 
-    A tool is kept from the model (PROMPT-001), or its name in the prompt is that of another tool (PROMPT-002).
-    Nothing is reported if the host may load tools when its model searches for them, or for a tool whose name
-    is in a text of the prompt.
+    A tool is kept from the model (PROMPT-001), or its name in the prompt is that of another tool
+    (PROMPT-002). Nothing is reported if the host may load tools when its model searches for them, or for a
+    tool whose name is in a text of the prompt.
     """
     offered = way.offered
     asked = max((tool.asked for tool in offered), key=lambda one: one.at_ns, default=None)
@@ -113,7 +113,7 @@ def _becomes(name: str, end: str, replaced: Container[tuple[str, str]]) -> bool:
 
 
 def _replaced(way: ServerWay) -> frozenset[tuple[str, str]]:
-    """Return the pairs of characters that the host replaced in the names of a server: the old, and the new one."""
+    """Return the pairs (old, new) of characters that the host replaced in the names of a server."""
     sure = (tool for tool in way.tools if tool.match.certainty is Certainty.CERTAIN)
     pairs = (zip(tool.match.tool.name, _end(tool), strict=False) for tool in sure)
     return frozenset((one, other) for name_pairs in pairs for one, other in name_pairs if one != other)

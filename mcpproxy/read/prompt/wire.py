@@ -45,10 +45,10 @@ class WireTool:
 class WireCall:
     """A call of a tool. ``server`` and ``number`` are the numbers of the server and of the call.
 
-    ``host_id`` is the id of the model's call, which some hosts send along. ``result`` is ``None`` if there was
-    no result, and ``error`` is then the message of the error, if any. ``at_ns`` is the time of the request in
-    nanoseconds since 1970, and ``answered_ns`` that of the answer. ``frame`` is the frame of the request, and
-    ``answer`` that of the answer, 0 if there is none.
+    ``host_id`` is the id of the model's call, which some hosts send along. ``result`` is ``None`` if there
+    was no result, and ``error`` is then the message of the error, if any. ``at_ns`` is the time of the
+    request in nanoseconds since 1970, and ``answered_ns`` that of the answer. ``frame`` is the frame of the
+    request, and ``answer`` that of the answer, 0 if there is none.
     """
 
     server: int
