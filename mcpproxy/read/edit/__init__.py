@@ -1,1 +1,1 @@
-"""Trims and masks recordings; the original recording is never changed."""
+"""Trim and mask copies of recordings. The original is never changed."""

@@ -1,8 +1,8 @@
-"""A copy of a recording in which values are masked; all other bytes are unchanged.
+"""Mask values in a copy of a recording; all other bytes are unchanged.
 
-The recorder masks credentials in the same way (``session.masked_values``). A mask is made from a
-value with a random key that is not stored, so equal values have equal masks in one file, and different masks
-in another file. A replay matches a masked value with any value, and no rule judges a masked value.
+The recorder masks credentials in the same way (``judge.session.masked_values``). A mask is made from a value
+with a random key that is not stored, so equal values have equal masks within a file, and other masks in
+another file. A replay matches a masked value with any value, and no rule judges a masked value.
 
 The members that determine the kind of a message (``jsonrpc``, ``id``, ``method``, versions) are never masked.
 """
@@ -278,7 +278,10 @@ class Redaction:
         return _frame_with(frame, raw, event)
 
     def _mask_pieces(self, raw: bytes) -> bytes:
-        """Mask each piece of a call's arguments that is not all of them, whatever it holds."""
+        """Mask each piece of a call's arguments, because a secret may continue in the next piece.
+
+        A piece that is a complete object is not masked here: its members have been masked already.
+        """
         parts: list[bytes] = []
         copied = 0
         for piece in argument_pieces(raw):

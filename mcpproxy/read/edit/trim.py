@@ -1,4 +1,4 @@
-"""Trims a recording to the wanted frames and everything that they depend on, so that it still replays.
+"""Trim a recording to the wanted frames and everything that they depend on, so that it still replays.
 
 If a frame is kept, these are kept as well:
 
@@ -10,7 +10,7 @@ If a frame is kept, these are kept as well:
   frame uses;
 - the handshake of the session, or its ``server/discover``;
 - the frames that a recorded finding about the frame refers to;
-- if it met a fault, the frames that were sent in its place.
+- if mcpproxy injected a fault into the frame, the frames that were sent in its place.
 
 Frames keep their numbers and times. The header marks the recording as partial, so that no rule draws a
 conclusion from a missing frame.
@@ -353,7 +353,7 @@ def _lines(
             case Stderr():
                 is_kept = is_previous_kept
             case _:
-                is_kept = True  # the end of the session, and gaps
+                is_kept = True  # such as gaps and the end of the session
         if is_kept:
             yield record, line
 

@@ -1,1 +1,1 @@
-"""Recordings as files for other programs."""
+"""Export recordings as files for other programs."""

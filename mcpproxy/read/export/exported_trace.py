@@ -1,4 +1,4 @@
-"""A recording to export: with its secrets masked or kept, and with notes about what is missing."""
+"""Open a recording to export: its secrets are masked or kept, and notes tell what is missing."""
 
 import os
 import tempfile
@@ -17,7 +17,7 @@ from mcpproxy.record.trace.records import not_judged
 
 
 class ExportedTrace:
-    """The recording ``original``, read from ``trace``: the same, or a copy without secrets."""
+    """The recording ``original``, read from ``trace``, which is ``original`` or a copy without secrets."""
 
     def __init__(self, original: Trace, trace: Trace) -> None:
         self._original: Final = original

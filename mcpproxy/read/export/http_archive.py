@@ -1,8 +1,8 @@
-"""A recording over HTTP as an HTTP Archive (HAR 1.2), with the members that Chrome adds for event streams.
+"""Export HTTP traffic as an HTTP Archive (HAR 1.2), with the members that Chrome adds for event streams.
 
-An entry is made from each exchange whose request was recorded. Entries are kept in a temporary file until the
-end of the recording, because readers expect them in the order in which they began, and a stream may last as
-long as the session. Everything in an archive is ASCII: other characters are written as escapes of JSON.
+Each exchange whose request was recorded becomes an entry. Entries are kept in a temporary file until the end
+of the recording, because readers expect them in the order in which they began, and a stream may last as long
+as the session. An archive is ASCII: other characters are written as JSON escapes.
 
 Source: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -63,7 +63,7 @@ class _Entry:
 
 
 class HttpArchive:
-    """Makes the archive of a recording over HTTP. The counts are known when ``pieces`` has ended."""
+    """Makes the archive of a recording. ``entries`` counts its entries, when ``pieces`` has ended."""
 
     def __init__(self, exported: ExportedTrace) -> None:
         self.entries = 0
@@ -73,14 +73,13 @@ class HttpArchive:
         self._names: Final = SessionNames()
         self._open: Final[dict[int, _Entry]] = {}
         self._findings: Final[defaultdict[int, list[JSON]]] = defaultdict(list)
-        self._places: Final[
-            list[tuple[int, int, int]]
-        ] = []  # start of the exchange; offset, length of the entry
+        self._places: Final[list[tuple[int, int, int]]] = []
+        """The start of each exchange, and offset and length of its entry in the temporary file."""
         self._frames_left_out = 0
         self._opaque_bytes = 0
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the file.
+        """Yield the file in pieces.
 
         Raises:
             TraceError: the recording cannot be read.
@@ -118,7 +117,7 @@ class HttpArchive:
         if header.upstream:
             about["upstream"] = visible(header.upstream)
         # The remaining findings are about the whole session, or about a frame that is in no entry.
-        about["findings"] = [found for listed in self._findings.values() for found in listed]
+        about["findings"] = [finding for of_frame in self._findings.values() for finding in of_frame]
         return {"_mcpproxy": about}
 
     def _left_out(self) -> list[str]:

@@ -1,8 +1,8 @@
 """Rebuild the bytes of HTTP messages from their recorded heads and bodies.
 
 A trace has bodies without chunks and without compression, and masks change their length. To be valid HTTP, a
-body is split into chunks if its head says so, ``Content-Length`` is corrected if the exchange is whole, and
-``Content-Encoding`` is renamed if the body is shown decoded.
+body is split into chunks if its head says so, ``Content-Length`` is corrected if the exchange is complete,
+and ``Content-Encoding`` is renamed if the body is written decoded.
 """
 
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from mcpproxy.judge.session.frame import (
 from mcpproxy.record.trace.records import Encoded, frame_bytes
 
 DECODED_NAME: Final = "X-Recorded-Content-Encoding"
-"""The name of ``Content-Encoding`` before a body that is shown decoded."""
+"""The name that replaces ``Content-Encoding`` if the body is written decoded."""
 
 LAST_CHUNK: Final = b"0\r\n\r\n"
 
@@ -31,10 +31,10 @@ Head = RequestHead | ResponseHead
 
 @dataclass(frozen=True, slots=True)
 class Framing:
-    """How the body of a message is written.
+    """How to write a message with a body.
 
-    ``length`` replaces a wrong ``Content-Length``. ``is_decoded``: ``Content-Encoding`` is renamed.
-    ``is_encoded``: the body is written as it was sent, because there is no decoded one.
+    ``length`` replaces a wrong ``Content-Length``; ``None`` keeps it. If ``is_decoded``, ``Content-Encoding``
+    is renamed. If ``is_encoded``, the body is written as it was sent, because no decoded one was recorded.
     """
 
     length: int | None = None
@@ -52,7 +52,7 @@ class _Sizes:
 
 
 class FramingPlan:
-    """Reads the records of a recording once, and then says how each body has to be written."""
+    """Reads the records of a recording once, and then tells how to write each body."""
 
     def __init__(self) -> None:
         self._requests: Final[dict[int, RequestHead]] = {}
@@ -61,7 +61,7 @@ class FramingPlan:
         self._changed: Final[dict[tuple[int, Sender], Framing]] = {}
 
     def framing(self, exchange: int, sender: Sender) -> Framing:
-        """Return how the body that ``sender`` sent in an exchange is written."""
+        """Return how to write the body that ``sender`` sent in an exchange."""
         return self._changed.get((exchange, sender), AS_RECORDED)
 
     def add_record(self, record: object) -> None:
@@ -81,7 +81,7 @@ class FramingPlan:
                 pass
 
     def finish(self) -> None:
-        """Plan the exchanges that have not ended."""
+        """Plan the exchanges that have no end in the recording."""
         for exchange in list(self._requests):
             self._plan_exchange(exchange, is_whole=False)
 
@@ -111,7 +111,7 @@ class FramingPlan:
 
 
 def is_interim(head: ResponseHead) -> bool:
-    """Whether another response to the same request follows."""
+    """Whether the response is interim (1xx), so that another one to the same request follows."""
     return head.status < 200 and head.status != 101
 
 
@@ -134,7 +134,7 @@ def head_bytes(head: Head, framing: Framing = AS_RECORDED) -> bytes:
         first = f"HTTP/{head.version} {head.status} {head.reason}"
     lines = [first, *(f"{name}: {value}" for name, value in _headers(head.headers, framing))]
     # An imported recording may have line feeds where HTTP has none.
-    return b"".join(_one_line(line).encode("latin-1", "replace") + b"\r\n" for line in (*lines, ""))
+    return b"".join(_without_line_ends(line).encode("latin-1", "replace") + b"\r\n" for line in (*lines, ""))
 
 
 def chunk(data: bytes) -> bytes:
@@ -160,5 +160,5 @@ def has_no_body(request: RequestHead, response: ResponseHead) -> bool:
     return request.method == "HEAD" or response.status in (101, 204, 304)
 
 
-def _one_line(text: str) -> str:
+def _without_line_ends(text: str) -> str:
     return text.replace("\r", " ").replace("\n", " ")

@@ -1,4 +1,4 @@
-"""A recording as a pcapng file: HTTP as TCP connections, messages on stdio as messages for Wireshark.
+"""Export a recording as a pcapng file: HTTP as TCP connections, messages on stdio as Wireshark's messages.
 
 A finding about a frame is a comment on its last packet. Events that are not traffic (signals, gaps, the end
 of the session) and notes about missing data are texts on a separate interface.
@@ -78,7 +78,7 @@ class _Exchange:
 
 
 class PacketCapture:
-    """Makes the pcapng file of a recording. ``packets`` is known when ``pieces`` has ended."""
+    """Makes the pcapng file of a recording. ``packets`` counts its packets, when ``pieces`` has ended."""
 
     def __init__(self, exported: ExportedTrace) -> None:
         self.packets = 0
@@ -90,7 +90,7 @@ class PacketCapture:
         self._last_ns = 0
 
     def pieces(self) -> Iterator[bytes]:
-        """Yield the file.
+        """Yield the file in pieces.
 
         Raises:
             TraceError: the recording cannot be read.

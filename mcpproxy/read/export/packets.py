@@ -72,9 +72,9 @@ class TcpConnection:
 
 
 def message_packets(sender: Sender | None, dissector: str, protocol: str, data: bytes) -> Iterator[bytes]:
-    """Yield the packets of a message for one of Wireshark's dissectors; a message too long has several.
+    """Yield the packets of a message for one of Wireshark's dissectors; a very long message has several.
 
-    ``protocol`` is the text in Wireshark's column of this name. Without ``sender``, neither peer sent it.
+    ``protocol`` is the text for Wireshark's column of that name. Without ``sender``, neither peer sent it.
     """
     if len(data) > _MAX_MESSAGE_BYTES:
         dissector = TEXT

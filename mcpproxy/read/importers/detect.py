@@ -21,7 +21,7 @@ from mcpproxy.record.trace.trace_file import NOT_OURS
 _HEAD_BYTES: Final = 1 << 20
 """How many bytes of a file are searched for the beginning of a HAR, or the first message in a log."""
 _TEXT_BYTES: Final = 16 << 20
-"""The longest first record of a file that is recognised by it."""
+"""How long the first record of a file may be, if the file is recognised by that record."""
 _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
 _HOST_LOG: Final = re.compile(
     rb"^\d{4}-\d\d-\d\d[T ][\d:.Z]+ (?:\[[^\]\n]*\] )?\[(?:info|debug|warning|error|trace)\]", re.M
@@ -31,7 +31,7 @@ _CASSETTE: Final = re.compile(rb'\s*\{\s*"version"\s*:[^{}]*"metadata"\s*:\s*\{'
 
 
 class _Beginning:
-    """How a file begins."""
+    """The beginning of a file."""
 
     def __init__(self, path: str) -> None:
         with opened(path) as file:
@@ -46,11 +46,12 @@ class _Beginning:
 
 
 def _begins_with(begins: re.Pattern[bytes], example: str) -> Callable[[_Beginning], str]:
+    """Return a ``misfit`` function: a file must begin as ``begins`` says."""
     return lambda file: "" if begins.match(file.head) else f"the file does not begin with {example}"
 
 
 def _has_members(*names: str) -> Callable[[_Beginning], str]:
-    """The first record of the file is an object with these members."""
+    """Return a ``misfit`` function: the first record of a file must be an object with these members."""
 
     def why_not(file: _Beginning) -> str:
         if fault := _no_json(file.first):
@@ -81,16 +82,16 @@ def _no_message(file: _Beginning) -> str:
     if fault := _no_json(file.first):
         return fault
     assert file.first is not None
-    if text_logs.is_said(file.first.value):
+    if text_logs.is_message(file.first.value):
         return ""
     return f'line {file.first.line} is no object with "jsonrpc", and "method", "result" or "error"'
 
 
 class _Format(NamedTuple):
-    """A format: the function that opens a file of it, and one that says why a file is not of it.
+    """A format of recordings.
 
-    ``read`` takes the path, and the number of a session in the file, from 1, or 0 for the only session.
-    ``misfit`` returns an empty text if the file is of the format.
+    ``read`` opens a file of this format. It takes the path, and the number of a session in the file, from 1,
+    or 0 for the only session. ``misfit`` returns why a file does not have this format, or an empty string.
     """
 
     read: Callable[[str, int], ImportedSource]
@@ -110,14 +111,14 @@ FORMATS: Final[Mapping[str, _Format]] = {
     "json-rpc": _Format(text_logs.read_lines, _no_message),
     "host-log": _Format(text_logs.read_log, _no_log),
 }
-"""The formats by their names. Those that the first bytes tell come first."""
+"""The formats by their names. Those that are recognised by their first bytes come first."""
 
 
 def detect_format(path: str) -> str:
     """Return the format of a file, a key of ``FORMATS``, by its beginning.
 
     Raises:
-        TraceError: the file cannot be read, or is of no format; then it says why it is of none of them.
+        TraceError: the file cannot be read, or has none of the formats; the error then says why for each.
     """
     beginning = _Beginning(path)
     if not beginning.head.strip():

@@ -62,7 +62,7 @@ _PARTIAL_NOTE: Final = "a HAR keeps no order among the messages of streams"
 _NO_BODY: Final = "no body of an answer"
 _WELL_KNOWN: Final = "/.well-known/"
 _LONGEST_MS: Final = 1e10
-"""An exchange that seems to be longer, about four months, counts as one without a duration."""
+"""An exchange that seems to be longer (about four months) is taken to have no duration."""
 _VERSION: Final = re.compile(r"(?:HTTP/|h)([0-9.]+)$", re.IGNORECASE)
 
 
@@ -136,8 +136,8 @@ def read(path: str, session: int) -> ImportedSource:
         partial=_PARTIAL_NOTE,
         imported=_IMPORT_NOTE + note,
     )
-    # Masks depend on this key. It is the same each time, so that sessions keep their names. Only who has the
-    # archive knows it, and thus the masked values anyway.
+    # Masks depend on this key. It is the same for each import, so that sessions keep their names. Only
+    # someone with the archive can compute it, and he has the masked values anyway.
     key = digest(path)
     return ImportedSource(header, lambda: _events(selected, addresses, Masker(key)))
 
@@ -225,7 +225,7 @@ def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterato
             elif isinstance(event, Frame) and event.raw and not isinstance(event.message, Malformed):
                 event.exchange, event.connection, event.event = 0, 0, None
                 timed.append((at_ns, next(order), event))
-    timed.sort(key=lambda each: each[:2])
+    timed.sort(key=lambda item: item[:2])
     clock = Clock()
     seq = 0
     for unix_time_ns, _, event in timed:
@@ -296,7 +296,7 @@ def _exchange_events(
 
 
 def _answer_frames(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame], str]:
-    """Return the frames of an answer, and in words what its body lacks; empty words if it lacks nothing."""
+    """Return the frames of an answer, and a phrase for what its body lacks, empty if it lacks nothing."""
     content = member(entry.response, "content")
     text = member(content, "text")
     lost = ""

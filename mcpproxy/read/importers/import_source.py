@@ -1,4 +1,4 @@
-"""What the readers of other formats share: reading lines, converting times, refusing files."""
+"""Helpers of the importers: read lines, convert times, number sessions, refuse files."""
 
 import errno
 import hashlib
@@ -25,12 +25,12 @@ from mcpproxy.record.trace.records import Header, Recorded
 from mcpproxy.record.trace.session_labels import SessionNames
 
 MAX_BYTES: Final = 512 << 20
-"""A longer file that is one JSON value is not read, because it has to fit into memory."""
+"""A longer file that is a single JSON value is not read, because it must fit into memory."""
 LINE_LIMIT_BYTES: Final = 128 << 20
 _LATEST_S: Final = 95_617_584_000
 """The beginning of the year 5000, in seconds since 1970."""
 BOM: Final = b"\xef\xbb\xbf"
-"""What some editors write at the beginning of a file."""
+"""The byte order mark that some editors write at the beginning of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class ForeignTrace(Trace):
 class Clock:
     """Converts wall-clock times to nanoseconds since the first time.
 
-    If a time is missing or earlier than the latest time, the latest time is used in its place. ``started_at``
-    is the first time as ISO 8601 text.
+    A time that is missing, or earlier than the latest one, is replaced by the latest one. ``started_at`` is
+    the first time as ISO 8601 text, empty before it is known.
     """
 
     def __init__(self) -> None:
@@ -79,12 +79,13 @@ class Clock:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ImportedMessage:
     """A message in a file of another tool. ``session`` counts the sessions of the file from 1.
 
-    ``raw`` is ``None`` if the file has only a part of the message; ``unix_ns`` is ``None`` if it has no time.
-    ``begins`` says whether it is the client's ``initialize``, and ``server`` is empty if the file names none.
-    ``is_guessed`` says that the file does not tell who sent it.
+    ``server`` is the server's name, empty if the file has none. ``begins`` is true for the client's
+    ``initialize``. ``raw`` is ``None`` if the file has only a part of the message. ``unix_ns`` is its time in
+    nanoseconds since 1970, ``None`` if the file has none. If ``is_guessed``, the file does not tell who sent
+    it, and ``sender`` is a guess.
     """
 
     session: int
@@ -97,13 +98,13 @@ class Said:
 
 
 class SessionNumbers:
-    """Numbers the sessions of a file that does not name them: each begins with ``initialize``."""
+    """Numbers the sessions of a file that does not name them. Each session begins with ``initialize``."""
 
     def __init__(self) -> None:
         self._count = 0
         self._current: dict[str, tuple[int, bool]] = {}  # server -> its session, and whether that has begun
 
-    def said(
+    def numbered(
         self,
         server: str,
         sender: Sender,
@@ -112,28 +113,32 @@ class SessionNumbers:
         unix_ns: int | None,
         *,
         is_guessed: bool = False,
-    ) -> Said:
-        """Return the next message with the number of its session."""
+    ) -> ImportedMessage:
+        """Return the next message of ``server`` with the number of its session."""
         number, has_begun = self._current.get(server, (0, False))
         begins = sender == CLIENT and member(message, "method") == "initialize"
         if not number or (begins and has_begun):
             self._count += 1
             number, has_begun = self._count, False
         self._current[server] = (number, has_begun or begins)
-        return Said(number, server, begins, sender, raw, unix_ns, is_guessed)
+        return ImportedMessage(number, server, begins, sender, raw, unix_ns, is_guessed)
 
 
-def select(path: str, session: int, messages: Iterable[Said]) -> tuple[Said, str]:
-    """Return the first message of the session to read, and when it was sent.
+def first_of_session(
+    path: str, session: int, messages: Iterable[ImportedMessage]
+) -> tuple[ImportedMessage, str]:
+    """Return the first message of the session that the user wants, and its time as ISO 8601 text.
+
+    ``session`` is the number that the user gave, or 0 for the only session.
 
     Raises:
-        TraceError: there is no message, or see ``selected_session``.
+        TraceError: there is no message, or ``selected_session`` raises it.
     """
     count, first = 0, None
-    for said in messages:
-        count = max(count, said.session)
-        if first is None and said.session == max(1, session):
-            first = said
+    for message in messages:
+        count = max(count, message.session)
+        if first is None and message.session == max(1, session):
+            first = message
     if count == 0:
         refuse(path, None, "holds no message")
     selected_session(path, session, count)
@@ -144,9 +149,10 @@ def select(path: str, session: int, messages: Iterable[Said]) -> tuple[Said, str
 
 
 def unix_ns(time: JSON) -> int | None:
-    """Return seconds or an ISO 8601 text as nanoseconds since 1970; ``None`` for anything else.
+    """Return seconds since 1970, or an ISO 8601 text, as nanoseconds; ``None`` for anything else.
 
-    A time before 1970 or after the year 5000 is none: some tools write the year 1 where they know no time.
+    A time before 1970 or after the year 5000 gives ``None`` too: some tools write the year 1 if they know no
+    time.
     """
     if isinstance(time, str):
         try:
@@ -164,7 +170,7 @@ def opened(path: str) -> Generator[BufferedReader]:
     """Open a file of another tool.
 
     Raises:
-        TraceError: the file cannot be opened, or not be read by the caller.
+        TraceError: the file cannot be opened, or the body of the ``with`` statement cannot read it.
     """
     try:
         with open(open_regular(path, follows=True), "rb") as file:
@@ -174,9 +180,9 @@ def opened(path: str) -> Generator[BufferedReader]:
 
 
 def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
-    """Yield number, bytes and members of each line of a JSON Lines file; a truncated last line is left out.
+    """Yield number, bytes and members of each line of a JSON Lines file.
 
-    ``name`` is the tool that wrote the file.
+    A last line that was cut off is left out. ``name`` is the tool that wrote the file.
 
     Raises:
         TraceError: the file cannot be read, or a line is not a JSON object.
@@ -199,7 +205,9 @@ def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
 
 
 def whole_json(path: str, kind: str) -> JSON:
-    """Return the JSON value of a file that is one, such as a HAR. ``kind`` is how a user calls such a file.
+    """Return the JSON value of a file that is a single one, such as a HAR.
+
+    ``kind`` is the name of such a file in messages.
 
     Raises:
         TraceError: the file cannot be read, is over ``MAX_BYTES``, or is not JSON.
@@ -215,7 +223,7 @@ def whole_json(path: str, kind: str) -> JSON:
 
 
 def digest(path: str) -> bytes:
-    """Return a hash of a file, of 64 bytes.
+    """Return a hash of a file (BLAKE2b, 64 bytes).
 
     Raises:
         TraceError: the file cannot be read.
@@ -225,8 +233,8 @@ def digest(path: str) -> bytes:
 
 
 def objects(value: JSON) -> list[JSONObject]:
-    """Return the objects of an array; empty for any other value."""
-    return [one for one in value if isinstance(one, dict)] if isinstance(value, list) else []
+    """Return the objects of an array; an empty list for any other value."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
 def refuse(path: str, number: int | None, fact: str) -> NoReturn:

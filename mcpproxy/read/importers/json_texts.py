@@ -18,14 +18,14 @@ UNFINISHED: Final = "the JSON that begins here does not end"
 _BRACKET: Final = re.compile(rb'([{\[])|([}\]])|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+(?:"|(\\?\n))?+')
 """A bracket, or a string; the third group is the end of a line within it, where no string may end."""
 _BETWEEN: Final = re.compile(rb"[ \t\r\n,]*+")
-"""What may stand between two texts."""
+"""White space and commas between two texts."""
 
 
 class JsonText(NamedTuple):
     """A JSON text of a file. ``line`` is the line in which it begins, from 1.
 
-    ``raw`` has the bytes of the file; only a text over several lines is without the spaces between its
-    tokens. ``fault`` says why it cannot be read, and is empty if it can.
+    ``raw`` are its bytes in the file, but the spaces between the tokens of a text over several lines are
+    removed. ``fault`` says why the text cannot be read, and is empty if it can.
     """
 
     line: int
@@ -35,7 +35,7 @@ class JsonText(NamedTuple):
 
 
 def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonText]:
-    """Yield the JSON texts of a file. One with a fault is the last; longer than ``limit_bytes`` none is read.
+    """Yield the JSON texts of a file, up to the first with a fault. A text over ``limit_bytes`` has a fault.
 
     Raises:
         TraceError: the file cannot be read.
@@ -55,9 +55,9 @@ def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonT
                 yield JsonText(first, b"", None, fault)
                 return
             is_broken = False
-            for found in _BRACKET.finditer(line):
-                depth += 1 if found[1] else -1 if found[2] else 0
-                is_broken = is_broken or found[3] is not None
+            for token in _BRACKET.finditer(line):
+                depth += 1 if token[1] else -1 if token[2] else 0
+                is_broken = is_broken or token[3] is not None
             if depth > 0 and not (is_broken and file.peek(1)):  # at the end of the file it is cut
                 continue
             for text in _texts_in(bytes(held), first):
@@ -70,18 +70,18 @@ def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonT
 
 
 def _texts_in(lines: bytes, number: int) -> Iterator[JsonText]:
-    """Yield the texts in ``lines``, the first of which has this number."""
+    """Yield the texts in ``lines``; ``number`` is that of the first line."""
     end = 0
     while (start := _skip(lines, end)) < len(lines):
         number += lines.count(b"\n", end, start)
-        found = value_end(lines, start)
-        raw = lines[start:found]
-        if found is None or isinstance(value := read(raw), Flaw):
+        value_stop = value_end(lines, start)
+        raw = lines[start:value_stop]
+        if value_stop is None or isinstance(value := read(raw), Flaw):
             yield JsonText(number, b"", None, "not JSON")
             return
         yield JsonText(number, without_spaces(raw) if b"\n" in raw else raw, value)
         number += raw.count(b"\n")
-        end = found
+        end = value_stop
 
 
 def _skip(lines: bytes, position: int) -> int:

@@ -1,9 +1,9 @@
 """Read cassettes of the two programs that are called mcp-cassette.
 
-That for Python writes one JSON document: ``{"format_version", "recorded_at", "messages": [...]}``. That for
-Node.js writes lines: a header with ``cassetteVersion``, then a ``frame``, a ``raw`` line that was no message,
-or the ``chunks`` of a stream. Both write messages anew, with secrets replaced. Neither has the heads of HTTP,
-stderr or the end of the session.
+The one for Python writes one JSON document: ``{"format_version", "recorded_at", "messages": [...]}``. The one
+for Node.js writes lines: first a header with ``cassetteVersion``, then a ``frame``, a ``raw`` line that was
+no message, or the ``chunks`` of a stream. Both write messages anew, with secrets replaced. Neither keeps HTTP
+heads, stderr or the end of the session.
 
 Source: mcp-cassette 0.4.0 (PyPI), ``mcp_cassette/cassette.py``; ivermin1123/mcp-cassette,
 ``docs/cassette-format-v2.md``
@@ -41,12 +41,12 @@ _IMPORT_NOTE: Final = "from mcp-cassette: messages written anew; stderr and the 
 _PARTIAL_NOTE: Final = "mcp-cassette keeps no HTTP heads"
 
 
-class _Said(NamedTuple):
-    """A message, or a line that is none. ``is_late`` means that it was added after the session."""
+class _Message(NamedTuple):
+    """A message, or a line that is no message. ``is_late``: it was added after the session."""
 
     at_ms: float
     sender: Sender
-    message: JSON
+    value: JSON
     is_late: bool = False
 
 
@@ -57,11 +57,11 @@ def read_document(path: str, session: int) -> ImportedSource:
         TraceError: the file is not a cassette, or there is no such session.
     """
     cassette = whole_json(path, "cassette")
-    messages = objects(member(cassette, "messages"))
-    said = [
-        _Said(_number(one, "t_offset_ms"), _SENDERS[sender], one.get("payload"))
-        for one in messages
-        if isinstance(sender := one.get("sender"), str) and sender in _SENDERS
+    listed = objects(member(cassette, "messages"))
+    messages = [
+        _Message(_time_ms(item, "t_offset_ms"), _SENDERS[sender], item.get("payload"))
+        for item in listed
+        if isinstance(sender := item.get("sender"), str) and sender in _SENDERS
     ]
     header = _header(
         path,
@@ -69,9 +69,9 @@ def read_document(path: str, session: int) -> ImportedSource:
         recorded_at=member(cassette, "recorded_at"),
         url=member(cassette, "server_url"),
         is_http=member(cassette, "transport") == "http",
-        is_redacted=any(one.get("redacted") is True for one in messages),
+        is_redacted=any(item.get("redacted") is True for item in listed),
     )
-    return _source(path, header, said)
+    return _source(path, header, messages)
 
 
 def read_lines(path: str, session: int) -> ImportedSource:
@@ -81,7 +81,7 @@ def read_lines(path: str, session: int) -> ImportedSource:
         TraceError: the file is not a cassette, is over ``MAX_BYTES``, or there is no such session.
     """
     first: JSONObject = {}
-    said: list[_Said] = []
+    messages: list[_Message] = []
     size = 0
     for number, line, members in lines(path, NAME):
         size += len(line)
@@ -89,7 +89,7 @@ def read_lines(path: str, session: int) -> ImportedSource:
             refuse(path, number, f"is over {MAX_BYTES >> 20} MiB, too long to be read as a cassette")
         if number == 1:
             first = members
-        said += _said_in(members)
+        messages += _messages_in(members)
     if "cassetteVersion" not in first:
         refuse(path, 1, "not the header of a cassette")
     command = first.get("command")
@@ -103,28 +103,29 @@ def read_lines(path: str, session: int) -> ImportedSource:
         command=tuple(map(str, command)) if isinstance(command, list) else (),
     )
     # A stream is written when it ends; each of its messages has the time at which it came.
-    return _source(path, header, sorted(said, key=lambda one: (one.is_late, one.at_ms)))
+    in_order = sorted(messages, key=lambda message: (message.is_late, message.at_ms))
+    return _source(path, header, in_order)
 
 
-def _said_in(members: JSONObject) -> Iterator[_Said]:
-    """Yield what a line of a cassette holds. Unknown types of lines are for other readers."""
+def _messages_in(members: JSONObject) -> Iterator[_Message]:
+    """Yield the messages of a line of a cassette. Lines of unknown types are skipped."""
     sender = _SENDERS.get(str(members.get("dir")))
     if sender is None:
         return
     is_late = members.get("origin") == "live"
     match members:
         case {"type": "frame", "frame": message} | {"type": "raw", "data": str(message)}:
-            yield _Said(_number(members, "t"), sender, message, is_late=is_late)
+            yield _Message(_time_ms(members, "t"), sender, message, is_late=is_late)
         case {"type": "chunks", "chunks": chunks}:
-            for one in objects(chunks):
-                if "frame" in one:
-                    yield _Said(_number(one, "t"), sender, one["frame"], is_late=is_late)
+            for chunk in objects(chunks):
+                if "frame" in chunk:
+                    yield _Message(_time_ms(chunk, "t"), sender, chunk["frame"], is_late=is_late)
         case _:
             pass
 
 
-def _number(members: JSONObject, name: str) -> float:
-    """Return a time in ms; 0 if there is none, or none of this world."""
+def _time_ms(members: JSONObject, name: str) -> float:
+    """Return the member ``name``, a time in ms; 0 if it is missing or out of all reason."""
     value = members.get(name)
     return value if isinstance(value, int | float) and 0 < value < 1e13 else 0
 
@@ -156,19 +157,19 @@ def _header(
     )
 
 
-def _source(path: str, header: Header, said: list[_Said]) -> ImportedSource:
-    if not said:
+def _source(path: str, header: Header, messages: list[_Message]) -> ImportedSource:
+    if not messages:
         refuse(path, None, "holds no message")
-    return ImportedSource(header, lambda: _events(said))
+    return ImportedSource(header, lambda: _events(messages))
 
 
-def _events(said: list[_Said]) -> Iterator[Recorded]:
+def _events(messages: list[_Message]) -> Iterator[Recorded]:
     at_ns = 0
-    for seq, one in enumerate(said, start=1):
-        if one.is_late:
+    for seq, message in enumerate(messages, start=1):
+        if message.is_late:
             yield Gap("mcp-cassette added messages of another session", observed_at_ns=at_ns)
             return
-        at_ns = max(at_ns, round(one.at_ms * 1e6))
-        message = one.message
-        raw = message.encode("utf-8", "replace") if isinstance(message, str) else orjson.dumps(message)
-        yield Frame(seq, one.sender, raw, at_ns)
+        at_ns = max(at_ns, round(message.at_ms * 1e6))
+        value = message.value
+        raw = value.encode("utf-8", "replace") if isinstance(value, str) else orjson.dumps(value)
+        yield Frame(seq, message.sender, raw, at_ns)

@@ -15,12 +15,12 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.raw_json import value_bytes
 from mcpproxy.read.importers.import_source import (
     Clock,
+    ImportedMessage,
     ImportedSource,
-    Said,
     SessionNumbers,
+    first_of_session,
     lines,
     refuse,
-    select,
     unix_ns,
 )
 from mcpproxy.record.trace.encode import is_embeddable
@@ -40,7 +40,7 @@ def read(path: str, session: int) -> ImportedSource:
     Raises:
         TraceError: the file is not a recording of mcp-rec, or holds several sessions and none is selected.
     """
-    first, started_at = select(path, session, _messages(path))
+    first, started_at = first_of_session(path, session, _messages(path))
     header = Header(
         mcpproxy="",
         transport="stdio",
@@ -54,12 +54,12 @@ def read(path: str, session: int) -> ImportedSource:
 def _events(path: str, chosen: int) -> Iterator[Recorded]:
     clock = Clock()
     seq = 0
-    for said in _messages(path):
-        sender, raw = said.sender, said.raw
-        if said.session != chosen or raw is None:
+    for imported in _messages(path):
+        sender, raw = imported.sender, imported.raw
+        if imported.session != chosen or raw is None:
             continue
         seq += 1
-        frame = Frame(seq, sender, raw, clock.since(said.unix_ns))
+        frame = Frame(seq, sender, raw, clock.since(imported.unix_ns))
         # mcp-rec writes NaN or Infinity, which are not JSON, for a number too large for a float.
         if raw[:1] in b"{[" and not is_embeddable(frame) and re.search(rb"NaN|Infinity", raw):
             seq -= 1
@@ -69,12 +69,12 @@ def _events(path: str, chosen: int) -> Iterator[Recorded]:
             yield frame
 
 
-def _messages(path: str) -> Iterator[Said]:
+def _messages(path: str) -> Iterator[ImportedMessage]:
     """Yield each message in the file."""
     sessions = SessionNumbers()
     for number, line, members in lines(path, NAME):
         sender, message = _sender_and_message(path, number, members)
-        yield sessions.said("", sender, message, _raw(line, message), unix_ns(members.get("ts")))
+        yield sessions.numbered("", sender, message, _raw(line, message), unix_ns(members.get("ts")))
 
 
 def _sender_and_message(path: str, number: int, members: dict[str, JSON]) -> tuple[Sender, JSON]:

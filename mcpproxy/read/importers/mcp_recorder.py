@@ -1,8 +1,9 @@
 """Read the cassettes of mcp-recorder: ``{"metadata": {}, "interactions": [{"request", "response"}]}``.
 
-An interaction is a message that the client sent and the answer, both written anew, or a ``lifecycle`` request
-of HTTP without a message. A cassette says how long each took and not when it began, so each begins here when
-the one before it has ended. It has no heads, no messages of the server beside the answers, and no end.
+An interaction is a message of the client and its answer, both written anew, or a ``lifecycle`` request of
+HTTP without a message. A cassette says how long each interaction took but not when it began, so each begins
+here when the previous one has ended. It has no HTTP heads, no messages of the server beside the answers, and
+no end of the session.
 """
 
 import os
@@ -29,7 +30,7 @@ def read(path: str, session: int) -> ImportedSource:
     """
     cassette = whole_json(path, "cassette")
     interactions = objects(member(cassette, "interactions"))
-    if not any(isinstance(one.get("request"), dict) for one in interactions):
+    if not any(isinstance(item.get("request"), dict) for item in interactions):
         refuse(path, None, "not a cassette: no interaction in it has a request")
     if session > 1:
         refuse(path, None, "holds one session")
@@ -51,10 +52,13 @@ def read(path: str, session: int) -> ImportedSource:
 
 def _events(interactions: list[JSONObject]) -> Iterator[Recorded]:
     seq = at_ns = 0
-    for one in interactions:
-        latency = one.get("latency_ms")
+    for interaction in interactions:
+        latency = interaction.get("latency_ms")
         took_ns = round(latency * 1e6) if isinstance(latency, int | float) and 0 < latency < 1e10 else 0
-        pair: tuple[tuple[Sender, JSON], ...] = ((CLIENT, one.get("request")), (SERVER, one.get("response")))
+        pair: tuple[tuple[Sender, JSON], ...] = (
+            (CLIENT, interaction.get("request")),
+            (SERVER, interaction.get("response")),
+        )
         for sender, message in pair:
             at_ns += took_ns if sender == SERVER else 0
             if isinstance(message, dict):

@@ -3,9 +3,8 @@
 ``raw`` is the message without the spaces between its tokens. A line that is not JSON is stored as ``text``
 instead. If ``seq`` skips a number, mcpsnoop dropped a line. An HTTP error without a message is a gap. A
 recording of HTTP has no heads of requests and responses, and does not name the stream of a message: the
-messages of all connections are in one sequence, and batches are split. Where the same id waits twice, or a
-second client begins, the messages are told apart by the connections that they name. The end of the session is
-not recorded.
+messages of all connections are in one sequence, and batches are split. If several clients speak at once, the
+messages are told apart by the connections that they name. The end of the session is not recorded.
 """
 
 from collections.abc import Iterator
@@ -55,7 +54,7 @@ def read(path: str, session: int) -> ImportedSource:
     connections: dict[str, _Connections] = {}
     is_redacted = False
     for number, _, members in lines(path, NAME):
-        id, direction, raw = _id(path, number, members), members.get("direction"), members.get("raw")
+        id, direction, raw = _session_id(path, number, members), members.get("direction"), members.get("raw")
         sessions.setdefault(id, members)
         is_redacted = is_redacted or members.get("redacted") is True
         if direction == "meta" and isinstance(raw, dict) and isinstance(words := raw.get("command"), list):
@@ -88,10 +87,10 @@ def read(path: str, session: int) -> ImportedSource:
 
 
 class _Connections:
-    """Whether the messages of a session over HTTP are of one client, as far as they show.
+    """Tells whether an HTTP session has the messages of several clients.
 
-    ``are_mixed``: two requests with the same id wait at a time, or a second client begins. ``are_named``:
-    each message names its connection.
+    ``are_mixed`` is true if two requests with the same id wait for answers at the same time, or a second
+    client begins. ``are_named`` is true if each message names its connection.
     """
 
     def __init__(self) -> None:
@@ -100,25 +99,25 @@ class _Connections:
         self._is_begun = False
 
     def add(self, members: JSONObject) -> None:
-        """Note the next record."""
+        """Add the next record of the session."""
         direction, raw = members.get("direction"), members.get("raw")
         if direction not in _SENDERS or not isinstance(raw, dict):
             return
         self.are_named = self.are_named and isinstance(members.get("conn_id"), str)
         id, method = raw.get("id"), raw.get("method")
-        is_asked = direction == "c2s" and method is not None
-        if is_asked and method == "initialize":
+        is_from_client = direction == "c2s" and method is not None
+        if is_from_client and method == "initialize":
             self.are_mixed = self.are_mixed or self._is_begun
             self._is_begun = True
         if isinstance(id, str | int):
-            if is_asked:
+            if is_from_client:
                 self.are_mixed = self.are_mixed or id in self._open
                 self._open.add(id)
             elif direction == "s2c" and method is None:
                 self._open.discard(id)
 
 
-def _id(path: str, number: int, members: JSONObject) -> str:
+def _session_id(path: str, number: int, members: JSONObject) -> str:
     """Return the session id of the record in line ``number``."""
     id, seq = members.get("session_id"), members.get("seq")
     if isinstance(id, str) and isinstance(seq, int) and members.get("direction") in _DIRECTIONS:
@@ -128,10 +127,10 @@ def _id(path: str, number: int, members: JSONObject) -> str:
 
 def _events(path: str, id: str, is_http: bool, is_mixed: bool) -> Iterator[Recorded]:
     clock = Clock()
-    exchanges, numbers = dict[str, int](), count(1)  # of each connection, the exchange that is open
+    exchanges, numbers = dict[str, int](), count(1)  # connection -> its open exchange
     expected_seq, seq = 1, 0
     for number, line, members in lines(path, NAME):
-        if _id(path, number, members) != id:
+        if _session_id(path, number, members) != id:
             continue
         at_ns = clock.since(unix_ns(members.get("ts")))
         line_seq = members.get("seq")
@@ -148,7 +147,7 @@ def _events(path: str, id: str, is_http: bool, is_mixed: bool) -> Iterator[Recor
             if members.get("truncated") is True:
                 yield Gap("mcpsnoop kept only the beginning of a message", observed_at_ns=at_ns)
             elif raw is None and is_http:
-                if reason := _without_message(members):
+                if reason := _lost_body_text(members):
                     yield Gap(reason, observed_at_ns=at_ns)
             elif raw is not None or text is not None:
                 seq += 1
@@ -160,8 +159,8 @@ def _events(path: str, id: str, is_http: bool, is_mixed: bool) -> Iterator[Recor
                 yield frame
 
 
-def _without_message(members: JSONObject) -> str:
-    """Return what is known of an HTTP body without a message; empty if there may have been no body."""
+def _lost_body_text(members: JSONObject) -> str:
+    """Return the text of the gap for an HTTP body without a message; empty if there may have been no body."""
     status, challenge = members.get("status"), members.get("auth_challenge")
     is_error = isinstance(status, int) and status >= 400
     if not (members.get("text") or is_error):

@@ -1,16 +1,16 @@
-"""Read what people paste: the log that a host keeps of a server, or JSON-RPC messages.
+"""Read texts that people paste: the log that a host keeps of a server, or JSON-RPC messages.
 
-Claude Desktop writes ``TIME [SERVER] [info] Message from client: MESSAGE { metadata: undefined }``, in older
-versions without what follows the message, or with the level before the server. It logs every message, so a
-session that begins with ``initialize`` is taken for whole. VS Code writes
-``TIME [debug] [editor -> server] MESSAGE`` if its log level is Debug or Trace. Lines of other kinds are the
-host's own words. What the server wrote to stderr is not taken: in the log of Claude Desktop nothing tells its
-lines from those of the host.
+Claude Desktop writes ``TIME [SERVER] [info] Message from client: MESSAGE { metadata: undefined }``. Older
+versions write nothing after the message, or the level before the server. It logs every message, so a session
+that begins with ``initialize`` is considered complete. VS Code writes
+``TIME [debug] [editor -> server] MESSAGE`` if its log level is Debug or Trace. Other lines are the host's
+own. The server's stderr is not imported: in the log of Claude Desktop nothing tells its lines from those of
+the host.
 
-Messages stand on a line each, or are laid out over several. The elements of an array with which a file
-begins are messages one after another; any other array is a batch. mcporter adds ``_meta`` with ``direction``,
-``server`` and ``ts`` to each message; it is taken off again. Without it, the direction of a message is a
-guess, by who may send its method and whose request it answers.
+A message is on one line, or is laid out over several. If a file begins with an array, its elements are
+successive messages; any other array is a batch. mcporter adds ``_meta`` with ``direction``, ``server`` and
+``ts`` to each message, which is removed. Without it, the direction of a message is a guess, by who may send
+its method and whose request it answers.
 """
 
 import json
@@ -28,13 +28,13 @@ from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.read.importers.import_source import (
     LINE_LIMIT_BYTES,
     Clock,
+    ImportedMessage,
     ImportedSource,
-    Said,
     SessionNumbers,
+    first_of_session,
     objects,
     opened,
     refuse,
-    select,
     unix_ns,
 )
 from mcpproxy.read.importers.json_texts import CUT_LINE, json_texts
@@ -47,7 +47,7 @@ MARK: Final = re.compile(
     rb"|\[(?P<by>editor|server) -> (?:server|editor)\] )",
     re.MULTILINE,
 )
-"""What stands before a message in the log of a host: a level before or after the name of the server."""
+"""Matches the text before a message in a host's log. The level is before or after the server's name."""
 
 _CLIENTS: Final = (b"client", b"editor")
 _DIRECTIONS: Final[dict[JSON, Sender]] = {"send": CLIENT, "recv": SERVER}
@@ -64,65 +64,65 @@ def read_log(path: str, session: int) -> ImportedSource:
     Raises:
         TraceError: the file holds no message, or several sessions and none is selected.
     """
-    return _source(path, session, lambda: _logged(path), is_log=True)
+    return _source(path, session, lambda: _log_messages(path), is_log=True)
 
 
 def read_lines(path: str, session: int) -> ImportedSource:
     """Open one session of a file of JSON-RPC messages.
 
     Raises:
-        TraceError: something in it is no message, or the file holds several sessions and none is selected.
+        TraceError: a text in the file is no message, or it holds several sessions and none is selected.
     """
-    return _source(path, session, lambda: _plain(path), is_log=False)
+    return _source(path, session, lambda: _json_messages(path), is_log=False)
 
 
-def is_said(value: JSON) -> bool:
+def is_message(value: JSON) -> bool:
     """Whether a JSON value is a JSON-RPC message, or an array of messages."""
     if isinstance(value, list):
-        return bool(value) and all(isinstance(one, dict) and is_said(one) for one in value)
+        return bool(value) and all(isinstance(item, dict) and is_message(item) for item in value)
     members = as_object(value) or {}
     return "jsonrpc" in members and not members.keys().isdisjoint(("method", "result", "error"))
 
 
 def _source(
-    path: str, session: int, messages: Callable[[], Iterator[Said]], *, is_log: bool
+    path: str, session: int, messages: Callable[[], Iterator[ImportedMessage]], *, is_log: bool
 ) -> ImportedSource:
-    guessed = set[int]()  # sessions
+    guessed_sessions = set[int]()
 
-    def noted() -> Iterator[Said]:
-        for said in messages():
-            if said.is_guessed:
-                guessed.add(said.session)
-            yield said
+    def tracked_messages() -> Iterator[ImportedMessage]:
+        for message in messages():
+            if message.is_guessed:
+                guessed_sessions.add(message.session)
+            yield message
 
-    first, started_at = select(path, session, noted())
-    note = _LOG_NOTE if is_log else _GUESSED_NOTE if first.session in guessed else _TOLD_NOTE
-    is_whole = is_log and first.server and first.begins
+    first, started_at = first_of_session(path, session, tracked_messages())
+    note = _LOG_NOTE if is_log else _GUESSED_NOTE if first.session in guessed_sessions else _TOLD_NOTE
+    is_complete = is_log and first.server and first.begins
     header = Header(
         mcpproxy="",
         transport="stdio",
         label=first.server or os.path.basename(path),
         started_at=started_at,
-        partial="" if is_whole else _PARTIAL_NOTE,
+        partial="" if is_complete else _PARTIAL_NOTE,
         imported=note,
     )
 
     def events() -> Iterator[Recorded]:
         clock, seq = Clock(), 0
-        for said in messages():
-            if said.session != first.session:
+        for message in messages():
+            if message.session != first.session:
                 continue
-            at_ns = clock.since(said.unix_ns)
-            if said.raw is None:
+            at_ns = clock.since(message.unix_ns)
+            if message.raw is None:
                 yield Gap("the log has only a part of a message", observed_at_ns=at_ns)
             else:
                 seq += 1
-                yield Frame(seq, said.sender, said.raw, at_ns)
+                yield Frame(seq, message.sender, message.raw, at_ns)
 
     return ImportedSource(header, events)
 
 
-def _logged(path: str) -> Iterator[Said]:
+def _log_messages(path: str) -> Iterator[ImportedMessage]:
     """Yield the messages in the log of a host."""
     sessions = SessionNumbers()
     with opened(path) as file:
@@ -136,7 +136,7 @@ def _logged(path: str) -> Iterator[Said]:
                 server = mark["name"] if mark["desktop"] else None
                 text = line[mark.end() :].decode("utf-8", "surrogateescape")
                 message, end = _first_value(text)
-                yield sessions.said(
+                yield sessions.numbered(
                     (server or b"").decode("utf-8", "replace"),
                     sender,
                     message,
@@ -146,7 +146,7 @@ def _logged(path: str) -> Iterator[Said]:
 
 
 def _first_value(text: str) -> tuple[JSON, int]:
-    """Return the JSON value at the start of a text, and where it ends; 0 if there is no whole one."""
+    """Return the JSON value at the start of a text, and where it ends; 0 if there is no complete one."""
     try:
         value: JSON
         value, end = json.JSONDecoder().raw_decode(text)
@@ -155,41 +155,46 @@ def _first_value(text: str) -> tuple[JSON, int]:
     return value, end
 
 
-def _plain(path: str) -> Iterator[Said]:
+def _json_messages(path: str) -> Iterator[ImportedMessage]:
     """Yield the messages of a file of JSON texts."""
-    sessions, asked = SessionNumbers(), dict[JSON, Sender]()
-    last: Said | None = None
+    sessions, requesters = SessionNumbers(), dict[JSON, Sender]()
+    last: ImportedMessage | None = None
     for text in json_texts(path):
         if last and text.fault == CUT_LINE:
-            yield sessions.said(last.server, SERVER, None, None, None)
+            yield sessions.numbered(last.server, SERVER, None, None, None)
             return
-        if text.fault or not is_said(text.value):
+        if text.fault or not is_message(text.value):
             refuse(path, text.line, text.fault or "not a JSON-RPC message")
         messages = ((text.raw, text.value),)
         if last is None and isinstance(text.value, list):
             messages = zip(elements(text.raw), text.value, strict=True)
         for raw, value in messages:
-            last = _said(raw, value, sessions, asked)
+            last = _numbered_message(raw, value, sessions, requesters)
             yield last
 
 
-def _said(raw: bytes, value: JSON, sessions: SessionNumbers, asked: dict[JSON, Sender]) -> Said:
-    """Return a message or a batch. ``asked`` are the senders of the open requests, by id."""
+def _numbered_message(
+    raw: bytes, value: JSON, sessions: SessionNumbers, requesters: dict[JSON, Sender]
+) -> ImportedMessage:
+    """Return a message or a batch. ``requesters`` are the senders of the open requests, by id.
+
+    It is updated by the message.
+    """
     messages = objects(value) or [as_object(value) or {}]
     note = as_object(messages[0].get("_meta")) or {}
     told = _DIRECTIONS.get(direction) if isinstance(direction := note.get("direction"), str) else None
     if told:
         raw = without_value(raw, ("_meta",)) or raw
-    sender = told or _guess(messages[0], asked)
+    sender = told or _guess_sender(messages[0], requesters)
     for message in messages:
         method, id = message.get("method"), message.get("id")
         if isinstance(id, int | str):
             if method is None:
-                asked.pop(id, None)
+                requesters.pop(id, None)
             else:
-                asked[id] = sender
+                requesters[id] = sender
     server = note.get("server") if told else None
-    return sessions.said(
+    return sessions.numbered(
         server if isinstance(server, str) else "",
         sender,
         value,
@@ -199,12 +204,12 @@ def _said(raw: bytes, value: JSON, sessions: SessionNumbers, asked: dict[JSON, S
     )
 
 
-def _guess(message: JSONObject, asked: dict[JSON, Sender]) -> Sender:
-    """Return who has probably sent a message. ``asked`` are the senders of the open requests, by id."""
+def _guess_sender(message: JSONObject, requesters: dict[JSON, Sender]) -> Sender:
+    """Return who probably sent a message. ``requesters`` are the senders of the open requests, by id."""
     method, id = message.get("method"), message.get("id")
     if not isinstance(method, str):
         known = isinstance(id, int | str)
-        return CLIENT if known and asked.get(id) == SERVER else SERVER
+        return CLIENT if known and requesters.get(id) == SERVER else SERVER
     kind = "notification" if id is None and "id" not in message else "request"
     of_client, of_server = (
         sends_in_any(sender, method, kind_of(method), REVISIONS) for sender in (CLIENT, SERVER)
@@ -213,5 +218,5 @@ def _guess(message: JSONObject, asked: dict[JSON, Sender]) -> Sender:
         return CLIENT if of_client else SERVER
     if method == "notifications/cancelled":
         cancelled = member(message.get("params"), "requestId")
-        return asked.get(cancelled, CLIENT) if isinstance(cancelled, int | str) else CLIENT
+        return requesters.get(cancelled, CLIENT) if isinstance(cancelled, int | str) else CLIENT
     return SERVER if kind == "notification" else CLIENT

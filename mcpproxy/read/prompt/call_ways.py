@@ -112,7 +112,7 @@ class MatchedCalls:
     def _take_fitting_call(
         self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None, *, is_sure: bool
     ) -> CalledModel | None:
-        """Remove and return the first call of the model that fits; ``is_sure``: only if its result came back."""
+        """Remove and return the first call of the model that fits, with a result if ``is_sure``."""
         fitting = islice((free for free in self._free if fits(wire, offered, free.call)), _MOST_ALIKE)
         called = next((free for free in fitting if not is_sure or self._came_back(wire, free.call)), None)
         if called is not None:

@@ -62,7 +62,7 @@ class SeenCalls:
     def _find_server(
         self, own: RecordingEntry, entries: Iterable[RecordingEntry]
     ) -> tuple[str, ServerWay] | None:
-        """Return the path of the model's recording and the server of ``own``, if its tools were offered there."""
+        """Return the path of the model's recording and the server of ``own``, if the two belong together."""
         entries = list(entries)
         model = model_of(own, entries)
         if model is None:

@@ -1,1 +1,1 @@
-"""The reports: each module has one output format, made by pure functions that return lines of text."""
+"""Reports on recordings: text, JSON, formats of other programs, and the files that accept known findings."""

@@ -1,4 +1,4 @@
-"""The coverage of the specification: each requirement, its rules, and whether a violation can be seen.
+"""List how rules cover the specification: each requirement, its rules, and whether a violation can be seen.
 
 A requirement is *decided* if a check reports when it is broken, a *permission* if it says MAY and only limits
 other rules, and *unobservable* if no recording can show that it was broken; then the catalogue gives the

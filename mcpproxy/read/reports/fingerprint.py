@@ -35,7 +35,7 @@ _VARYING: Final = pattern(
 )
 _NUMBER: Final = pattern(r"(?<![\w.-])-?\d+(?:,\d{3})*(?:\.\d+)?(?![\w-]|\.\d)")
 _CODE: Final = pattern(r"-32\d{3}|[1-5]\d\d(?<=status \d\d\d)|[1-5]\d\d(?<=with \d\d\d)")
-"""Numbers that are kept, because they say what went wrong: error codes of JSON-RPC, status codes of HTTP."""
+"""Numbers that are kept because they tell what went wrong: JSON-RPC error codes, HTTP status codes."""
 
 
 @slotted(frozen=True)
@@ -83,10 +83,10 @@ def stable_pointer(pointer: str, value: JSON) -> str:
     tokens = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
     if isinstance(value, list) and tokens and tokens[0].isdigit():
         value, tokens = _entry(value, tokens[0]), tokens[1:]  # the position in a batch varies too
-    return "".join(f"/{token}" for token in _named(tokens, value))
+    return "".join(f"/{token}" for token in _with_entry_names(tokens, value))
 
 
-def _named(tokens: Sequence[str], value: JSON) -> list[str]:
+def _with_entry_names(tokens: Sequence[str], value: JSON) -> list[str]:
     """Return the tokens of a pointer into ``value``, with each list index replaced by the entry's name."""
     parts: list[str] = []
     for token in tokens:

@@ -1,7 +1,7 @@
-"""In which hosts a server works, as far as recordings and the facts about hosts show it.
+"""Tell in which hosts a server works, by its recordings and the facts about hosts.
 
-A host is *blocked* if it refuses the server or a request, *degraded* if something is lost for its model, and
-otherwise the server *works* in it, though the host may change something.
+A server is *blocked* in a host that refuses the server or a request. It is *degraded* if something is lost
+for the host's model. Otherwise it *works*, though the host may change something.
 """
 
 import textwrap
@@ -22,7 +22,7 @@ from mcpproxy.read.reports.text_table import table
 HostState: TypeAlias = Literal["works", "degraded", "blocked", "unknown"]
 
 STATES: Final[tuple[HostState, ...]] = ("works", "degraded", "blocked")
-"""The states of hosts that have facts, the best first."""
+"""The states of a server in hosts about which there are facts, the best first."""
 
 _STATE_OF: Final[dict[str, HostState]] = {
     "refused": "blocked",
@@ -41,7 +41,7 @@ _COLUMNS: Final = 96
 
 @slotted(frozen=True)
 class HostReason:
-    """One thing that a host does: the rule, the effect, and a clause after the host's name."""
+    """One thing that a host does. ``text`` is a clause with the host as its subject."""
 
     rule: str
     effect: str
@@ -50,7 +50,11 @@ class HostReason:
 
 @slotted(frozen=True)
 class HostRow:
-    """A host and what it does, the worst first. ``has_server`` says that it was judged by a server of MCP."""
+    """A host, and the things that it does, the worst first.
+
+    ``has_facts`` is false if no facts about the host are known; ``has_server`` is false if no MCP server
+    answered in the recordings.
+    """
 
     id: str
     name: str
@@ -60,7 +64,7 @@ class HostRow:
 
     @property
     def state(self) -> HostState:
-        """The worst state of its reasons; it is not known without facts, or without a server."""
+        """The worst state of its reasons; unknown without facts or without a server."""
         if not (self.has_facts and self.has_server):
             return "unknown"
         states = {_STATE_OF[reason.effect] for reason in self.reasons}
@@ -69,25 +73,25 @@ class HostRow:
 
 @slotted(frozen=True)
 class HostMatrix:
-    """The hosts that were named, and the findings that say what they do, with their places."""
+    """The hosts that the user named, and the findings about them with their places."""
 
     rows: tuple[HostRow, ...]
     located: tuple[Located, ...]
 
 
 def named_hosts(choice: HostChoice) -> tuple[NamedHost, ...]:
-    """Return the hosts that were named, without the client that is there."""
-    judged = choice.hosts(None)[: len(choice.named)]
-    return tuple((each.host.id, each.label, bool(each.facts)) for each in judged)
+    """Return the hosts that the user named, without the client of the recording."""
+    judged_hosts = choice.hosts(None)[: len(choice.named)]
+    return tuple((judged.host.id, judged.label, bool(judged.facts)) for judged in judged_hosts)
 
 
 def host_rows(
     hosts: Iterable[NamedHost], findings: Iterable[Finding], *, has_server: bool = True
 ) -> tuple[HostRow, ...]:
-    """Return a row for each host, by the findings of the family HOST; the worst first.
+    """Return a row for each host, by the findings of the family HOST, the worst host first.
 
-    What a host does several times, as in several recordings, is one reason, with a count. Without
-    ``has_server`` nothing can be said: what was recorded is not MCP, or the server never answered.
+    A thing that a host does several times, as in several recordings, is one reason with a count.
+    ``has_server`` is false if the recordings have no answer of an MCP server: every state is then unknown.
     """
     met: dict[str, dict[tuple[str, str, str], dict[str, None]]] = {id: {} for id, _, _ in hosts}
     for finding in findings:
@@ -101,25 +105,25 @@ def host_rows(
 
 
 def rows_of_run(verdict: JudgedTraces) -> tuple[HostRow, ...]:
-    """Return the hosts that were named, by the findings of all traces, also those of a baseline."""
+    """Return a row for each host that the user named, by the findings of all traces."""
     findings = [finding for trace in verdict.traces for finding in _all_of(trace)]
     has_server = any(is_of_server(trace.revision) for trace in verdict.traces)
     return host_rows(verdict.hosts, findings, has_server=has_server or any(map(host_of, findings)))
 
 
 def is_of_server(revision: str | None) -> bool:
-    """Whether a recording with this revision, as it was at the end, is one of a server that answered."""
+    """Whether an MCP server answered in a recording whose final revision is ``revision``."""
     return revision is not None and not revision.startswith("acp-")
 
 
 def _all_of(trace: JudgedTrace) -> Iterator[Finding]:
-    """Yield the findings of a trace, also those that a baseline accepts: the host still does it."""
+    """Yield the findings of a trace, also those that a baseline accepts: the host still does these things."""
     yield from trace.findings
     yield from (located.finding for located in trace.known)
 
 
 def markdown_lines(rows: tuple[HostRow, ...]) -> Iterator[str]:
-    """Yield the matrix as a table of Markdown, and below it the reasons as a list."""
+    """Yield the matrix as a Markdown table, followed by a list of the reasons."""
     yield f"| host | {' | '.join(STATES)} |"
     yield f"| --- |{' :---: |' * len(STATES)}"
     for row in rows:
@@ -129,8 +133,8 @@ def markdown_lines(rows: tuple[HostRow, ...]) -> Iterator[str]:
     yield ""
     for row in rows:
         for reason in row.reasons:
-            said = f"{reason.rule} {reason.effect}: {reason.text}"
-            yield f"- **{escaped(row.name)}** {row.state}: {escaped(said)}"
+            clause = f"{reason.rule} {reason.effect}: {reason.text}"
+            yield f"- **{escaped(row.name)}** {row.state}: {escaped(clause)}"
     if any(row.reasons for row in rows):
         yield ""
     if unknown := _unknown_line(rows):
@@ -141,11 +145,11 @@ def markdown_lines(rows: tuple[HostRow, ...]) -> Iterator[str]:
 def suite(rows: tuple[HostRow, ...], failing: Container[str]) -> Suite:
     """Return the matrix as tests: a case for each host, which fails if its id is one of ``failing``.
 
-    What the others do is in the notes, and a host of which nothing is known is skipped.
+    The reasons of the other hosts are notes. The case of a host without a known state is skipped.
     """
     cases = tuple(_case(row, has_failed=row.id in failing) for row in rows)
-    told = (row for row, case in zip(rows, cases, strict=True) if case.status == "passed")
-    notes = tuple(f"{visible(row.name)} {row.state}: {line}" for row in told for line in _reason_lines(row))
+    passed = (row for row, case in zip(rows, cases, strict=True) if case.status == "passed")
+    notes = tuple(f"{visible(row.name)} {row.state}: {line}" for row in passed for line in _reason_lines(row))
     return Suite("hosts", cases, notes)
 
 
@@ -155,7 +159,7 @@ def failing(rows: Iterable[HostRow]) -> frozenset[str]:
 
 
 def failing_in(verdict: JudgedTraces) -> frozenset[str]:
-    """Return the ids of the hosts that make a run fail, which only warnings that count do."""
+    """Return the ids of the hosts that make a run fail; none unless warnings make it fail (``strict``)."""
     if not verdict.strict:
         return frozenset()
     return failing(host_rows(verdict.hosts, (found for trace in verdict.traces for found in trace.findings)))
@@ -178,10 +182,7 @@ def _reason_lines(row: HostRow) -> Iterator[str]:
 
 
 def lines(rows: tuple[HostRow, ...], style: Style = PLAIN) -> Iterator[str]:
-    """Yield the matrix, and below it why a server does not work in a host, or is changed by it.
-
-    A host without facts is named below it.
-    """
+    """Yield the matrix as a text table, and below it the reasons and the hosts without facts."""
     cells = [("HOST", *(state.upper() for state in STATES))]
     cells += [
         (row.name, *("x" if row.state == state else "" for state in STATES))
@@ -209,7 +210,7 @@ def lines(rows: tuple[HostRow, ...], style: Style = PLAIN) -> Iterator[str]:
 
 
 def _unknown_line(rows: Iterable[HostRow]) -> str:
-    """Return a sentence that names the hosts without facts, or says that nothing can be said; empty else."""
+    """Return a sentence about the hosts whose state is unknown; empty if there is none."""
     rows = tuple(rows)
     if rows and not any(row.has_server for row in rows):
         return "No server of MCP has answered in what was judged, so nothing can be said of hosts."

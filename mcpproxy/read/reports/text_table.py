@@ -1,4 +1,4 @@
-"""Text tables: each column is as wide as its widest cell, and the first row is bold.
+"""Lay out text tables: each column is as wide as its widest cell, and the first row is bold.
 
 ``fitted`` cuts the cells of a table that is wider than the terminal.
 """
@@ -9,12 +9,12 @@ from mcpproxy.base.style import PLAIN, Style, columns
 
 
 def table_width(rows: Sequence[Sequence[str]]) -> int:
-    """Return how many columns of a terminal the table of ``rows`` takes."""
+    """Return the width of the table of ``rows``, in columns of a terminal."""
     return sum(max(map(columns, cells)) + 2 for cells in zip(*rows, strict=True)) - 2
 
 
 def without_day(heading: str) -> str:
-    """Return the heading of a revision without its day, which no revision needs: ``2025-11``."""
+    """Return a heading without its day if it is a revision: ``2025-11``. The month identifies a revision."""
     return heading[:7] if heading[:2] == "20" else heading
 
 
@@ -29,9 +29,9 @@ def fitted(
 ) -> list[list[str]]:
     """Return ``rows`` so that their table fits ``style.width``, as far as that is possible.
 
-    The first row has the headings. The columns in ``cut`` are cut to no less than ``least``, the widest
-    first; a cell of one in ``keeps_end`` loses its beginning, any other its end. If that is not enough,
-    those in ``left_out`` are left out in this order.
+    The first row has the headings, by which columns are named. The columns in ``cut`` are cut to no less than
+    ``least`` characters, the widest first. Cells lose their end, but those of columns in ``keeps_end`` their
+    beginning. If that is not enough, the columns in ``left_out`` are left out, in this order.
     """
     whole = [list(row) for row in rows]
     width = style.width
