@@ -2,7 +2,7 @@
 
 From Python, ``open_trace`` reads a recording and ``check`` judges it; ``mcpproxy.api`` has the documentation.
 
-These names are imported when they are first used, because every wrapped server's start runs this file.
+These names are imported when they are first used, because this file runs at every start of a wrapped server.
 """
 
 __version__ = "0.1.0"
@@ -45,7 +45,7 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     if name == "api" or name in __all__:
-        from importlib import import_module  # ``from mcpproxy import api`` would ask this function
+        from importlib import import_module  # ``from mcpproxy import api`` would call this function again
 
         api = import_module("mcpproxy.api")
         value: object = api if name == "api" else getattr(api, name)

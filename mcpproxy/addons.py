@@ -1,4 +1,4 @@
-"""What addons import: programs that see the messages of a session, and may change, drop or answer them.
+"""The names that addons import. An addon sees the messages of a session and may change, drop or answer them.
 
     from mcpproxy.addons import Addon, Answer, Message, Session
 
@@ -9,8 +9,8 @@
             return None
 
 ``mcpproxy --addon clock.py -- COMMAND`` makes one object of each class in ``clock.py`` that derives from
-``Addon``. Its hooks may be functions or coroutine functions. A hook that returns ``None`` or the message that
-it got lets the message pass, every byte of it.
+``Addon``. Its hooks may be functions or coroutine functions. A hook that returns ``None`` or its
+message lets the message pass unchanged, byte for byte.
 """
 
 import json
@@ -33,37 +33,37 @@ class _Drop(Enum):
 
 
 DROP: Final = _Drop.DROP
-"""What a hook returns for a message that its receiver is not to get."""
+"""The result of a hook that drops its message: the receiver does not get it."""
 
 
 _UNREAD: Final = object()
+"""The value of a message whose JSON has not been parsed yet."""
 
 
 class Message:
-    """A JSON-RPC message. It never changes: the methods return a new one.
+    """A JSON-RPC message. It is immutable: ``set``, ``remove`` and ``with_raw`` return a new message.
 
-    A hook always gets a JSON object. What its members are is up to its sender: ``params`` may be a list, and
-    an ``id`` an object. ``method``, ``id``, ``params`` and ``tool`` of bytes from ``with_raw`` that are not
-    JSON raise the ``ValueError`` of ``json``.
+    A hook always gets a JSON object, whose members may be of any type: ``params`` may be a list, and ``id``
+    an object. If the bytes come from ``with_raw`` and are not JSON, ``method``, ``id``, ``params`` and
+    ``tool`` raise the ``ValueError`` of ``json``.
     """
 
     __slots__ = ("_value", "raw", "sender")
 
     def __init__(self, raw: bytes, sender: Sender) -> None:
         self.raw: Final = raw
-        """The bytes that the sender has sent, without a line feed."""
+        """The bytes of the message, without the line feed that ends it on stdio."""
         self.sender: Final = sender
         self._value: Any = _UNREAD
 
     @property
     def json(self) -> Any:
-        """The message as Python has JSON. Changes in it change nothing.
+        """The message as parsed JSON. A change in this value does not change the message.
 
-        Of members with the same name it has the last. It may nest 1,000 levels deep, and whole numbers with
-        more than 1,000 digits are floats.
+        Of members with the same name, only the last is kept. Integers of more than 1,000 digits are floats.
 
         Raises:
-            ValueError: the bytes are not JSON.
+            ValueError: the bytes are not JSON, or are nested more than 1,000 levels deep.
         """
         if self._value is _UNREAD:
             value = read(self.raw)
@@ -90,7 +90,7 @@ class Message:
 
     @property
     def tool(self) -> str:
-        """The tool that a request calls; empty for anything else, and where the name is not a string."""
+        """The tool that a ``tools/call`` request names; empty for any other message or type of name."""
         return (target_of("tools/call", self.params) or "") if self.method == "tools/call" else ""
 
     def _member(self, name: str, absent: object = None) -> Any:
@@ -103,39 +103,46 @@ class Message:
         Objects that are missing on the way are added.
 
         Raises:
-            ValueError: it is no JSON Pointer, or JSON has no such value (NaN).
+            ValueError: ``pointer`` is not a JSON Pointer, or JSON has no such value (NaN).
+            TypeError: JSON has no such type.
         """
-        tokens, text = _tokens(pointer), _written(value)
+        tokens, text = _pointer_tokens(pointer), _json_bytes(value)
         return self.with_raw(with_value(self.raw, tokens, text) or put(self.raw, tuple(tokens), text))
 
     def remove(self, pointer: str) -> Self:
-        """Return the message without what is at a JSON Pointer; the same message if nothing is there.
+        """Return the message without the value at a JSON Pointer; the same message if there is no such value.
 
         Raises:
-            ValueError: it is no JSON Pointer.
+            ValueError: ``pointer`` is not a JSON Pointer.
         """
-        without = without_value(self.raw, _tokens(pointer))
+        without = without_value(self.raw, _pointer_tokens(pointer))
         return self if without is None else self.with_raw(without)
 
     def with_raw(self, raw: bytes) -> Self:
-        """Return a message of these bytes. They need not be JSON; on stdio line feeds become spaces."""
+        """Return a message of these bytes. They need not be JSON; on stdio, line feeds become spaces."""
         return type(self)(raw, self.sender)
 
     def answer(self, result: Mapping[str, object]) -> "Answer":
-        """Return the answer to this request; its receiver does not get the request.
+        """Return an answer with ``result`` to this request. The request does not reach its receiver.
 
         Raises:
             ValueError: JSON has no such result (NaN).
+            TypeError: JSON has no such type.
         """
-        return Answer(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self._written_id, _written(result)))
+        return Answer(b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (self._id_bytes, _json_bytes(result)))
 
     def error(self, code: int, text: str, data: object = None) -> "Answer":
-        """Return an error as the answer to this request; its receiver does not get the request."""
-        return Answer(error_message(code, text, self._written_id, None if data is None else _written(data)))
+        """Return an error as the answer to this request. The request does not reach its receiver.
+
+        Raises:
+            ValueError: JSON has no such ``data`` (NaN).
+            TypeError: JSON has no such type.
+        """
+        return Answer(error_message(code, text, self._id_bytes, None if data is None else _json_bytes(data)))
 
     @property
-    def _written_id(self) -> bytes:
-        # The id as it was written: reading and writing it again could change a large number.
+    def _id_bytes(self) -> bytes:
+        # The id byte for byte: parsing and writing it again could change a large number.
         return value_bytes(self.raw, ("id",)) or b"null"
 
     def __repr__(self) -> str:
@@ -143,7 +150,7 @@ class Message:
 
 
 class Answer:
-    """An answer to a request, from ``Message.answer`` or ``Message.error``; ``raw`` are its bytes."""
+    """An answer to a request, from ``Message.answer`` or ``Message.error``; ``raw`` holds its bytes."""
 
     __slots__ = ("raw",)
 
@@ -152,10 +159,10 @@ class Answer:
 
 
 class Session:
-    """A session, which may keep what an addon wants to remember in ``memory``.
+    """A session. Addons may keep values in ``memory`` from one hook to the next.
 
-    ``id`` is the ``Mcp-Session-Id`` over HTTP, otherwise empty. Messages over HTTP without one are one
-    session.
+    ``id`` is the ``Mcp-Session-Id`` over HTTP, otherwise empty. All HTTP messages without a session id
+    belong to one session.
     """
 
     __slots__ = ("id", "memory", "transport")
@@ -167,7 +174,7 @@ class Session:
 
 
 class Finding:
-    """What the judge has found: the rule, whom it blames, the text, and the number of the frame."""
+    """A rule that a peer has broken: its code, the peer to blame, the text, and the number of the frame."""
 
     __slots__ = ("blame", "frame", "rule", "text")
 
@@ -179,11 +186,11 @@ class Finding:
 
 
 Result: TypeAlias = Message | Answer | Literal[_Drop.DROP] | None
-"""What a hook returns: another message, an answer to a request, ``DROP``, or ``None``."""
+"""The result of a hook: another message, an answer to a request, ``DROP``, or ``None``."""
 
 
 class Addon:
-    """The base of all addons. A hook that a class does not have is not called.
+    """The base class of addons. Only the hooks that a class defines are called.
 
     The hooks, each a function or a coroutine function::
 
@@ -195,23 +202,23 @@ class Addon:
     """
 
     budget_s: float = 1.0
-    """How long a hook may take. After that it has failed."""
+    """How many seconds a hook may take. A hook that takes longer has failed."""
     fail_open: bool = True
-    """Whether a message passes if the hook fails. Otherwise a request is answered with an error, a response
-    is replaced by one, and a notification is dropped; and so is everything that no hook can be asked about,
-    such as a batch, or bytes that are not JSON."""
+    """Whether a message passes if a hook fails. If false, a request is answered with an error, a response is
+    replaced by an error, and a notification is dropped. Data for which no hook can be called, such as a batch
+    or bytes that are not JSON, is then dropped as well."""
     concurrent: bool = False
-    """Whether hooks may run at the same time, if all addons allow it. They are called in the
-    order of the messages, which are delivered in that order, too."""
+    """Whether the hooks for several messages may run at the same time. All addons must allow it. Hooks are
+    called, and messages delivered, in the order in which the messages arrived."""
 
 
-def _tokens(pointer: str) -> list[str]:
+def _pointer_tokens(pointer: str) -> list[str]:
     if not pointer.startswith("/"):
         raise ValueError(f"{pointer!r} is not a JSON Pointer: write it as /params/name")
     return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
 
 
-def _written(value: object) -> bytes:
+def _json_bytes(value: object) -> bytes:
     try:
         return _json_text(value, ascii=False).encode()
     except UnicodeEncodeError:  # half of a surrogate pair, which JSON can only have as an escape

@@ -95,10 +95,10 @@ class Call:
     def __repr__(self) -> str:
         name = f" {self.name}" if self.name is not None else ""
         took = f", {duration(self.latency_ns)}" if self.latency_ns is not None else ""
-        code, asked = member(self.error, "code"), innermost(self.method, self.params)
-        outcome = outcome_of_result(self.result, asked) if self.is_answered else Outcome.UNANSWERED
+        code, request = member(self.error, "code"), innermost(self.method, self.params)
+        outcome = outcome_of_result(self.result, request) if self.is_answered else Outcome.UNANSWERED
         if self.is_error and outcome is Outcome.OK:
-            outcome = error_outcome(self.error, asked)
+            outcome = error_outcome(self.error, request)
         state = state_words(outcome, code if type(code) is int else None)
         return f"<mcpproxy.Call in frame {self.frame}: {self.method}{name}, {state}{took}>"
 
@@ -145,10 +145,10 @@ class Trace:
         from mcpproxy.read.view.folder import recording as entry_of  # reads the two ends of the file only
 
         entry = entry_of(self.path)
-        said = [] if entry.frames is None else [count(entry.frames, "frame")]
+        facts = [] if entry.frames is None else [count(entry.frames, "frame")]
         if entry.calls is not None:
-            said += [count(entry.calls.total, "call"), entry.calls.words(running=entry.running)]
-        return f"<mcpproxy.Trace {self.path!r}{': ' if said else ''}{', '.join(said)}>"
+            facts += [count(entry.calls.total, "call"), entry.calls.words(running=entry.running)]
+        return f"<mcpproxy.Trace {self.path!r}{': ' if facts else ''}{', '.join(facts)}>"
 
     @property
     def path(self) -> str:
@@ -179,7 +179,7 @@ class Trace:
         return tuple(self._loaded_trace.notes)
 
     def frames(self) -> Iterator[Frame]:
-        """Iterate over all frames in the order they passed; ``frame.message`` is the parsed message.
+        """Return an iterator over all frames in their order; ``frame.message`` is the parsed message.
 
         Raises:
             TraceError: a line of the file is damaged.
@@ -241,9 +241,9 @@ class Report:
     notes: tuple[str, ...]
     _text: str = field(repr=False)
     more: tuple[Repeated, ...] = ()
-    """``findings`` has at most the first hundred findings of a cause; these are the counts of the others."""
+    """The counts of findings left out of ``findings``, which has at most the first hundred of one cause."""
     hosts: "tuple[HostRow, ...]" = ()
-    """The hosts that were named: ``id``, ``name``, ``state`` (``works``, ``degraded``, ``blocked``, or
+    """The hosts that the caller named: ``id``, ``name``, ``state`` (``works``, ``degraded``, ``blocked``, or
     ``unknown`` without facts), and ``reasons``, each with its ``rule``, ``effect`` and ``text``."""
 
     @property
@@ -299,28 +299,27 @@ def check(
         path: the recording.
         rules: one or more folders with your own rules, applied in addition to the built-in ones.
         select: apply only these rules: codes, names or families; a string may list several with commas.
-        ignore: leave out these rules, given like those of ``select``.
-        hosts: also report what these hosts do with legal messages: ids, each with a version
-            (``codex@0.171.0``) or without, ``seen`` for the client that is there, ``all``; given like
-            ``select``.
+        ignore: leave out these rules; written like ``select``.
+        hosts: also report what these hosts refuse, lose or change of legal messages; written like ``select``.
+            Each is an id, with or without a version (``codex@0.171.0``), ``seen`` for the client in the
+            recording, or ``all``.
 
     Raises:
         TraceError: the file does not exist, or is not a readable trace.
-        UsageError: ``select`` or ``ignore`` has a name that no rule and no family has, or there is no host
-            of a name in ``hosts``.
+        UsageError: ``select`` or ``ignore`` names an unknown rule or family, or ``hosts`` an unknown host.
         CustomRuleError: a rule folder cannot be used, or one of its checks failed.
     """
     folders = [rules] if isinstance(rules, str | os.PathLike) else (rules or ())
     all_rules = ruleset.load(Path(folder) for folder in folders)
     choice = None
-    if (named := _texts(hosts)) is not None:
+    if (named := _as_list(hosts)) is not None:
         from mcpproxy.judge.ruleset import host_choice
 
         choice = host_choice.chosen(named, option="hosts")
     extend = () if choice is None else ("HOST",)
-    selection = Selection.of(all_rules.catalogue, _texts(select), _texts(ignore), extend, option="")
+    selection = Selection.of(all_rules.catalogue, _as_list(select), _as_list(ignore), extend, option="")
     # ``extended`` adds the opt-in families that have a rule in ``wanted``.
-    all_rules = all_rules.extended(selection.wanted or (), () if choice is None else _families(choice))
+    all_rules = all_rules.extended(selection.wanted or (), () if choice is None else _host_families(choice))
     judged = judging.judge(opening.open_trace(path), all_rules, selection)
     verdict = JudgedTraces((judged,))
     rows: tuple[HostRow, ...] = ()
@@ -342,13 +341,13 @@ def check(
     )
 
 
-def _families(choice: "HostChoice") -> "tuple[RuleFamily, ...]":
+def _host_families(choice: "HostChoice") -> "tuple[RuleFamily, ...]":
     from mcpproxy.judge.checks.hosts.family import host_checks
 
     return (host_checks(choice),)
 
 
-def _texts(values: str | Iterable[str] | None) -> list[str] | None:
+def _as_list(values: str | Iterable[str] | None) -> list[str] | None:
     if values is None:
         return None
     return [values] if isinstance(values, str) else list(values)

@@ -2,7 +2,7 @@
 
     McpProxyError
     ├── TraceError                  a recording, or a part of it, cannot be read
-    │   └── ForeignJournalError     another user's recording must not be changed; a copy is completed instead
+    │   └── ForeignJournalError     another user's recording must not change; a copy is completed
     ├── UsageError                  the arguments are not valid
     │   ├── NoAnswerError           the relay of a session does not answer
     │   └── NotHeldError            no breakpoint holds this message any more
@@ -12,51 +12,51 @@
     ├── NotARecordError             a line of a recording is not a record; becomes a TraceError with the place
     ├── HostFileError               a configuration file of a host cannot be read, or must not be written
     │   ├── ByHandError             the user has to write a setting that mcpproxy cannot place; becomes advice
-    │   └── UnrecordedError         it was written, and the ledger could not be written afterwards
-    ├── UnreadableTextError         a text is not in its language; becomes a HostFileError with the place
-    ├── ForeignUrlError             a peer named a URL that is not requested; becomes a reason
-    ├── NotDoneError                a command about held messages is not done
+    │   └── UnrecordedError         the file was written, but not the ledger, our list of changes
+    ├── UnreadableTextError         a text is not JSON, TOML or YAML; becomes a HostFileError with the place
+    ├── ForeignUrlError             a peer named a URL that we do not request; becomes a reason
+    ├── NotDoneError                a command about held messages cannot be carried out
     │   └── NothingHeldError        nothing is held under the number that it names
     ├── FilterError                 a filter of calls cannot be read
-    ├── FaultRuleError              rules of faults cannot be used
+    ├── FaultRuleError              fault rules cannot be used
     ├── AddonError                  an addon cannot be used
-    ├── AgentError                  a tool of ``mcpproxy mcp`` cannot do what it was asked for
+    ├── AgentError                  a tool of ``mcpproxy mcp`` cannot do what its caller wants
     ├── NoRecordingError            the page asks for a recording that is not in its folder
-    ├── NoSuchFormError             a call cannot be written in the form that was asked for
+    ├── NoSuchFormError             a call cannot be written in the requested form
     ├── NotReleasedError            the page cannot release a message that a breakpoint holds
     ├── BodyTooLargeError           the body of a request to the page is larger than its reader allows
     ├── NotSentError                a call cannot be sent again
     ├── StoreError                  an object store, or an object in it, cannot be used
-    │   ├── ObjectExistsError       an object is there already
-    │   ├── TooLargeError           an object has more bytes than it may have
-    │   ├── NoSuchObjectError       an object is not there
-    │   ├── NoSuchBucketError       the bucket is not there
+    │   ├── ObjectExistsError       an object exists already
+    │   ├── TooLargeError           an object exceeds its limit of bytes
+    │   ├── NoSuchObjectError       an object does not exist
+    │   ├── NoSuchBucketError       the bucket does not exist
     │   └── StoreUnreachableError   the store gives no answer, or has failed
-    ├── ManifestError               a stored manifest is none, or was changed
+    ├── ManifestError               a stored object is not a manifest, or was changed
     ├── NotShippedError             a file cannot be shipped as it is
     ├── NotExportedError            a collector did not take spans
-    ├── NoJudgeError                no process can be started to judge recordings, or it has other rules
+    ├── NoJudgeError                the process that judges cannot be started, or has other rules
     ├── WithheldError               a message to replay needs an id or cursor that the server has not issued
     ├── RemoteError                 the server behind a bridge broke off an exchange; becomes an answer
-    │   ├── ForeignTargetError      it names a URL to which nothing may be sent
-    │   ├── TooLongError            an event or a body is longer than any that is passed on
+    │   ├── ForeignTargetError      it names a URL to which we must not send
+    │   ├── TooLongError            an event or a body is too long to be passed on
     │   │   └── _ExcessError        no more of a response is read; becomes a skipped check
     │   └── UnreachableError        there is no connection to it
     ├── ProxyError                  a proxy does not lead to the server behind it; becomes a reason
     ├── CutShortError               a server behind a bridge ended an exchange early; becomes a RemoteError
     ├── RefusedRequestError         a server of ours does not take a request; becomes a response
-    ├── GoneEventsError             a client comes back for events that are not kept; becomes a response
-    ├── NotFuzzedError              a recording gives nothing to change, or the server does not take it
+    ├── GoneEventsError             a client resumes at events that are no longer kept; becomes a response
+    ├── NotFuzzedError              a recording has no request to change, or the server does not answer it
     ├── _FaultyTurnError            a turn of a script cannot be read; becomes a UsageError with the place
-    ├── NotOfferedError             a host does not offer what a script calls; becomes a turn that failed
-    ├── NotBackError                a server behind a URL is gone; becomes a fault that is not confirmed
+    ├── NotOfferedError             a host does not offer the tool that a script calls; becomes a failed turn
+    ├── NotBackError                a server behind a URL is gone; becomes an unconfirmed fault
     └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
         ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL
         │   └── MovedError          the server is at another path of its origin; becomes a new target
         ├── UnansweredError         the base class of the next two
         │   ├── GoneError           the server process ended, or closed the connection
         │   └── TimedOutError       no answer came in time
-        ├── ForeignEndpointError    the server names an endpoint to which no message may be sent
+        ├── ForeignEndpointError    the server names an endpoint to which we must not send
         ├── NotInitializedError     the session is not open yet
         ├── AlreadyInitializedError the session is already open
         ├── UnsupportedVersionError the server supports none of our revisions
@@ -82,16 +82,16 @@ class McpProxyError(Exception):
 
     @property
     def lines(self) -> tuple[str, ...]:
-        """The same text as a terminal shows it. Only what has several reasons has several lines."""
+        """The text as a terminal shows it: one line, then one for each reason of a ``TraceError``."""
         return (str(self),)
 
 
 class TraceError(McpProxyError):
     """A trace that cannot be used.
 
-    ``line`` counts from 1; it is ``None`` when the problem is the whole file. The text gives the place,
-    the fact and what the user can do or know: ``s.jsonl:118: not a trace record; the 117 records before it
-    are whole``. ``reasons``, if there are any, follow it.
+    ``line`` counts from 1; it is ``None`` if the problem concerns the whole file. The text gives the place,
+    the fact, and what the user can do or should know: ``s.jsonl:118: not a trace record; the 117 records
+    before it are whole``. ``reasons``, if there are any, follow it.
     """
 
     def __init__(

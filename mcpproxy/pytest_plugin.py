@@ -33,9 +33,9 @@ _MODELS: Final = pytest.StashKey["list[McpModel]"]()
 _FINDINGS: Final = pytest.StashKey["McpFindings"]()
 _IS_JUDGED: Final = pytest.StashKey[bool]()
 _HEADLINE: Final = pytest.StashKey[str]()
-"""What the line FAILED says of a test whose recording lacks a request, or whose faults are none."""
+"""The text of the line FAILED for a test whose recording lacks a request or whose faults are invalid."""
 _NOTE: Final = pytest.StashKey[str]()
-"""What was added to the exception of a failed test: the misses and findings of its recording."""
+"""The note on the exception of a failed test: findings of its recording, and requests that it lacks."""
 _UNSAFE_IN_FILE_NAMES: Final = re.compile(r"[^\w.\[\]=,+-]+")
 
 
@@ -71,10 +71,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse faults that no rule can be, before the first test runs.
+    """Refuse invalid fault rules before the first test runs.
 
     Raises:
-        UsageError: a mark ``mcp_faults`` cannot be read; it is named with its first test.
+        UsageError: a fault rule of a mark ``mcp_faults`` is invalid; the error names the first test with it.
     """
     seen: set[str] = set()
     for item in items:
@@ -92,15 +92,15 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def mcp_faults(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """The fault rules of the test: those of its marks, or the parameter, if it is parametrised indirectly."""
+    """Return the fault rules of the test: those of its marks, or its parameter if parametrised indirectly."""
     from mcpproxy.errors import McpProxyError
     from mcpproxy.testing import check_faults
 
     node = cast("pytest.Item", request.node)
-    given: object = getattr(request, "param", None)
-    if given is None:
+    parameter: object = getattr(request, "param", None)
+    if parameter is None:
         return tuple(str(fault) for mark in node.iter_markers("mcp_faults") for fault in mark.args)
-    faults = (given,) if isinstance(given, str) else tuple(cast("list[str]", given))
+    faults = (parameter,) if isinstance(parameter, str) else tuple(cast("list[str]", parameter))
     try:
         check_faults(faults)
     except McpProxyError as error:
@@ -115,7 +115,7 @@ def mcp_recording(
     tmp_path_factory: pytest.TempPathFactory,
     mcp_faults: tuple[str, ...],
 ) -> "Generator[McpRecording]":
-    """A recording that replaces a server. ``.command`` and ``.url`` work with any client."""
+    """Yield a recording that replaces a server. ``.command`` and ``.url`` work with any client."""
     from mcpproxy.errors import McpProxyError
     from mcpproxy.testing import McpRecording, action_for
 
@@ -171,10 +171,11 @@ def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") 
 
 @pytest.fixture
 def mcp_model(request: pytest.FixtureRequest) -> "Generator[Callable[[Any], McpModel]]":
-    """A model that follows a script, for real hosts: ``mcp_model([{"call": "forecast"}, {"say": "done"}])``.
+    """Yield a function that starts a scripted model for a real host.
 
-    The script may also be a file, beside that of the test. The test fails if a turn does not run, or if what
-    came back for a call is not what the script expects.
+    ``mcp_model([{"call": "forecast"}, {"say": "done"}])`` returns the model. The script may also be a file,
+    relative to the folder of the test's file. The test fails if a turn of the script does not run, or if a
+    call returns something that the script does not expect.
     """
     from mcpproxy.errors import McpProxyError
     from mcpproxy.testing.mcp_model import McpModel
@@ -199,7 +200,7 @@ def mcp_model(request: pytest.FixtureRequest) -> "Generator[Callable[[Any], McpM
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Judge the models and the recording right after the test.
 
-    Sessions that are not over then are judged by their fixture.
+    A session that has not ended by then is judged at the end of its fixture.
     """
     try:
         result = yield
@@ -218,9 +219,9 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Let the line FAILED name the request that is missing, whatever the client made of the error."""
+    """Name the missing request in the line FAILED, whatever exception the client raised because of it."""
     report = yield
-    # Only the representation of an exception has such a line; pytest has no public name for it.
+    # Only the representation of an exception has the text of this line; pytest has no public name for it.
     crash = getattr(report.longrepr, "reprcrash", None)
     if crash is not None:
         note = item.stash.get(_NOTE, "")
@@ -239,12 +240,12 @@ def _seed_of(node: pytest.Item) -> int:
 
 
 def _trouble_after(item: pytest.Item) -> str:
-    """Return what the models of a test, and its recording if it is over, have to say; empty for nothing."""
-    said = [model.trouble() for model in item.stash.get(_MODELS, None) or ()]
+    """Return the problems of a test's models, and of its recording if that is over; empty for none."""
+    problems = [model.trouble() for model in item.stash.get(_MODELS, None) or ()]
     recording = item.stash.get(_RECORDING, None)
     if recording is not None and recording.is_over():
-        said.append(_judge_once(item, recording))
-    return "\n\n".join(filter(None, said))
+        problems.append(_judge_once(item, recording))
+    return "\n\n".join(filter(None, problems))
 
 
 def _judge_once(item: pytest.Item, recording: "McpRecording") -> str:

@@ -13,10 +13,12 @@ if TYPE_CHECKING:
 
 
 def address(option: str, text: str) -> tuple[str, int]:
-    """Return host and port of an address to listen on, the value of ``option``; without a host, of loopback.
+    """Return host and port of the address to listen on in ``text``, the value of ``option``.
+
+    The default host is 127.0.0.1.
 
     Raises:
-        UsageError: it has no port.
+        UsageError: ``text`` has no valid port.
     """
     host, _, port = text.rpartition(":")
     if not (port.isascii() and port.isdigit()) or int(port) > 65535:
@@ -44,10 +46,11 @@ def split_listen(where: str, text: str, option: str = "--listen") -> tuple[str, 
 def split_url(where: str, text: str, example: str, credentials: str) -> SplitResult:
     """Return the parts of the URL of a server, for the command ``where``.
 
-    ``example`` is such a URL, and ``credentials`` says what is done instead of credentials in it.
+    ``example`` is a URL for error messages. ``credentials`` ends the advice about a URL with credentials: it
+    says where to give them instead.
 
     Raises:
-        UsageError: it is not a URL that can be used.
+        UsageError: ``text`` is not a URL of HTTP, or has credentials, a fragment or a forbidden character.
     """
     from urllib.parse import urlsplit
 
@@ -72,7 +75,7 @@ def endpoint(where: str, path: str) -> str:
     """Return the path of an MCP endpoint, for the command ``where``.
 
     Raises:
-        UsageError: it is not a path.
+        UsageError: ``path`` is not the path of a URL.
     """
     if not path.startswith("/") or "?" in path or "#" in path or not _is_plain(path):
         refuse(where, f"--endpoint {path} is not a path", "for example /mcp")

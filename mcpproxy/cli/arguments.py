@@ -1,4 +1,8 @@
-"""The argument parser of all commands, their common argument types, and their usage errors."""
+"""The argument parser of all commands, and the types of their arguments.
+
+An argument type is a function that argparse calls with the text of an argument. It raises an
+``argparse.ArgumentTypeError`` if it cannot read the text.
+"""
 
 from __future__ import annotations
 
@@ -29,18 +33,19 @@ __all__ = [
     "seconds_or_none",
     "time_span",
     "url",
+    "variable",
 ]
 
 HELP_COLUMNS: Final = 100
 
 SPAN_FORMS: Final = "90, 90s or 10m"
-"""How the help of an option with a time says what it reads."""
+"""The forms of a time, as the help of an option names them."""
 _AGE: Final = pattern(r"(\d{1,6})(s|m|h|d|w)")
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
 class ParserDescription(Exception):  # noqa: N818 # not an error
-    """Raised by ``Parser`` instead of reading arguments, while ``Parser.only_describes`` is set."""
+    """Carries a parser to its caller: raised instead of reading arguments if ``only_describes`` is set."""
 
     def __init__(self, parser: Parser) -> None:
         super().__init__(parser)
@@ -51,7 +56,7 @@ class Parser(argparse.ArgumentParser):
     """An argument parser that reports errors in one line, as the rest of mcpproxy does."""
 
     only_describes: ClassVar[bool] = False
-    """Set by ``completion/all_parsers.py``, which runs a command only until its parser is made."""
+    """True while ``completion/all_parsers.py`` runs a command only until it has made its parser."""
 
     def __init__(self, command: str, description: str, epilog: str | None = None) -> None:
         super().__init__(
@@ -66,7 +71,12 @@ class Parser(argparse.ArgumentParser):
     def parse_args(  # pyright: ignore[reportIncompatibleMethodOverride] # without a namespace to fill
         self, args: Sequence[str]
     ) -> argparse.Namespace:
-        """Read ``args`` as ``parse_into`` does."""
+        """Read ``args`` as ``parse_into`` does, and return them.
+
+        Raises:
+            UsageError: the arguments are not valid.
+            SystemExit: the help was printed.
+        """
         namespace = argparse.Namespace()
         self.parse_into(args, namespace)
         return namespace
@@ -75,8 +85,13 @@ class Parser(argparse.ArgumentParser):
         """Read ``args`` into ``namespace``, with positional arguments before, between and after the options.
 
         An unknown option is reported before parsing, because argparse would report its value instead.
+
+        Raises:
+            UsageError: the arguments are not valid.
+            SystemExit: the help was printed.
+            ParserDescription: ``only_describes`` is set.
         """
-        self._let_json_be_asked_for()
+        self._add_json_synonym()
         if self.only_describes:
             raise ParserDescription(self)
         for argument in args:
@@ -90,7 +105,7 @@ class Parser(argparse.ArgumentParser):
         else:  # Nothing is intermixed. The usage, which takes long, is not formatted.
             super().parse_args(args, namespace)
 
-    def _let_json_be_asked_for(self) -> None:
+    def _add_json_synonym(self) -> None:
         """Add ``--json`` to a command with ``--format json``, and ``--format`` to one with ``--json``."""
         formats, json = map(self._option_string_actions.get, ("--format", "--json"))
         if json is None and formats is not None and "json" in (formats.choices or ()):
@@ -154,9 +169,9 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 def _terminal_columns() -> int:
     """Return the width of the terminal, as ``COLUMNS`` or the system says; ``HELP_COLUMNS`` in a pipe."""
-    given = os.environ.get("COLUMNS", "")
-    if given.isdecimal() and int(given) >= 40:
-        return int(given)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdecimal() and int(columns) >= 40:
+        return int(columns)
     try:
         return max(os.get_terminal_size(1).columns, 40)
     except OSError:
@@ -164,21 +179,21 @@ def _terminal_columns() -> int:
 
 
 def positive(text: str) -> int:
-    """An argparse type: a whole number of at least one."""
+    """Return a whole number of at least 1."""
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of at least 1")
     return int(text)
 
 
 def age(text: str) -> float:
-    """Read ``30d``, ``12h``, ``90m`` or ``2w`` into seconds: an argparse type."""
+    """Return an age such as ``30d``, ``12h``, ``90m`` or ``2w`` in seconds."""
     if not (parts := _AGE.fullmatch(text.strip().lower())):
         raise argparse.ArgumentTypeError(f"{text!r} is not an age such as 30d, 12h or 90m")
     return float(int(parts[1]) * _UNIT_S[parts[2]])
 
 
 def time_span(text: str) -> float:
-    """An argparse type: a number of seconds, or a number with a unit: ``90``, ``90s``, ``10m``."""
+    """Return a time in seconds, written with or without a unit: ``90``, ``90s``, ``10m``."""
     try:
         value = age(text) if _AGE.fullmatch(text.strip().lower()) else float(text)
     except ValueError:
@@ -189,7 +204,7 @@ def time_span(text: str) -> float:
 
 
 def seconds(text: str) -> float:
-    """An argparse type: a duration of up to a day, also with a unit."""
+    """Return a duration in seconds, above 0 and up to a day, written like a ``time_span``."""
     try:
         value = time_span(text)
     except argparse.ArgumentTypeError:
@@ -200,12 +215,12 @@ def seconds(text: str) -> float:
 
 
 def seconds_or_none(text: str) -> float:
-    """An argparse type: a duration of up to a day, or 0."""
+    """Return a duration as ``seconds`` does; 0 is allowed, too."""
     return 0.0 if text.strip() in ("0", "0.0") else seconds(text)
 
 
 def header(text: str) -> tuple[str, str]:
-    """An argparse type: name and value of a header. Errors omit the value, which may be a credential."""
+    """Return name and value of a header. Errors omit the value, which may be a credential."""
     name, colon, value = text.partition(":")
     if not colon or not name.strip() or "\n" in text:
         raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is not a header such as 'Name: value'")
@@ -213,7 +228,7 @@ def header(text: str) -> tuple[str, str]:
 
 
 def variable(text: str) -> tuple[str, str]:
-    """An argparse type: name and value of an environment variable."""
+    """Return name and value of an environment variable."""
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise argparse.ArgumentTypeError(f"{name!r} is not a variable such as NAME=VALUE")
@@ -221,7 +236,7 @@ def variable(text: str) -> tuple[str, str]:
 
 
 def url(text: str) -> str:
-    """An argparse type: the URL of an HTTP server."""
+    """Return the URL of an HTTP server."""
     if not text.startswith(("http://", "https://")):
         example = "http://127.0.0.1:3000/mcp"
         raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as {example} (put -- before a command)")

@@ -1,4 +1,4 @@
-"""Run an asynchronous function from a command; SIGTERM cancels it, as Ctrl-C does."""
+"""Run a coroutine from a command; SIGTERM cancels it, as Ctrl-C does."""
 
 import asyncio
 import signal

@@ -1,4 +1,7 @@
-"""``--baseline`` and ``--write-baseline`` of ``mcpproxy check`` and ``validate``."""
+"""``--baseline`` and ``--write-baseline`` of ``mcpproxy check`` and ``validate``.
+
+A baseline is a file of accepted findings, which are then *known* and no longer count.
+"""
 
 import argparse
 from typing import TYPE_CHECKING
@@ -36,9 +39,9 @@ def read(options: argparse.Namespace) -> "Baseline | None":
 def compared(
     result: "Validation", accepted: "Baseline", catalogue: Catalogue, options: argparse.Namespace
 ) -> "tuple[Validation, tuple[Entry, ...]]":
-    """Return the validation with known findings marked, and the entries whose findings did not occur (fixed).
+    """Return the validation with known findings marked, and the fixed entries: their findings did not occur.
 
-    With ``--write-baseline`` the file is written first, so all findings are known.
+    With ``--write-baseline`` the file is written first. Then all findings are known, and no entry is fixed.
 
     Raises:
         UsageError: the file cannot be written.
@@ -58,7 +61,7 @@ def compared(
 
 
 def write(former: "Baseline", renewed: "Baseline", known: int) -> None:
-    """Write a baseline. Say how many findings are ``known`` now, and what differs from the former one.
+    """Write a baseline. Print the number of findings ``known`` now, and how it differs from the former one.
 
     Raises:
         UsageError: the file cannot be written.
@@ -71,7 +74,7 @@ def write(former: "Baseline", renewed: "Baseline", known: int) -> None:
 
 
 def tell_fixed(path: str, fixed: "tuple[Entry, ...]") -> None:
-    """Print the fixed entries of the baseline in ``path``: the entries whose findings did not occur."""
+    """Print the fixed entries of the baseline in ``path``, whose findings did not occur."""
     for entry in fixed:
         tell(f"{path}: fixed: {entry.rule} {visible(entry.message)}")
     if fixed:

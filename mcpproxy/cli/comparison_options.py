@@ -38,7 +38,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="POINTER|METHOD",
         action="append",
         default=[],
-        type=_ignored,
+        type=_pointer_or_method,
         help="what does not count: a JSON Pointer such as /result/structuredContent/now (* is one step, "
         "/** at the end is all below), or a method such as notifications/progress",
     )
@@ -47,7 +47,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         metavar="KIND,...",
         action="append",
         default=[],
-        type=_alike,
+        type=_kinds_alike,
         help="texts may differ in these: timestamps, uuids, paths",
     )
     report_options.add_format(parser, report_options.COMPARISON_FORMATS)
@@ -79,7 +79,7 @@ def compare(
     comparison_rules: ComparisonRules,
     pairing: Pairing | None = None,
 ) -> None:
-    """Add the compared items of two sessions to ``into``; ``None`` is a session that one side lacks."""
+    """Compare two sessions and add the items to ``into``; ``None`` is a session that one side lacks."""
     expected, found = expected or RecordedSession(), found or RecordedSession()
     pairing = pairing or pair_requests(expected, found, comparison_rules.rules)
     name = expected.name or found.name
@@ -90,7 +90,7 @@ def compare(
 
 
 def report(comparison: Comparison, format: str) -> int:
-    """Print a comparison, and its notes to stderr; return the exit code."""
+    """Print a comparison, and its notes to stderr. Return the exit code, 1 if there are differences."""
     match format:
         case "json":
             emit(reports.json_lines(comparison))
@@ -103,15 +103,15 @@ def report(comparison: Comparison, format: str) -> int:
     return 1 if comparison.differs else 0
 
 
-def _ignored(text: str) -> str:
-    """An argparse type: a JSON Pointer, or the name of a method."""
+def _pointer_or_method(text: str) -> str:
+    """Return a JSON Pointer or the name of a method: the type of an argument."""
     if text.startswith("/") or ("/" in text and " " not in text) or text in ("ping", "initialize"):
         return text
     raise argparse.ArgumentTypeError(f"{text!r} is neither a JSON Pointer such as /result/now nor a method")
 
 
-def _alike(text: str) -> list[str]:
-    """An argparse type: kinds of values that may differ, separated by commas."""
+def _kinds_alike(text: str) -> list[str]:
+    """Return the kinds of values that may differ, given with commas: the type of an argument."""
     names = [name for name in text.split(",") if name]
     for name in names:
         if name not in MATCHERS:

@@ -1,8 +1,7 @@
 """``--enforce RULE,...`` of ``run`` and ``http``: refuse requests that break these rules.
 
 This module imports the whole judge, so it is imported only if the option is given. A custom rule is enforced
-like any other. If its Python function fails, a message on stderr says so, and the rule is not enforced any
-more.
+like any other. If its Python function fails, a message on stderr says so, and the rule is no longer enforced.
 """
 
 import sys
@@ -60,10 +59,10 @@ def rules_to_enforce(
 def policy_factory(
     where: str, values: Iterable[str], rule_options: RuleOptions | None = None
 ) -> "MakePolicy":
-    """Return a factory of what refuses requests that break the rules in ``values``.
+    """Return a factory of the policy that refuses requests which break the rules in ``values``.
 
     Raises:
-        UsageError: as for ``rules_to_enforce``, or stdio cannot be held on this system.
+        UsageError: as for ``rules_to_enforce``, or messages on stdio cannot be held (Windows).
     """
     if sys.platform == "win32" and where != "http":
         raise UsageError(

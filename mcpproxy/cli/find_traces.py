@@ -7,8 +7,8 @@ A handle names a recording of the state directory in a few characters:
 - a label: the latest recording with that label; ``LABEL~1`` is the one before it with that label;
 - a part of the file name that no other recording there has.
 
-If a file has this name, the name means the file and is not a handle. The URL of an object store means the
-recordings there, which are fetched into a cache folder; a compressed file (``.jsonl.zst``) is unpacked there.
+An existing file of that name comes first: then the name is not a handle. The URL of an object store means its
+recordings, which are fetched into a cache folder. A compressed file (``.jsonl.zst``) is unpacked into it.
 """
 
 import os
@@ -46,20 +46,20 @@ HELP: Final = (
 """The help of a TRACE argument."""
 
 _NAME: Final = pattern(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+(-\d+)?\.jsonl")
-"""The file names that mcpproxy makes: time, label, process id."""
+"""The file names that mcpproxy generates: time, label, process id."""
 _STARTED: Final = pattern(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*)')
 _RECORD_STEP: Final = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
 _url_of: Final[dict[str, str]] = {}
 """The path of a recording in the cache -> the URL that it was fetched from."""
 _CANDIDATES: Final = 5
-"""How many recordings an error message names that an ambiguous handle may mean."""
+"""How many recordings the error for an ambiguous handle names."""
 
 
 def expand(named: str | None, *, tells: bool = True) -> list[str]:
-    """Return the traces that ``named`` means: a file, all below a folder, or the one with this handle.
+    """Return the paths of the traces that ``named`` means: a file, all below a folder, or that of a handle.
 
-    For the path of a journal folder, the trace of that journal is returned. A name that means none of these
-    is returned as the path of a file. With ``tells``, a line on stderr says which recording a handle means.
+    The path of a journal folder means the trace of that journal. A name that means none of these is
+    returned as the path of a file. With ``tells``, a line on stderr says which recording a handle means.
 
     Raises:
         UsageError: the folder holds no traces, nothing was recorded yet, there is no recording at the
@@ -68,17 +68,17 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
     if named is not None and is_url(named):
         return _fetched(named)
     if named is None or _is_handle(named):
-        found = _with_handle(named)
-        is_guess = bool(found) and named is not None and means_by_part(named, found)
-        if found and (tells or is_guess):
+        path = _with_handle(named)
+        is_guess = bool(path) and named is not None and means_by_part(named, path)
+        if path and (tells or is_guess):
             fact = "the only recording with this in its name" if is_guess else ""
-            is_last = named is None and found == recent(paths.state_dir())[0]
+            is_last = named is None and path == recent(paths.state_dir())[0]
             latest = "the latest recording" if is_last else "the latest recording with a message"
             what = latest if named is None else f"{named}, {fact}" if fact else named
-            tell(f"{what}: {found}")
+            tell(f"{what}: {path}")
         if named is None:
-            _tell_of_a_failed_start(found)
-        return [found or named or ""]
+            _tell_of_a_failed_start(path)
+        return [path or named or ""]
     if named.rstrip(os.sep).endswith(JOURNAL_SUFFIX):
         return [named.rstrip(os.sep).removesuffix(".journal")]
     if named.endswith(PACKED) and os.path.isfile(named):
@@ -94,7 +94,7 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
 
 
 def means_by_part(named: str, path: str) -> bool:
-    """Whether the handle ``named`` means ``path`` only because its file name has this part."""
+    """Whether the handle ``named`` means ``path`` only because it is a part of the file name."""
     is_number = re.fullmatch(r"-[1-9]\d{0,8}", named) is not None
     return not is_number and not _with_name([path], named) and label_of(path) != paths.split_label(named)[0]
 
@@ -105,7 +105,7 @@ def is_url(named: str) -> bool:
 
 
 def stem(named: str | None, path: str) -> str:
-    """Return the path of a recording without its suffix; in the working directory if it was fetched."""
+    """Return ``path`` without its suffix; if the recording was fetched, a name in the working directory."""
     without_suffix = os.path.splitext(path)[0]
     is_fetched = named is not None and (is_url(named) or named.endswith(PACKED))
     return os.path.basename(without_suffix) if is_fetched else without_suffix
@@ -125,14 +125,14 @@ def _fetched(named: str, *, packed_only: bool = False) -> list[str]:
 
 
 def shown(path: str) -> str:
-    """Return what a person calls the recording at ``path``: its URL if this process has fetched it."""
+    """Return the name to print for a recording: its URL if this process has fetched it, else its path."""
     return _url_of.get(path, path)
 
 
 def handle_of(path: str) -> str:
-    """Return the end of the file name, which names a recording of the state directory: ``demo-10175``.
+    """Return the handle of a recording of the state directory, the end of its file name: ``demo-10175``.
 
-    It is empty for any other recording: whoever asked for that has named it.
+    It is empty for any other recording, whose path the user has written.
     """
     folder, name = os.path.split(os.path.abspath(path))
     _, begun, end = name.removesuffix(".jsonl").rpartition("Z-")
@@ -140,7 +140,7 @@ def handle_of(path: str) -> str:
 
 
 def fetched_urls(url: str) -> dict[str, str]:
-    """Fetch the recordings that ``url`` names, and return the path of each with its own URL.
+    """Fetch the recordings that ``url`` names. Return the path of each -> its own URL.
 
     Raises:
         UsageError: as in ``expand``.
@@ -155,40 +155,43 @@ def fetched_urls(url: str) -> dict[str, str]:
 def one(named: str | None, *, tells: bool = True, several: str = "name one of them: mcpproxy list {}") -> str:
     """Return the one trace that ``named`` means; see ``expand``.
 
-    ``several`` is the next step for a folder, which stands in the place of ``{}``.
+    ``several`` is the advice for a folder of several recordings; the folder replaces its ``{}``.
 
     Raises:
         UsageError: as in ``expand``, or ``named`` means a folder with several.
     """
-    found = expand(named, tells=tells)
-    if len(found) > 1:
-        fact = f"a folder with {len(found)} recordings, and one is needed"
+    traces = expand(named, tells=tells)
+    if len(traces) > 1:
+        fact = f"a folder with {len(traces)} recordings, and one is needed"
         raise UsageError(named or "", fact, several.format(shlex.quote(named or "")))
-    return found[0]
+    return traces[0]
 
 
 def find_pair(a: str | None, b: str | None) -> tuple[str, str]:
-    """Return the two recordings of a comparison, which are of one server, the earlier first.
+    """Return the two recordings to compare, the earlier first.
 
-    Without names they are the latest and the one before it with its label, and a label without ``b`` means
-    the last two with this label. ``LABEL~N``, or any other recording, is without ``b`` compared with the
-    latest of its label; one without a label, with the latest of all. Those without a message are passed over,
-    as by ``LABEL`` and by no name at all.
+    With ``b``, they are the two named. Otherwise, recordings without a message are passed over, and
+
+    - no name means the latest recording, and the one before it with its label;
+    - a label means the last two recordings with this label;
+    - ``LABEL~N`` or any other recording is compared with the latest one that has its label, or with the
+      latest of all if it has no label.
 
     Raises:
         UsageError: as in ``one``, or there is no other recording with the label.
     """
     if b is not None:
         return one(a), one(b)
-    found = recent(paths.state_dir())
+    recordings = recent(paths.state_dir())
     label, back = paths.split_label(a or "")
-    if a is not None and _is_handle(a) and not _with_name(found, a) and (same := _with_label(found, label)):
-        said = [at for at, path in enumerate(same) if not _is_empty(path)]
-        before, latest = (said[1], said[0]) if len(said) > 1 else (1, 0)
+    is_handle = a is not None and _is_handle(a) and not _with_name(recordings, a)
+    if is_handle and (same := _with_label(recordings, label)):
+        with_message = [at for at, path in enumerate(same) if not _is_empty(path)]
+        before, latest = (with_message[1], with_message[0]) if len(with_message) > 1 else (1, 0)
         return one(f"{label}~{back or before}"), one(f"{label}~{latest}" if latest else label)
     if a is None:
         latest = _with_handle(None)
-        same = _of_server(found, label_of(latest))
+        same = _positions_of(recordings, label_of(latest))
         at = next((at for path, at in same.items() if path != latest), 0)
         if not at:
             fact = f"there is no earlier recording {_labelled(latest)}"
@@ -196,16 +199,16 @@ def find_pair(a: str | None, b: str | None) -> tuple[str, str]:
         return one(f"-{at}"), one(None)
     named = _with_handle(a) if _is_handle(a) else a
     label = label_of(named)
-    latest, at = next(iter(_of_server(found, label).items() if label else ()), ("", 0))
+    latest, at = next(iter(_positions_of(recordings, label).items() if label else ()), ("", 0))
     if latest and os.path.abspath(latest) == os.path.abspath(named):
         fact = f"the latest recording {_labelled(named)}"
         raise UsageError(a, fact, "name the one to compare it with, too: mcpproxy diff A B")
     return one(a), one(f"-{at}" if at > 1 else None)
 
 
-def _of_server(found: Sequence[str], label: str) -> dict[str, int]:
-    """Return the recordings with this label and a message, each with its ``N`` in the handle ``-N``."""
-    labelled = ((path, at) for at, path in enumerate(found, 1) if label_of(path) == label)
+def _positions_of(recordings: Sequence[str], label: str) -> dict[str, int]:
+    """Return the recordings with this label and a message -> the ``N`` of their handle ``-N``."""
+    labelled = ((path, at) for at, path in enumerate(recordings, 1) if label_of(path) == label)
     return {path: at for path, at in labelled if not _is_empty(path)}
 
 
@@ -230,13 +233,13 @@ def place(named: str | None) -> str:
 
 
 def every(named: Sequence[str]) -> list[str]:
-    """Return the recordings that the arguments ``named`` mean, each once; without any, the latest.
+    """Return the recordings that the arguments ``named`` mean, name once; without any, the latest.
 
     Raises:
         UsageError: as in ``expand``.
     """
-    found = [path for each in named or (None,) for path in expand(each)]
-    return list(dict.fromkeys(one_path_per_recording(found)))
+    traces = [path for name in named or (None,) for path in expand(name)]
+    return list(dict.fromkeys(one_path_per_recording(traces)))
 
 
 def with_label(label: str) -> list[str]:
@@ -245,8 +248,8 @@ def with_label(label: str) -> list[str]:
     Raises:
         UsageError: there are none.
     """
-    if found := _with_label(recent(paths.state_dir()), label):
-        return found
+    if recordings := _with_label(recent(paths.state_dir()), label):
+        return recordings
     raise UsageError(label, f"no recording in {paths.state_dir()} has this label", "see mcpproxy list")
 
 
@@ -259,22 +262,27 @@ def latest_first(named: str | None) -> list[str]:
     folder = paths.state_dir()
     if named is None and not os.path.isdir(folder):
         raise UsageError(folder, "nothing recorded yet", _RECORD_STEP)
-    found = one_path_per_recording(expand(folder if named is None else named))
-    return sorted(found, key=lambda path: (_start_of(*os.path.split(path)), path), reverse=True)
+    recordings = one_path_per_recording(expand(folder if named is None else named))
+    return sorted(recordings, key=lambda path: (_start_of(*os.path.split(path)), path), reverse=True)
 
 
 def tell_of_folders_below(folder: str, command: Callable[[str], list[str]]) -> None:
-    """Say which folders below ``folder`` hold recordings that are left out, with the command for each."""
+    """Print which folders below ``folder`` hold recordings that are left out.
+
+    ``command`` returns the command of the user that reads such a folder.
+    """
     below, more = folders_below(folder, command)
-    for each in below:
-        found = count(each.recordings, "recording")
-        tell(visible(f"{each.path}: {found} in this folder left out; {each.command}"))
+    for other in below:
+        recordings = count(other.recordings, "recording")
+        tell(visible(f"{other.path}: {recordings} in this folder left out; {other.command}"))
     if more:
         tell(f"{count(more, 'more folder')} with recordings left out")
 
 
 def recent(folder: str) -> list[str]:
-    """Return the recordings directly in ``folder``, the latest first; for a rotated one, its first file.
+    """Return the paths of the recordings directly in ``folder``, the latest first.
+
+    A rotated recording is in several files, of which the first stands for all.
 
     Raises:
         UsageError: ``folder`` cannot be read.
@@ -301,29 +309,33 @@ def _is_handle(named: str) -> bool:
 
 
 def _with_handle(handle: str | None) -> str:
-    """Return the recording of the state directory with a handle; empty if none matches."""
+    """Return the recording of the state directory with a handle; empty if none matches.
+
+    Raises:
+        UsageError: nothing was recorded yet, a position is too far back, or a part of a name is ambiguous.
+    """
     folder = paths.state_dir()
-    found = recent(folder)
+    recordings = recent(folder)
     if handle is None or re.fullmatch(r"-[1-9]\d{0,8}", handle):
         position = -int(handle or "-1")
-        if not found:
+        if not recordings:
             raise UsageError(folder, "nothing recorded yet", _RECORD_STEP)
-        if position > len(found):
-            is_one = len(found) == 1
-            fact = f"there {'is' if is_one else 'are'} {count(len(found), 'recording')} in {folder}"
+        if position > len(recordings):
+            is_one = len(recordings) == 1
+            fact = f"there {'is' if is_one else 'are'} {count(len(recordings), 'recording')} in {folder}"
             raise UsageError(handle or "", fact, "see mcpproxy list")
         if handle is None:
-            return next((path for path in found if not _is_empty(path)), found[0])
-        return found[position - 1]
-    if path := _with_name(found, handle):
+            return next((path for path in recordings if not _is_empty(path)), recordings[0])
+        return recordings[position - 1]
+    if path := _with_name(recordings, handle):
         return path
     label, back = paths.split_label(handle)
-    if labelled := _with_label(found, label):
+    if labelled := _with_label(recordings, label):
         if back < len(labelled):
             return labelled[back]
         fact = f"{count(len(labelled), 'recording')} with this label in {folder}"
         raise UsageError(handle, fact, "see mcpproxy list")
-    names = {path: os.path.basename(path) for path in found}
+    names = {path: os.path.basename(path) for path in recordings}
     matching = [path for path, name in names.items() if handle in name]
     if len(matching) > 1:
         shown = [names[path] for path in matching[:_CANDIDATES]]
@@ -336,9 +348,9 @@ def _with_handle(handle: str | None) -> str:
 
 
 def no_message(path: str) -> TraceError:
-    """Return the error that a recording holds no message, and how its server failed, if it did."""
+    """Return the error that a recording has no message of MCP, and why, as far as that is known."""
     from mcpproxy.peers.replay.recording import of_a_model
-    from mcpproxy.read.prompt.run import is_of_a_model  # only a recording that cannot be used is looked at
+    from mcpproxy.read.prompt.run import is_of_a_model  # imported for unusable recordings only
     from mcpproxy.read.view.folder import recording
 
     if is_of_a_model(read_untouched(path)):
@@ -349,12 +361,12 @@ def no_message(path: str) -> TraceError:
     return TraceError(path, None, f"holds no message{how}", step)
 
 
-def _tell_of_a_failed_start(found: str) -> None:
-    """Say if a newer session than ``found`` failed before any message, which is not the latest recording."""
-    from mcpproxy.read.view.folder import recording  # only a recording that was passed over is looked at
+def _tell_of_a_failed_start(latest: str) -> None:
+    """Print a note if a session newer than ``latest``, the recording to show, failed before any message."""
+    from mcpproxy.read.view.folder import recording  # imported if a recording was passed over
 
     for position, path in enumerate(recent(paths.state_dir()), 1):
-        if path == found:
+        if path == latest:
             return
         if (entry := recording(path)).has_not_begun:
             fact = f"a newer session failed before any message: {entry.ended}: {path}"
@@ -364,7 +376,7 @@ def _tell_of_a_failed_start(found: str) -> None:
 
 def _is_empty(path: str) -> bool:
     """Whether a recording has ended without a message. Only the beginning of a file is read."""
-    if os.path.isdir(f"{path}.journal"):  # it goes on, or has to be completed
+    if os.path.isdir(f"{path}.journal"):  # the session runs, or the trace has to be completed
         return False
     try:
         with open(open_regular(path, follows=True), "rb") as file:
@@ -374,10 +386,10 @@ def _is_empty(path: str) -> bool:
     return len(head) <= HEAD_BYTES and has_no_message(head)
 
 
-def _with_name(found: Sequence[str], name: str) -> str:
+def _with_name(recordings: Sequence[str], name: str) -> str:
     """Return the recording whose file has this name, with or without its suffix; empty if there is none."""
     names = (name, name + SUFFIX)
-    return next((path for path in found if os.path.basename(path) in names), "")
+    return next((path for path in recordings if os.path.basename(path) in names), "")
 
 
 def label_of(path: str) -> str:
@@ -386,21 +398,21 @@ def label_of(path: str) -> str:
     return part[7] if part else ""
 
 
-def _with_label(found: Sequence[str], label: str) -> list[str]:
-    """Return the recordings that have this label in their file names, in the order of ``found``."""
-    return [path for path in found if label_of(path) == label]
+def _with_label(recordings: Sequence[str], label: str) -> list[str]:
+    """Return the ``recordings`` that have this label in their file names, in the same order."""
+    return [path for path in recordings if label_of(path) == label]
 
 
 def _is_continuation(name: str, names: set[str]) -> bool:
-    """Whether ``name`` belongs to a later file of a rotated recording: ``NAME.2.jsonl``."""
+    """Whether ``name`` is a later file of a rotated recording: ``NAME.2.jsonl`` beside ``NAME.jsonl``."""
     stem, _, number = name.removesuffix(SUFFIX).rpartition(".")
     return number.isdecimal() and stem + SUFFIX in names
 
 
 def _start_of(folder: str, name: str) -> str:
-    """Return when a recording began, as text that sorts by time.
+    """Return the time when a recording began, as text that sorts by time; empty if it cannot be read.
 
-    The time is taken from the name of the file, from the header, or else from the file's last change.
+    It comes from the name of the file, from the header, or else from the file's last change.
     """
     if parts := _NAME.fullmatch(name):
         year, month, day, hour, minute, second = parts.groups()[:6]

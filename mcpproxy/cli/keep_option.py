@@ -1,4 +1,4 @@
-"""``--keep AGE``: old recordings beside that of a session are deleted while it runs."""
+"""``--keep AGE``: while a session runs, old recordings in the folder of its recording are deleted."""
 
 import argparse
 import subprocess
@@ -13,14 +13,14 @@ from mcpproxy.cli.arguments import UsageError, age
 from mcpproxy.record.relay.stderr_line import write_own_line
 
 _PAUSE_S: Final = 86_400.0
-"""The time between two looks for old recordings: a proxy may run for weeks."""
+"""The time between two searches for old recordings: a proxy may run for weeks."""
 
 
 def check_age(where: str, text: str, *, has_file: bool) -> None:
-    """Refuse a ``--keep`` that cannot be used. ``has_file`` is whether ``--trace`` names the file.
+    """Check ``text``, the value of ``--keep``. ``has_file`` is whether ``--trace`` names the file.
 
     Raises:
-        UsageError: ``text`` is no age, no folder of recordings is known, or the system is Windows.
+        UsageError: ``text`` is not an age, ``has_file`` is true, or the system is Windows.
     """
     try:
         age(text)
@@ -37,8 +37,8 @@ def check_age(where: str, text: str, *, has_file: bool) -> None:
 def start_pruning(folder: str, text: str, *, quiet: bool) -> None:
     """Delete the recordings in ``folder`` that are older than the age ``text``, now and once a day.
 
-    A process of its own does so, for which neither the traffic nor the recording waits. If this process ends
-    meanwhile, that one finishes its work. ``quiet`` writes nothing to stderr.
+    A separate process deletes them, so neither the traffic nor the recording waits. It finishes its work
+    even if this process ends meanwhile. With ``quiet``, nothing is written to stderr.
     """
     prune = partial(_prune_daily, folder, text, quiet=quiet)
     try:
@@ -51,7 +51,7 @@ def _prune_daily(folder: str, text: str, *, quiet: bool) -> None:
     command = own_command("mcpproxy", "prune", "--older-than", text, "--yes", folder)
     while True:
         try:
-            done = subprocess.run(
+            finished = subprocess.run(
                 command,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -62,7 +62,7 @@ def _prune_daily(folder: str, text: str, *, quiet: bool) -> None:
         except OSError as fault:
             write_own_line(f"mcpproxy: no old recordings are deleted: {fault}\n".encode(), quiet=quiet)
             return
-        for line in done.stderr.splitlines(keepends=True):
+        for line in finished.stderr.splitlines(keepends=True):
             if not line.startswith(b"mcpproxy: nothing "):
                 write_own_line(line, quiet=quiet)
         time.sleep(_PAUSE_S)

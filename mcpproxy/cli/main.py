@@ -1,7 +1,7 @@
 """The ``mcpproxy`` program: selects a command by the arguments and runs it.
 
 Every wrapped server starts here, so this module imports almost nothing: only the module of the requested
-command. An ``McpProxyError`` is printed in its lines, and the exit code is 2.
+command. If a command raises an ``McpProxyError``, its lines are printed, and the exit code is 2.
 """
 
 import os
@@ -139,7 +139,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _asks_for_json_lines(args: list[str]) -> bool:
-    """Whether ``--live json`` is given, whatever else is wrong with the arguments."""
+    """Whether ``--live json`` is given, even if other arguments are not valid."""
     own = args[: args.index("--")] if "--" in args else args
     return "--live=json" in own or ["--live", "json"] in [own[at : at + 2] for at in range(len(own))]
 
@@ -169,10 +169,10 @@ def _is_run(args: list[str]) -> bool:
 
 
 def _run_command(args: list[str]) -> int:
-    """Run any command except wrapping a server.
+    """Run any command except ``run``, and return its exit code.
 
-    If the reader of stdout closes the pipe early, nothing is reported, and the exit code is that of a process
-    which SIGPIPE has killed.
+    If the reader of stdout closes the pipe early, nothing is reported, and the code is 141, as if SIGPIPE had
+    killed the process.
     """
     sys.stdout.reconfigure(errors="backslashreplace")  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] # a TextIO in name, a TextIOWrapper in fact
     try:

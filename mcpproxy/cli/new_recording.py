@@ -1,6 +1,7 @@
 """Begin a recording for ``run``, ``http`` and ``bridge``: options, file name, the journal's first record.
 
-A wrapped server starts only when the recording has begun, so this module imports nothing slow.
+The journal is the folder into which the relay copies the traffic; the recorder makes the trace from it. A
+wrapped server starts only when the recording has begun, so this module imports nothing slow.
 """
 
 from __future__ import annotations
@@ -97,12 +98,12 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         ("--ship", "URL", "copy each closed file to an object store (s3://, gs://, az://, file://)"),
     ),
 }
-"""The options that ``run`` and ``http`` share, as an ``OptionTable`` has them."""
+"""The options that ``run`` and ``http`` share: title of a group -> its options, for an ``OptionTable``."""
 
 POLICIES = {
     "--enforce": "mcpproxy.cli.enforce_options",
 }
-"""Option -> the module whose ``policy_factory`` makes what holds messages because of it."""
+"""Option -> the module whose ``policy_factory`` returns the factory of its policy: it may refuse messages."""
 
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
 
@@ -111,7 +112,7 @@ class RecordingOptions:
     """The values of ``OPTIONS``."""
 
     def __init__(self, where: str, given: Given) -> None:
-        """Read the values. ``where`` is the command that error messages name.
+        """Read the values in ``given``. ``where`` is the command that error messages name.
 
         Raises:
             UsageError: a value cannot be used.
@@ -136,7 +137,7 @@ class RecordingOptions:
             if "--reserve" in given:
                 self.reserve = size_bytes(given.text("--reserve"), "--reserve", where, least=0)
         self.keep = given.text("--keep")
-        """The age from which on recordings of the same folder are deleted, as text; empty for none."""
+        """The age at which recordings of the same folder are deleted, as text; empty to keep all."""
         if self.keep:
             from mcpproxy.cli.keep_option import check_age
 
@@ -145,9 +146,9 @@ class RecordingOptions:
         if live not in _LIVE:
             refuse(where, f"--live {live} is not known", "use text, json or off")
         self.live: Mode = _LIVE[live]
-        # Addons may have a hook for findings, of which the recorder writes the last at the end.
+        # Addons may have a hook for findings, and the recorder writes the last finding after the session.
         self.is_awaited = ("--live" in given and live != "off") or "--addon" in given
-        """Whether the user asked for the recorder's lines, the last of which come after the session."""
+        """Whether the end of the session waits for the last lines that the recorder writes to stderr."""
         self.is_quiet = "--quiet" in given
         self.app_errors, self.secrets = "--app-errors" in given, "--secrets" in given
         self.has_page = "--ui" in given
@@ -191,7 +192,7 @@ class RecordingOptions:
             )
 
     def resolve_gate(self) -> None:
-        """Set ``gate`` if an option holds messages, and ``fault_rules`` if one may alter them.
+        """Set ``gate`` if an option holds messages, and ``fault_rules`` if an option may alter them.
 
         Raises:
             McpProxyError: an option cannot be used.
@@ -224,7 +225,7 @@ class RecordingOptions:
         self.gate = gate_options.GateOptions(self.fault_rules, make_addons, make_judge, tuple(policies))
 
     def stdio_gate(self, trace: str) -> MakeLineGate | None:
-        """Return what makes the gate of a stdio session that is recorded into ``trace``, if it has one."""
+        """Return the factory of the gate for a session recorded into ``trace``; ``None`` without a gate."""
         if self.gate is None:
             return None
         from mcpproxy.gate.intercept.gates import stdio_gate
@@ -232,7 +233,7 @@ class RecordingOptions:
         return stdio_gate(self.gate, trace)
 
     def http_gate(self, endpoint: str, trace: str) -> MakeProxyGate | None:
-        """Return what makes the gate of a proxy that is recorded into ``trace``, if it has one."""
+        """Return the factory of the gate for a proxy recorded into ``trace``; ``None`` without a gate."""
         if self.gate is None:
             return None
         from mcpproxy.gate.intercept.gates import http_gate
@@ -262,9 +263,10 @@ class RecordingOptions:
             refuse(self.where, "--otlp-content needs --otlp", "give that option as well")
 
     def run_with_companions(self, trace: str, record: Callable[[], None]) -> None:
-        """Run ``record``, and beside it what the options name: page, spans, shipper, deleting old recordings.
+        """Run ``record`` beside the companions that the options name.
 
-        The recorder calls this. The companions end when this process ends, however it ends.
+        They serve the page, send spans, ship files and delete old recordings. The recorder calls this
+        method. The companions end with this process, however it ends, except that a deletion is finished.
         """
         page = spans = shipping = None
         if self.keep:
@@ -307,9 +309,9 @@ class RecordingOptions:
         }
 
     def note(self, text: str, event: str, **members: str) -> str:
-        """Return ``text``, a line for stderr, so that with ``--live json`` it has the members of an event.
+        """Return ``text`` as a line for stderr: with ``--live json``, as the object of an ``event``.
 
-        The values of ``members`` are JSON text.
+        ``members`` are further members of the object; their values are JSON text.
         """
         if self.live != "json":
             return text
@@ -335,7 +337,7 @@ class RecordingOptions:
         try:
             trace, journal = create_recording(self.trace, self.trace_dir, label, members, self.reserve)
         except OSError as error:
-            from errno import EDQUOT, EFBIG, ENOSPC  # imported late: seldom needed
+            from errno import EDQUOT, EFBIG, ENOSPC  # seldom needed
 
             named = self.trace or self.trace_dir
             if error.errno in (ENOSPC, EDQUOT, EFBIG):
@@ -359,7 +361,7 @@ def create_recording(
         trace_dir: the folder of a generated name; empty for the state directory.
         label: the name of the server, used in generated names.
         members: as for ``start_payload``.
-        reserve: how much of the disk stays free, as for ``Journal``.
+        reserve: how many bytes of the disk stay free, as for ``Journal``.
 
     Returns:
         The path of the trace, and the journal beside it.

@@ -54,7 +54,7 @@ class OptionTable:
     def read(self, argv: Sequence[str], instead: Callable[[str], str] | None = None) -> Given:
         """Read the arguments, or print the help if they ask for it.
 
-        With ``instead``, positional arguments are refused; it returns the advice to the user who gave one.
+        With ``instead``, positional arguments are refused; it returns the advice for such an argument.
 
         Raises:
             UsageError: the arguments are not valid.

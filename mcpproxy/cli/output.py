@@ -1,4 +1,4 @@
-"""Write reports and exports to files. A report replaces its file as a whole: a failure keeps the old one."""
+"""Write reports and exports to files. If a report cannot be written, its former file stays unchanged."""
 
 import os
 import stat

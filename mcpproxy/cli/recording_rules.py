@@ -26,13 +26,13 @@ def rule_options(
 ) -> RuleOptions:
     """Check the values of the options that select rules, and return them as ``RuleOptions``.
 
-    If there are custom rules, the options are sealed: a later recovery of the recording can tell that this
-    same user chose the ``folders`` of the rules, and that the rules in them have not changed since. Also,
+    If there are custom rules, in ``folders``, the options are sealed: a later recovery of the recording can
+    tell that the same user chose these folders, and that their rules have not changed since. Also,
     ``sys.stdout`` becomes stderr, because the rules may print, and stdout may be the connection to a peer.
 
     Raises:
         CustomRuleError: the rules in a folder cannot be used.
-        UsageError: a name is not the name of a rule or a host, no rule is left, or there is a grade alone.
+        UsageError: a rule or a host is unknown, no rule is left, or there is a grade without ``hosts``.
     """
     if hosts_grade and not hosts:
         raise UsageError("--hosts-grade", "goes together with --hosts", "name hosts: --hosts seen")

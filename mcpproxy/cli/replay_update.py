@@ -32,7 +32,7 @@ _LISTENING: Final = re.compile(r"listening on (http://\S+)")
 
 @dataclass(slots=True)
 class Update:
-    """The ``url`` or ``command`` of the server, and how it is reached.
+    """The ``url`` or ``command`` of the server, and the settings to reach it.
 
     The caller sets ``keeps`` to keep the new recording.
     """
@@ -47,9 +47,9 @@ class Update:
 def updating(
     recording: LoadedTrace, url: str, command: Sequence[str], upstream: UpstreamSettings, *, wanted: bool
 ) -> Generator[Update]:
-    """Yield how to reach the server that ``url`` and ``upstream``, or ``command`` name.
+    """Yield the address of the server that ``url`` and ``upstream``, or ``command`` name.
 
-    If ``wanted``, the server is reached through a proxy that makes a new recording. At the end, the new
+    If ``wanted``, it is that of a proxy before the server, which makes a new recording. At the end, the new
     recording replaces ``recording`` if the caller has set ``keeps``.
 
     Raises:

@@ -1,4 +1,4 @@
-"""``--rotate SIZE|DURATION``, ``--max-size SIZE`` and ``--reserve SIZE``: how their values are read."""
+"""Read the values of ``--rotate SIZE|DURATION``, ``--max-size SIZE`` and ``--reserve SIZE``."""
 
 import re
 
@@ -11,7 +11,7 @@ _SIZE = r"([1-9][0-9]{0,9})(?:([kmgt])(?:i?b)?)"
 
 
 def rotation_member(text: str, command: str) -> str:
-    """Return ``100M`` or ``12h`` as JSON for the START record; ``null`` if no rotation was requested.
+    """Return ``100M`` or ``12h`` as JSON for the journal's START record; ``null`` without a rotation.
 
     Raises:
         UsageError: ``text`` is neither a size nor a duration.
@@ -33,7 +33,7 @@ def size_bytes(text: str, option: str, command: str, least: int) -> int:
     """Return the size that an option names, in bytes.
 
     Raises:
-        UsageError: ``text`` is no size, or one below ``least``.
+        UsageError: ``text`` is not a size, or is below ``least`` bytes.
     """
     if text.strip() == "0" and not least:
         return 0
@@ -44,6 +44,6 @@ def size_bytes(text: str, option: str, command: str, least: int) -> int:
 
 
 def _size(text: str) -> int:
-    """Return the bytes of ``100M``; 0 if it is no size."""
+    """Return a size such as ``100M`` in bytes; 0 if ``text`` is not a size."""
     match = re.fullmatch(_SIZE, text.strip().lower())
     return int(match[1]) * _BYTES[match[2]] if match else 0

@@ -66,7 +66,7 @@ def safe_lines(lines: Iterable[str], *, has_colours: bool, keeps_tabs: bool = Fa
 
 
 def tell(message: str) -> None:
-    """Print one line about the run itself to stderr, apart from the output."""
+    """Print one line for the user to stderr, apart from the output of the command."""
     sys.stdout.flush()
     sys.stderr.write(stderr_line(message).decode())
 
@@ -90,7 +90,7 @@ class StatusLine:
 
 
 def tell_on_a_terminal(message: str) -> None:
-    """Print one line to stderr if stdin is a terminal: a person has started what is meant for programs."""
+    """Print one line to stderr if stdin is a terminal: a person has started a command meant for programs."""
     if sys.stdin.isatty():
         tell(message)
 

@@ -39,9 +39,9 @@ INSTEAD: Final = {
 def is_command(word: str) -> bool:
     """Whether a command of mcpproxy has this name."""
     module = f"{word}_" if iskeyword(word) else word
-    found = (find_spec(f"mcpproxy.cli.commands.{folder}{module}") for folder in ("", "hosts.", "view."))
-    # A folder of commands is no command.
-    return word.isidentifier() and any(each and not each.submodule_search_locations for each in found)
+    specs = (find_spec(f"mcpproxy.cli.commands.{folder}{module}") for folder in ("", "hosts.", "view."))
+    # A folder of commands is not a command.
+    return word.isidentifier() and any(spec and not spec.submodule_search_locations for spec in specs)
 
 
 def refusal(args: Sequence[str], commands: Iterable[str], run_options: Sequence[str]) -> UsageError:

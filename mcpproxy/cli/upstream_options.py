@@ -1,4 +1,4 @@
-"""The options that say how a server over HTTP is reached, of every command that connects to one."""
+"""The options for reaching a server over HTTP, shared by all commands that connect to one."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def add_options(parser: argparse.ArgumentParser, *, has_header: bool = True) -> 
 
 
 def from_namespace(options: argparse.Namespace, url: str = "https:") -> UpstreamSettings:
-    """Return what was given to a command that connects to ``url``, which is empty for a server on stdio.
+    """Return the settings for a command that connects to ``url``, which is empty for a server on stdio.
 
     Raises:
         UsageError: a file cannot be used, or the options do not fit the URL.
@@ -55,7 +55,7 @@ def from_namespace(options: argparse.Namespace, url: str = "https:") -> Upstream
 
 
 def from_given(given: Given, url: str) -> UpstreamSettings:
-    """Return what was given, as ``from_namespace``.
+    """Return the settings that a command line gives, as ``from_namespace`` does.
 
     Raises:
         UsageError: a file cannot be used, or the options do not fit the URL.
@@ -68,7 +68,7 @@ def from_given(given: Given, url: str) -> UpstreamSettings:
 
 
 def arguments(settings: UpstreamSettings) -> list[str]:
-    """Return the arguments that say the same to another command of mcpproxy."""
+    """Return the settings as arguments for another command of mcpproxy."""
     values = (
         ("--client-cert", settings.cert),
         ("--client-key", settings.key),
@@ -79,7 +79,7 @@ def arguments(settings: UpstreamSettings) -> list[str]:
 
 
 def _checked(settings: UpstreamSettings, url: str) -> UpstreamSettings:
-    """Return the settings. Their files are read now, because nobody waits for an error later."""
+    """Check the settings and return them. Files are read now, because later nobody would see an error."""
     if settings.key and not settings.cert:
         refuse("--client-key", "needs --client-cert", "give the certificate as well")
     _check_proxy(settings, url)
@@ -96,7 +96,7 @@ def _checked(settings: UpstreamSettings, url: str) -> UpstreamSettings:
 
 
 def _check_proxy(settings: UpstreamSettings, url: str) -> None:
-    """Check what the user says of a proxy for ``url``, if it says anything."""
+    """Check the proxy for ``url`` that the settings or the environment name, if there is one."""
     if settings.proxy and not url:
         refuse("--proxy", "goes together with a URL", "leave it out")
     if not settings.proxy and not any(name.lower().endswith("_proxy") for name in os.environ):
@@ -108,7 +108,7 @@ def _check_proxy(settings: UpstreamSettings, url: str) -> None:
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port or 0
-    except ValueError:  # the command says so
+    except ValueError:  # the command itself reports such a URL
         return
     if host or settings.proxy:
         proxy_for(settings, host, port, is_tls=parts.scheme == "https")

@@ -30,7 +30,7 @@ _BAR_COLUMNS: Final = 20
 
 
 def add_detail_options(parser: argparse.ArgumentParser) -> None:
-    """Add the options that say how much is printed."""
+    """Add the options that set how much is printed."""
     add = parser.add_argument
     add(
         "-q",
@@ -54,7 +54,7 @@ def add_detail_options(parser: argparse.ArgumentParser) -> None:
 
 
 class ProgressPrinter:
-    """Prints the checks while they are made, as far as ``detail`` says: their marks, or a line for each.
+    """Prints the checks while they are made. ``detail`` selects their marks, a line for each, or nothing.
 
     ``target`` names the server, and ``transport`` is the transport to it. If stderr is a terminal, it has a
     bar that names the current check, and the marks of a revision are printed together at its end. With
@@ -96,7 +96,7 @@ class ProgressPrinter:
         self._checks.clear()
 
     def tell(self, messages: Iterable[str]) -> None:
-        """Print lines to stderr, for whoever has to do something meanwhile."""
+        """Print lines to stderr, for a user who has to act while the validation runs."""
         self._status.clear()
         for message in messages:
             tell(message)
@@ -154,8 +154,8 @@ def conclude(
 ) -> Validation:
     """Compare a validation with the baseline, report it as the options say, and return it.
 
-    Paths of recordings are relative to ``base``; it is ``None`` if nobody asked for the recordings. ``hosts``
-    are the hosts that were named.
+    Paths of recordings are relative to ``base``; it is ``None`` if the user did not ask for the recordings.
+    ``hosts`` is what the hosts that the user named do with the server.
 
     Raises:
         UsageError: a file cannot be written.
@@ -182,7 +182,7 @@ def conclude(
 
 
 def exit_code(result: Validation, hosts: "HostMatrix | None") -> int:
-    """Return that of a validation; with ``strict``, hosts in which a valid server does not work make it 1."""
+    """Return the exit code. If the validation is strict, a valid server must also work in all ``hosts``."""
     if hosts is None or result.exit_code or not result.strict:
         return result.exit_code
     return 1 if host_matrix.failing(hosts.rows) else 0
@@ -202,9 +202,8 @@ def report(
 ) -> None:
     """Print the whole report, or write it to ``path``.
 
-    Paths of recordings are relative to ``base``; it is ``None`` if nobody asked for the recordings.
     ``fixed`` are the entries of the baseline whose findings did not occur, ``None`` without a baseline.
-    ``hosts`` are the hosts that were named.
+    ``base`` and ``hosts`` are as for ``conclude``.
 
     Raises:
         UsageError: the file cannot be written.
@@ -234,7 +233,7 @@ def _host_lines(hosts: "HostMatrix", style: Style) -> Iterator[str]:
     yield from host_matrix.lines(hosts.rows, style)
 
 
-def _objects(hosts: "HostMatrix | None") -> list[dict[str, object]]:
+def _host_objects(hosts: "HostMatrix | None") -> list[dict[str, object]]:
     if hosts is None:
         return []
     return host_matrix.as_objects(hosts.rows)
@@ -256,29 +255,29 @@ def _lines(
     base: str | None,
     hosts: "HostMatrix | None",
 ) -> Iterable[str]:
-    of_hosts = hosts.located if hosts is not None else ()
+    host_findings = hosts.located if hosts is not None else ()
     match format:
         case "json":
-            return validation_json.lines(result, _objects(hosts))
+            return validation_json.lines(result, _host_objects(hosts))
         case "junit":
             return junit.lines(_suites(result, hosts))
         case "markdown":
             return _markdown(result, catalogue, hosts)
         case "sarif":
             return sarif.lines(
-                (*validated.located(result.checks), *of_hosts),
+                (*validated.located(result.checks), *host_findings),
                 validated.remarks(result),
                 catalogue,
                 base=base,
                 exit_code=exit_code(result, hosts),
                 fixed=fixed,
-                hosts=_objects(hosts),
+                hosts=_host_objects(hosts),
             )
         case "github":
-            located_findings = (*validated.located(result.checks), *of_hosts)
+            located_findings = (*validated.located(result.checks), *host_findings)
             matrix = _host_lines(hosts, PLAIN) if hosts is not None else ()
             summary = map(without_commands, chain(validation.summary(result, is_read_elsewhere=True), matrix))
-            # No file: the recordings of this run are in no commit, and gone with the machine.
+            # ``base=None`` names no files: the recordings of this run are in no commit.
             commands = github.lines(located_findings, validated.remarks(result), catalogue, base=None)
             return chain(commands, summary)
         case _:

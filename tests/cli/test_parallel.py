@@ -19,7 +19,7 @@ def size_and_process(path: str) -> tuple[int, int]:
 
 
 def test_little_is_read_in_this_process(tmp_path: Path) -> None:
-    results = list(parallel.each(size_and_process, files(tmp_path)))
+    results = list(parallel.results_of(size_and_process, files(tmp_path)))
     assert results == [(number, os.getpid()) for number in range(5)]
 
 
@@ -27,7 +27,7 @@ def test_little_is_read_in_this_process(tmp_path: Path) -> None:
 def test_much_is_read_in_others_and_told_in_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(parallel, "WORTH_BYTES", 1)
     monkeypatch.setattr(parallel, "processors", lambda: 2)
-    results = list(parallel.each(size_and_process, files(tmp_path)))
+    results = list(parallel.results_of(size_and_process, files(tmp_path)))
     assert [size for size, _ in results] == [0, 1, 2, 3, 4]
     assert os.getpid() not in {process for _, process in results}
 
@@ -36,4 +36,4 @@ def test_a_file_that_is_gone_is_for_the_work_to_tell(tmp_path: Path) -> None:
     def attempt(path: str) -> str:
         return "there" if os.path.exists(path) else "gone"
 
-    assert list(parallel.each(attempt, [*files(tmp_path, 1), str(tmp_path / "none")])) == ["there", "gone"]
+    assert list(parallel.results_of(attempt, [*files(tmp_path, 1), str(tmp_path / "none")])) == ["there", "gone"]

@@ -16,9 +16,10 @@ from mcpproxy.read.view.view import View, open_view
 
 @dataclass(slots=True)
 class AllRecordings:
-    """The recordings ``paths``, in this order. ``faults`` says why some could not be read, one text for each.
+    """The recordings ``paths``, in this order, and the filter of the ``wanted`` calls.
 
-    ``heads`` and ``full`` are as for ``listing``.
+    ``heads`` and ``full`` are as for ``listing``. ``faults`` has a text for each recording that could not be
+    read.
     """
 
     paths: Sequence[str]
@@ -28,11 +29,11 @@ class AllRecordings:
     faults: list[str] = field(default_factory=list[str])
 
     def lines(self, style: Style) -> Iterator[str]:
-        """Yield a heading and the calls of each recording in which some pass; then how many there are."""
+        """Yield a heading and the wanted calls of each recording that has some, then the totals."""
         calls = matching = 0
         failed_starts: list[str] = []
 
-        def found(path: str, view: View) -> Iterator[str]:
+        def recording_lines(path: str, view: View) -> Iterator[str]:
             nonlocal calls, matching
             asks_for_starts = self.wanted.asks_for_failures or not self.wanted
             failed_start, passing = view.not_begun if asks_for_starts else "", view.count(self.wanted)
@@ -50,7 +51,7 @@ class AllRecordings:
             yield ""
 
         search = RecordingSearch(self.paths, open_view)
-        yield from search.results(found)
+        yield from search.results(recording_lines)
         self.faults += search.faults
         searched = count(len(self.paths), "recording")
         shown = f"{count(calls, 'row')} in {matching:,} of {searched}"

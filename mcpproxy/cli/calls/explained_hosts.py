@@ -1,4 +1,7 @@
-"""What a rule about hosts is about: which hosts, and how a tool could be written so that they take it."""
+"""The part of ``explain`` for a rule about hosts: what each host does, and how to rewrite tools for it.
+
+A tool *meets* such a rule if the host refuses, loses or changes something of it.
+"""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -18,37 +21,37 @@ from mcpproxy.read.opening import open_trace
 from mcpproxy.read.reports.host_rewrites import REWRITTEN_KINDS, meeting, rewritten, tools_in
 
 _SHOWN: Final = 3
-"""How many tools of a recording are written in another way."""
+"""How many tools of a recording are shown in another form."""
 
 
 def lines(rule: Rule, recording: str, style: Style) -> Iterator[str]:
-    """Yield what each host does, and tools written in another way.
+    """Yield what each host does, and tools that meet the rule, rewritten so that they do not.
 
-    These are the tools of the ``recording`` that meet the rule, if one is given, or else that of the example.
+    The tools are those of ``recording``, or if that is empty, of the rule's example.
 
     Raises:
         TraceError: the recording cannot be read.
     """
     columns = min(style.width or PROSE_COLUMNS, PROSE_COLUMNS)
     facts = list(host_choice.facts_of(rule.code))
-    yield from _hosts(facts, columns, style)
+    yield from _host_lines(facts, columns, style)
     lasting = [fact for _, fact in facts if fact.kind in REWRITTEN_KINDS and not fact.has_ended]
     if recording:
         yield from heading(f"In {visible(recording)}", style)
         if not lasting:
             yield from prose("This rule is not about tools that could be written in another way.", columns)
             return
-        listed = tools_in(_messages_of(recording))
+        tools = tools_in(_results_in_recording(recording))
     else:
-        listed = tools_in(_messages_in(rule.example))
-        if not lasting or not meeting(lasting, listed):
+        tools = tools_in(_results_in_example(rule.example))
+        if not lasting or not meeting(lasting, tools):
             return
         yield from heading("For example", style)
-    yield from _in_another_way(listed, lasting, columns)
+    yield from _rewritten_tools(tools, lasting, columns)
 
 
-def _hosts(facts: Sequence[tuple[KnownHost, HostFact]], columns: int, style: Style) -> Iterator[str]:
-    """Yield what each host does, in which versions, and where that is seen."""
+def _host_lines(facts: Sequence[tuple[KnownHost, HostFact]], columns: int, style: Style) -> Iterator[str]:
+    """Yield what each host does, in which versions, and the source of each fact."""
     if facts:
         yield from heading("Hosts", style)
     for host, fact in facts:
@@ -57,34 +60,34 @@ def _hosts(facts: Sequence[tuple[KnownHost, HostFact]], columns: int, style: Sty
         yield from prose(fact.source, columns, indent="    ")
 
 
-def _in_another_way(listed: list[JSONObject], facts: list[HostFact], columns: int) -> Iterator[str]:
-    """Yield the tools that meet one of the facts, so that they meet none."""
-    met = list(meeting(facts, listed))
+def _rewritten_tools(tools: list[JSONObject], facts: list[HostFact], columns: int) -> Iterator[str]:
+    """Yield the tools that meet one of the facts, rewritten so that they meet none."""
+    met = list(meeting(facts, tools))
     if not met:
-        yield from prose(f"None of {count(len(listed), 'tool')} meets it.", columns)
+        yield from prose(f"None of {count(len(tools), 'tool')} meets it.", columns)
         return
-    names = {str(tool["name"]) for tool in listed}
-    for tool in (tool for tool in listed if tool["name"] in met[:_SHOWN]):
+    names = {str(tool["name"]) for tool in tools}
+    for tool in (tool for tool in tools if tool["name"] in met[:_SHOWN]):
         name = str(tool["name"])
-        found = rewritten(tool, facts, sorted(names - {name}))
-        if found is None:
+        rewrite = rewritten(tool, facts, sorted(names - {name}))
+        if rewrite is None:
             yield from prose(f"tool {shown(name)}: no other form of it is known; see Do instead", columns)
             continue
-        names.add(str(found.changed["name"]))
+        names.add(str(rewrite.changed["name"]))
         yield f"  tool {visible(shown(name))}, for all of these hosts:"
-        text = json.dumps(found.changed, ensure_ascii=False)
+        text = json.dumps(rewrite.changed, ensure_ascii=False)
         yield from (f"    {visible(line)}" for line in laid_out(text, columns - 4))
     if len(met) > _SHOWN:
         yield from prose(f"{len(met) - _SHOWN:,} more tools meet it.", columns)
 
 
-def _messages_of(recording: str) -> Iterator[JSON]:
+def _results_in_recording(recording: str) -> Iterator[JSON]:
     for event in open_trace(recording).events():
         if isinstance(event, Frame) and event.sender == SERVER and isinstance(event.message, Response):
             yield event.message.value
 
 
-def _messages_in(example: str) -> Iterator[JSON]:
+def _results_in_example(example: str) -> Iterator[JSON]:
     for line in example.splitlines():
         sender, _, text = line.partition(": ")
         if sender == SERVER and text.startswith("{"):

@@ -40,7 +40,14 @@ _LOOK_BACK: Final = 50
 
 
 def follow_calls(named: str | None, wanted: Filter, screen: Screen) -> int:
-    """Follow one recording until it ends; without a name, or with a folder, one after the other."""
+    """Follow one recording until it ends; without a name, or with a folder, follow one after the other.
+
+    Return the exit code, which is 0.
+
+    Raises:
+        TraceError: the one recording cannot be read.
+        UsageError: ``named`` means no recording.
+    """
     if named is not None and not os.path.isdir(named):
         path = find_traces.one(named)
         follow_one(path, wanted, screen)
@@ -56,13 +63,13 @@ def follow_calls(named: str | None, wanted: Filter, screen: Screen) -> int:
 
 
 def sessions_of(folder: str) -> Iterator[str]:
-    """Yield the latest running recording of a folder, then the others that run or begin later.
+    """Yield the path of the latest running recording in a folder, then those that run or begin later.
 
     The iterator never ends.
     """
-    found = find_traces.recent(folder)
-    running = [path for path in found[:_LOOK_BACK] if recording(path).running]
-    seen = set(found) - set(running)
+    recordings = find_traces.recent(folder)
+    running = [path for path in recordings[:_LOOK_BACK] if recording(path).running]
+    seen = set(recordings) - set(running)
     while True:
         new = [path for path in find_traces.recent(folder) if path not in seen]
         if not new:
@@ -77,7 +84,11 @@ def sessions_of(folder: str) -> Iterator[str]:
 
 
 def follow_one(path: str, wanted: Filter, screen: Screen, *, poll_s: float = POLL_S) -> None:
-    """Print the calls of one recording until it ends, then how it ended."""
+    """Print the calls of one recording until it ends, then how it ended.
+
+    Raises:
+        TraceError: the recording cannot be read.
+    """
     with _open_begun(path) as view:
         followed = FollowedSession(view, wanted, screen)
         followed.print_header()
@@ -87,7 +98,11 @@ def follow_one(path: str, wanted: Filter, screen: Screen, *, poll_s: float = POL
 
 
 def print_calls(path: str, screen: Screen) -> None:
-    """Print only the calls of one recording, without findings, until it ends."""
+    """Print only the calls of one recording, without findings, until it ends.
+
+    Raises:
+        TraceError: the recording cannot be read.
+    """
     with _open_begun(path) as view:
         FollowedSession(view, parse_filter(""), screen, judges=False).print_until_end(POLL_S)
 
@@ -97,7 +112,7 @@ def _open_begun(path: str) -> View:
 
 
 def open_begun(path: str, open: Callable[[], T]) -> T:
-    """Open a recording. If it is just starting, wait until its journal or its trace says what is recorded."""
+    """Open a recording. If it is just starting, wait until ``open`` finds its beginning."""
     give_up_s = time.monotonic() + _START_S
 
     def may_begin() -> bool:
@@ -109,9 +124,9 @@ def open_begun(path: str, open: Callable[[], T]) -> T:
 
 
 class FollowedSession:
-    """Prints one recording while it is made: which calls were printed, and which still wait.
+    """Prints one recording while it is made, and remembers which calls wait for an answer.
 
-    ``judges`` says whether findings are printed, too.
+    With ``judges``, findings are printed, too.
     """
 
     def __init__(self, view: View, wanted: Filter, screen: Screen, *, judges: bool = True) -> None:
@@ -142,7 +157,7 @@ class FollowedSession:
         self.print_news()
 
     def print_news(self) -> None:
-        """Print what was recorded since the last time, and show the open calls."""
+        """Print the rows recorded since the last call of this method, and show the open calls."""
         view, style = self._view, self._screen.style
         lines = CallLines(style, session_marks(view.sessions))
         printed: list[str] = []
@@ -168,7 +183,7 @@ class FollowedSession:
             self._screen.redraw(self._live_lines(waiting, inner))
 
     def _new_rows(self) -> list[int]:
-        """Return the rows since the last time that pass the filter."""
+        """Return the numbers of the new rows that pass the filter."""
         new = range(self._next_row, self._view.count() + 1)
         # While no recorder writes the trace, the view shows a draft: a copy, completed from the journal. The
         # trace that takes the place of the draft may be a row behind the draft for a moment.
@@ -183,8 +198,8 @@ class FollowedSession:
         printed: list[str] = []
         for row in [row for row in self._findings if row < self._next_row and row not in self._waiting]:
             where = f" (call {row})" if row else " (about the session)"
-            found = self._findings.pop(row)
-            printed += [] if self._wanted else lines.findings(found, where=where)
+            findings = self._findings.pop(row)
+            printed += [] if self._wanted else lines.findings(findings, where=where)
         return printed
 
     def _call_lines(self, call: Call, lines: CallLines, *, of_call: int) -> list[str]:
@@ -195,7 +210,7 @@ class FollowedSession:
         return [*printed, *lines.findings(self._findings.pop(call.number, ()))]
 
     def _collect_findings(self) -> None:
-        """Add the new findings to ``_findings``, by their row."""
+        """Add the new findings to ``_findings``, under the number of their row."""
         if not self._judges or sum(self._view.findings.counts().values()) == self._read_findings:
             return
         findings = self._view.findings.with_texts()

@@ -25,7 +25,7 @@ EVERYTHING: Span = (0, None)
 
 
 def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, following: bool) -> Iterator[str]:
-    """Yield the lines of the events that are ``shown``."""
+    """Yield the lines of the events that pass ``shown``; with ``following``, until the recording ends."""
     growing = GrowingTrace(path)
     trace = open_begun(path, growing.open) if following else growing.open()
     transcript = Transcript(style, full=full, header=trace.header)
@@ -41,7 +41,7 @@ def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, followin
 
 
 def as_json(path: str, shown: EventFilter, *, full: bool, following: bool) -> Iterator[str]:
-    """Yield the header and the events that are ``shown``, one JSON object each."""
+    """Yield the header and the events that pass ``shown``, one JSON object each, like ``as_text``."""
     growing = GrowingTrace(path)
     trace = open_begun(path, growing.open) if following else growing.open()
     header = trace.header
@@ -62,14 +62,14 @@ def with_findings_in_place(trace: Trace) -> Iterator[Event | Finding]:
     Some findings are recorded later, when a later frame reveals them. So the trace is read twice, first for
     its findings only.
     """
-    waiting: dict[int, list[Finding]] = {}
+    of_frame: dict[int, list[Finding]] = {}
     for finding in trace.findings():
         if finding.frame:
-            waiting.setdefault(finding.frame, []).append(finding)
+            of_frame.setdefault(finding.frame, []).append(finding)
     for event in trace.events():
         if isinstance(event, Frame | RequestHead | ResponseHead):
             yield event
-            yield from waiting.pop(event.seq, ())
+            yield from of_frame.pop(event.seq, ())
         elif not isinstance(event, Finding) or not event.frame:
             yield event
 
@@ -80,24 +80,24 @@ def header_lines(path: str, header: Header) -> list[str]:
 
 
 def call_filter(path: str, wanted: Filter, shown: EventFilter) -> EventFilter:
-    """Return a filter that keeps the events of calls that pass ``wanted``, if ``shown`` keeps them."""
+    """Return a filter for the events that pass ``shown`` and are part of a call that passes ``wanted``."""
     with open_view(path) as view:
         numbers = frozenset(view.frames_of(wanted))
 
-    def belongs(event: Event | Finding) -> bool:
+    def is_shown(event: Event | Finding) -> bool:
         return http_sessions.frame_number(event) in numbers and shown(event)
 
-    return belongs
+    return is_shown
 
 
 def span_filter(span: Span) -> EventFilter:
     """Return a filter that keeps the events in ``span``; every event for ``EVERYTHING``."""
     first, last = span
 
-    def shown(event: Event | Finding) -> bool:
+    def is_shown(event: Event | Finding) -> bool:
         if span == EVERYTHING:
             return True
         number = http_sessions.frame_number(event)
         return number is not None and first <= number and (last is None or number <= last)
 
-    return shown
+    return is_shown

@@ -5,7 +5,7 @@ from mcpproxy.record.trace.records import Header
 
 
 def heading(header: Header, *, with_command: bool = True) -> str:
-    """Return label, start and command of a recording, without what is not known of it, safe to show."""
+    """Return label, start and command of a recording, as far as they are known, escaped for a terminal."""
     started = header.started_at[:19].replace("T", " ")
     words = ", ".join(filter(None, (header.label, started and f"{started} UTC")))
     command = " ".join(header.command) or header.upstream or header.mode if with_command else ""

@@ -16,12 +16,12 @@ _WAIT_S: Final = 5.0
 
 
 def start(trace: str) -> "subprocess.Popen[bytes]":
-    """Start to print the calls that are recorded in ``trace``."""
+    """Start a process that prints the calls recorded in ``trace``."""
     return subprocess.Popen(own_command("mcpproxy.cli.calls.http_lines", trace), stdin=subprocess.DEVNULL)
 
 
 def finish(process: "subprocess.Popen[bytes]") -> None:
-    """Wait for the last lines; the recording has ended."""
+    """Wait up to 5 s until the lines of a recording that has ended are printed, then kill the process."""
     try:
         process.wait(_WAIT_S)
     except subprocess.TimeoutExpired:
@@ -35,7 +35,7 @@ def main(trace: str) -> None:
     from mcpproxy.cli.calls.screen import Screen
     from mcpproxy.errors import TraceError
 
-    # Ctrl-C stops the proxy, and its last calls are still to be printed.
+    # Ctrl-C stops the proxy, whose last calls must still be printed.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         print_calls(trace, Screen(rewrites=False))

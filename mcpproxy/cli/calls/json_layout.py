@@ -13,9 +13,9 @@ _LINE_FEED: Final = re.compile(r"(?<!\\)((?:\\\\)*)\\n")
 _MAY_BE_JSON: Final = re.compile(r'"(?:\\[nrt]|\s)*[{\[]')
 _INDENT: Final = "  "
 _MOST_CHARACTERS: Final = 4 << 20
-"""A string that is longer is not looked into for JSON."""
+"""A longer string is not searched for JSON."""
 _DEEPEST: Final = 40
-"""From this depth on lines are not indented further: deep nesting would make the text many times longer."""
+"""Deeper lines are not indented further: deep nesting would make the text many times longer."""
 
 
 def laid_out(text: str, width: int = 80, *, opens_strings: bool = False) -> Iterator[str]:
@@ -74,10 +74,10 @@ def laid_out(text: str, width: int = 80, *, opens_strings: bool = False) -> Iter
 
 
 def _json_in(token: str) -> str:
-    """Return the text of a string if it is a JSON object or array that is not empty; otherwise nothing."""
+    """Return the text of a JSON string if that is itself a JSON object or array, not empty; else ``""``."""
     if not _MAY_BE_JSON.match(token) or len(token) > _MOST_CHARACTERS:
         return ""
-    import json  # late: few strings come so far, and explain, which lays out examples, starts without it
+    import json  # few strings get this far, and ``explain`` starts faster without it
 
     try:
         text: str = json.loads(token)

@@ -23,8 +23,11 @@ SLOW_NS: Final = 1_000_000_000
 """Latencies of at least this are coloured."""
 
 _TOOK: Final = 8
+"""Columns for the duration at the end of a line."""
 _LEAST_ROOM: Final = 12
+"""Columns that arguments and answer get at least."""
 _NARROWEST: Final = 40
+"""Columns beside the gutter, however narrow the terminal is."""
 
 
 class CallLines:
@@ -55,14 +58,14 @@ class CallLines:
         return max(map(len, self.sessions.values()), default=0)
 
     def call(self, call: Call, *, is_running: bool = False, is_inner: bool = False) -> list[str]:
-        """Return the lines of a call. ``is_inner`` is whether it is shown below the call it belongs to."""
+        """Return the lines of a call. With ``is_inner``, it is indented below the call that it belongs to."""
         style = self._style
         gutter = f"{call.number:>4} {seconds(call.started_ns)} "
         if self.sessions:
             gutter += f"{self.sessions.get(call.session, ''):<{self._mark_width}} "
         inset = "  " if is_inner else ""
-        name, colour = _name(call, style)
-        mark, answer, answer_colour = _answer(call, style, is_running=is_running and not call.closed)
+        name, colour = _name_and_colours(call, style)
+        mark, answer, answer_colour = _answer_parts(call, style, is_running=is_running and not call.closed)
         took = "" if call.latency_ns is None else duration(call.latency_ns)
         arguments = call.arguments
         below = ""
@@ -78,19 +81,20 @@ class CallLines:
                 mark, below, answer = "", f"{mark} {answer}", ""
                 arguments = style.shorten(arguments, room)
             elif answer:
-                arguments, answer = _fitted(style, arguments, answer, room - len(mark) - 2)
+                arguments, answer = _fit_both(style, arguments, answer, room - len(mark) - 2)
             else:
                 arguments = style.shorten(arguments, room)
         painted = style.paint(name, *colour)
         if arguments:
             painted += f" {arguments}"
-        said = style.paint(f"{mark} {answer}".strip(), *answer_colour)
-        line = f"{style.paint(gutter, 'dim')}{inset}{painted}" + (f" {said}" if said else "")
+        painted_answer = style.paint(f"{mark} {answer}".strip(), *answer_colour)
+        line = f"{style.paint(gutter, 'dim')}{inset}{painted}"
+        line += f" {painted_answer}" if painted_answer else ""
         line += style.paint(note, "yellow")
         if took:
             plain = len(gutter) + len(inset) + columns(name)
             plain += columns(arguments) + bool(arguments)
-            plain += columns(f"{mark} {answer}".strip()) + bool(said) + columns(note)
+            plain += columns(f"{mark} {answer}".strip()) + bool(painted_answer) + columns(note)
             is_slow = call.latency_ns is not None and call.latency_ns >= SLOW_NS
             shown = style.paint(took, "yellow" if is_slow else "dim")
             gap = 2 if style.width is None else max(style.width - plain - len(took), 1)
@@ -100,19 +104,17 @@ class CallLines:
         return lines
 
     def findings(self, findings: Iterable[Finding], *, where: str = "") -> Iterator[str]:
-        """Yield the lines of findings; those that say the same are one, with a count.
+        """Yield the lines of findings; those with the same text share one line, with a count.
 
-        ``where`` says what they are about if that is not the line above.
+        ``where`` names the subject of the findings if it is not the line above.
         """
         for folded in fold(findings):
             more = f"; {visible(folded.count_text)}" if folded.others else ""
             yield from self.finding(folded.first, where=where + more)
 
     def finding(self, finding: Finding, *, where: str = "") -> list[str]:
-        """Return the lines of a finding; ``where`` says what it is about if that is not the line above."""
-        from mcpproxy.read.reports.text import (
-            finding_line,  # Imported here: most recordings have no findings.
-        )
+        """Return the lines of a finding; ``where`` names its subject if it is not the line above."""
+        from mcpproxy.read.reports.text import finding_line  # most recordings have no findings
 
         text = finding_line(finding) + where
         first, *rest = self._wrap(text, 2)
@@ -123,7 +125,7 @@ class CallLines:
         return [f"{self.indent}{mark} {painted}{first[len(head) :]}", *(f"{self.indent}  {x}" for x in rest)]
 
     def note(self, text: str, *colour: Colour) -> list[str]:
-        """Return lines that stand below a call."""
+        """Return ``text`` as lines below a call."""
         return [self.indent + self._style.paint(part, *colour) for part in self._wrap(text)]
 
     def _wrap(self, text: str, taken: int = 0) -> list[str]:
@@ -146,9 +148,9 @@ def seconds(ns: int) -> str:
 
 
 def session_marks(sessions: Sequence[SessionSummary]) -> dict[int, str]:
-    """Return a mark for each session, by its number: as much of its name as tells it from the others.
+    """Return the number of each session -> its mark, the shortest beginning that makes all names differ.
 
-    With one session there is nothing to tell apart.
+    The result is empty for a single session, which needs no mark.
     """
     if len(sessions) < 2:
         return {}
@@ -157,8 +159,8 @@ def session_marks(sessions: Sequence[SessionSummary]) -> dict[int, str]:
     return {session.number: session.name[:length] for session in sessions}
 
 
-def _fitted(style: Style, arguments: str, answer: str, room: int) -> tuple[str, str]:
-    """Return both, shortened so that they fit ``room`` together; the shorter one is cut last."""
+def _fit_both(style: Style, arguments: str, answer: str, room: int) -> tuple[str, str]:
+    """Return arguments and answer, cut to ``room`` columns together; the shorter of them is cut last."""
     room = max(room, _LEAST_ROOM)
     of_arguments, of_answer = columns(arguments), columns(answer)
     if of_arguments + of_answer <= room:
@@ -168,7 +170,7 @@ def _fitted(style: Style, arguments: str, answer: str, room: int) -> tuple[str, 
     return arguments, style.shorten(answer, room - columns(arguments))
 
 
-def _name(call: Call, style: Style) -> tuple[str, tuple[Colour, ...]]:
+def _name_and_colours(call: Call, style: Style) -> tuple[str, tuple[Colour, ...]]:
     """Return the name of a row, and its colours."""
     arrow = ("← " if style.unicode else "<- ") if call.sender == SERVER else ""
     match call.kind:
@@ -186,18 +188,18 @@ def _name(call: Call, style: Style) -> tuple[str, tuple[Colour, ...]]:
             return "not recorded:", ("yellow",)
 
 
-def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tuple[Colour, ...]]:
+def _answer_parts(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tuple[Colour, ...]]:
     """Return the mark before the answer, the answer in words, and its colours."""
     good, bad = ("→", "✗") if style.unicode else ("->", "x")
     if words := error_words(call):
         return bad, words, ("bold", "red")
     match call.outcome:
         case Outcome.UNANSWERED:
-            said = state_words(call.outcome, running=is_running)
-            said += f" for {duration(call.waited_ns)}" if call.waited_ns else ""
-            said += f", {call.progress}" if call.progress else ""
-            said += f": {call.cause}" if call.cause else ""
-            return style.ellipsis, said, ("yellow",) if is_running else ("bold", "red")
+            state = state_words(call.outcome, running=is_running)
+            state += f" for {duration(call.waited_ns)}" if call.waited_ns else ""
+            state += f", {call.progress}" if call.progress else ""
+            state += f": {call.cause}" if call.cause else ""
+            return style.ellipsis, state, ("yellow",) if is_running else ("bold", "red")
         case Outcome.CANCELLED:
             waited = "" if call.waited_ns is None else f" after {duration(call.waited_ns)}"
             waited += f", {call.progress}" if call.progress else ""
@@ -213,5 +215,4 @@ def _answer(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tu
         case Outcome.INPUT_REQUIRED:
             return good, f"{state_words(call.outcome)}: {call.result}", ("yellow",)
         case _:
-            said = call.said
-            return (good, said, ()) if said else ("", "", ())
+            return (good, call.said, ()) if call.said else ("", "", ())

@@ -21,9 +21,13 @@ from mcpproxy.record.trace.records import Header
 
 _HTTP_ROLES = (Role.HTTP_REQUEST, Role.HTTP_RESPONSE, Role.HTTP_END)
 _BATCH = 500
+"""How many calls are taken from the view at a time."""
 _LISTED_SESSIONS = 8
+"""How many sessions the header names."""
 _STDERR_LINES = 3
+"""Up to how many lines of stderr are shown below a call without a result."""
 _MILD = (WORDS[Outcome.CANCELLED], WORDS[Outcome.DECLINED])
+"""The outcomes whose number is yellow instead of red."""
 _EXPLAINED = 20
 """For how many calls without a result stderr is shown. Each costs a search of the recording."""
 
@@ -33,7 +37,7 @@ def listing(
 ) -> Iterator[str]:
     """Yield the lines of the calls that pass the filter.
 
-    ``heads`` adds the heads of HTTP to each call, ``full`` its arguments and its result without a cut.
+    ``heads`` adds the HTTP heads to each call, ``full`` its whole arguments and result.
     """
     yield from header_lines(
         find_traces.shown(view.path), view.header, view.sessions, style, negotiations(view)
@@ -44,9 +48,9 @@ def listing(
 
 
 def call_lines(view: View, wanted: Filter, style: Style, *, heads: bool, full: bool) -> Iterator[str]:
-    """Yield what ``listing`` yields between the names of the columns and the end of the recording."""
+    """Yield the lines of the calls and findings alone; the arguments are those of ``listing``."""
     lines = CallLines(style, session_marks(view.sessions))
-    of_row, explained = findings_by_row(view), 0
+    findings_of_row, explained = findings_by_row(view), 0
     if heads or full:
         view.sort_parts()
     for call, is_inner in nested(view, wanted):
@@ -58,15 +62,15 @@ def call_lines(view: View, wanted: Filter, style: Style, *, heads: bool, full: b
         if call.outcome in LOST and explained < _EXPLAINED:
             explained += 1
             yield from why_lines(view, call, lines)
-        yield from lines.findings(of_row.get(call.number, ()))
+        yield from lines.findings(findings_of_row.get(call.number, ()))
     if not wanted:
-        yield from lines.findings(of_row.get(0, ()), where=" (about the session)")
+        yield from lines.findings(findings_of_row.get(0, ()), where=" (about the session)")
 
 
 def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:
-    """Yield the calls that pass the filter, each followed by the requests that belong to it.
+    """Yield the calls that pass the filter, each followed by the requests sent within it.
 
-    The second value is whether a call is shown below the one it belongs to.
+    The second value is true for such an inner request, which is shown below its call.
     """
     parents = view.columns.parent
     passing = set(view.numbers(wanted)) if wanted and any(parents) else None
@@ -91,32 +95,33 @@ def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:
 
 
 def why_lines(view: View, call: Call, lines: CallLines) -> list[str]:
-    """Return what may say why a call failed: what its error says beyond its message, and stderr."""
+    """Return lines that may explain a failed call: details of its error, and stderr."""
     parts = view.parts(call.number).parts
     more = said_beyond(call, parts)
     shown_by = f"show --call {call.number} {find_traces.handle_of(view.path)}".strip()
-    return [*(lines.note(more, "dim") if more else ()), *_stderr_of(call, parts, lines, shown_by)]
+    return [*(lines.note(more, "dim") if more else ()), *_stderr_lines(call, parts, lines, shown_by)]
 
 
-def _stderr_of(call: Call, parts: Iterable[Part], lines: CallLines, shown_by: str) -> list[str]:
+def _stderr_lines(call: Call, parts: Iterable[Part], lines: CallLines, shown_by: str) -> list[str]:
     """Return what the server wrote to stderr while a call was open.
 
-    Of more than a few lines, the one that probably says it is shown, and where the others are; without the
-    line that the call's own line has.
+    Of more than a few lines, only the one that probably names the error is returned, with the command
+    ``shown_by`` that shows all. A line that the line of the call already quotes is left out.
     """
     blocks = [part for part in parts if isinstance(part.record, Stderr)]
     number = sum(part.lines for part in blocks)
-    said = telling_line([part.summary for part in blocks], known=call.result)
-    is_told = call.outcome in (Outcome.UNANSWERED, Outcome.CANCELLED) and said and call.cause.endswith(said)
+    telling = telling_line([part.summary for part in blocks], known=call.result)
+    has_cause = call.outcome in (Outcome.UNANSWERED, Outcome.CANCELLED)
+    is_quoted = has_cause and telling and call.cause.endswith(telling)
     if number > _STDERR_LINES:
         where = f"{count(number, 'line')}: {shown_by}"
-        return lines.note(f"stderr: {where if is_told else f'{said} ({where})'}", "dim")
-    texts = [] if is_told else [line for part in blocks for line in stderr_lines(part) if line]
+        return lines.note(f"stderr: {where if is_quoted else f'{telling} ({where})'}", "dim")
+    texts = [] if is_quoted else [line for part in blocks for line in stderr_lines(part) if line]
     return [line for text in texts for line in lines.note(f"stderr: {text}", "dim")]
 
 
 def findings_by_row(view: View) -> dict[int, list[Finding]]:
-    """Return the findings of each row; those about the whole session are of row 0."""
+    """Return the number of a row -> its findings; those about the whole session are under 0."""
     by_row: dict[int, list[Finding]] = {}
     for finding, row in view.findings.with_rows():
         by_row.setdefault(row, []).append(finding)
@@ -132,7 +137,7 @@ def header_lines(
 ) -> Iterator[str]:
     """Yield the path, the label, the start, the command, and the participants of a recording.
 
-    ``negotiated`` says for the number of a session how its revision was agreed on.
+    ``negotiated`` maps the number of a session to a sentence about how its revision was agreed on.
     """
     yield style.paint(visible(path), "bold")
     yield heading(header)
@@ -174,13 +179,13 @@ def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
 
 
 def summary(view: View, style: Style) -> str:
-    """Return the numbers of a recording in one line: calls, frames, findings."""
+    """Return one line with the numbers of calls, frames and findings."""
     calls = count_calls(call_outcomes(view.columns))
     parts = [count(view.count(), "exchange") if view.header.model else count(calls.total, "call")]
     for number, word in calls.unsuccessful(running=view.running):
         parts.append(style.paint(f"{number:,} {word}", "yellow" if word in _MILD else "red"))
-    found = view.findings.counts()
-    colours = ("bold", "red") if found.get("error") else ("yellow",) if any(found.values()) else ()
+    severities = view.findings.counts()
+    colours = ("bold", "red") if severities.get("error") else ("yellow",) if any(severities.values()) else ()
     return f"{', '.join(parts)}; {count(view.frames, 'frame')}; {style.paint(view.found, *colours)}"
 
 

@@ -25,13 +25,16 @@ _INDENT: Final = "  "
 
 
 class ModelSide:
-    """What the model saw of calls in the recording at ``path``, if a recording of its interface tells it."""
+    """Finds out what a language model saw of the calls in the recording at ``path``.
+
+    That is known if the interface of the model was recorded beside it, with ``mcpproxy model``.
+    """
 
     def __init__(self, path: str) -> None:
         self._path: Final = os.path.abspath(path)
 
     def words(self, number: int) -> tuple[str, ...]:
-        """Return it in clauses; none if it is not known, or if a recording of the run cannot be read."""
+        """Return clauses about call ``number``; none if nothing is known, or a recording cannot be read."""
         try:
             seen = self._seen and self._seen(number)
         except TraceError:
@@ -62,7 +65,7 @@ def detail(view: View, number: int, style: Style, model_side: ModelSide) -> Iter
     facts += [f"session {name}"] if (name := view.index.session_name(call.session)) else []
     facts += [call.intervention] if call.intervention else []
     facts += [f"in call {call.parent}"] if call.parent else []
-    sizes = (call.request_bytes, call.answer_bytes)  # those of messages: other bodies have their own lines
+    sizes = (call.request_bytes, call.answer_bytes)  # of messages; other HTTP bodies have their own lines
     facts += [f"{size(sizes[0])} out, {size(sizes[1])} back"] if call.answer and any(sizes) else []
     yield style.paint(_INDENT + ", ".join(map(visible, facts)), "dim")
     for part in call_detail.told:
@@ -97,15 +100,15 @@ def _part_lines(part: Part, number: int, started_ns: int, style: Style) -> Itera
         yield _INDENT + part.summary
 
 
-def rule_lines(found: FoundRule, style: Style) -> Iterator[str]:
+def rule_lines(broken_rule: FoundRule, style: Style) -> Iterator[str]:
     """Yield a finding with the sentence of the specification, what to do instead, and a link."""
-    finding = found.finding
+    finding = broken_rule.finding
     yield from CallLines(style).finding(finding, where=f" (frame {finding.frame})" if finding.frame else "")
     lines = CallLines(style)
     if finding.pointer:
         yield from lines.note(f"  at {visible(finding.pointer)}", "dim")
-    for text in (found.sentence, found.instead):
+    for text in (broken_rule.sentence, broken_rule.instead):
         if text:
             yield from lines.note(f"  {visible(text)}")
-    if found.link:
-        yield f"{lines.indent}  {style.paint(visible(found.link), 'dim')}"
+    if broken_rule.link:
+        yield f"{lines.indent}  {style.paint(visible(broken_rule.link), 'dim')}"

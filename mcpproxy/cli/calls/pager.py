@@ -1,7 +1,7 @@
-"""Show long output on a terminal in a pager, in the way of git.
+"""Show long output on a terminal in a pager, as git does.
 
-The pager is the command in ``PAGER``, or ``less``. ``LESS=FRX`` is set unless the user has set ``LESS``: what
-fits on the screen is printed at once, colours are shown, and the text stays on the screen afterwards.
+The pager is the command in ``PAGER``, or ``less``. ``LESS=FRX`` is set unless the user has set ``LESS``: text
+that fits on the screen is printed at once, colours are shown, and the text stays on the screen afterwards.
 """
 
 import os
@@ -23,7 +23,7 @@ def page(lines: Iterable[str], *, wanted: bool = True) -> None:
     if not program:
         emit(lines)
         return
-    import subprocess  # Imported here: it takes 3 ms, and output into a pipe has no pager.
+    import subprocess  # takes 3 ms, and output into a pipe has no pager
 
     sys.stdout.flush()
     environment = {**_DEFAULTS, **os.environ}
@@ -43,7 +43,7 @@ def page(lines: Iterable[str], *, wanted: bool = True) -> None:
 
 
 def command() -> list[str]:
-    """Return the command of the pager; empty if there is none, or if it only copies."""
+    """Return the command of the pager; empty if there is none, or if it is ``cat`` or cannot be read."""
     import shlex
     import shutil
 

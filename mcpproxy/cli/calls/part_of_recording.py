@@ -13,13 +13,13 @@ from mcpproxy.record.trace.copy import write_trace
 
 
 def frames_of_calls(path: str, text: str) -> FrameFilter:
-    """Return which frames belong to the calls that pass the filter ``text``.
+    """Return a filter for the frames of the calls that pass the filter ``text``.
 
     Raises:
         FilterError: ``text`` is not a filter.
         UsageError: no call passes.
     """
-    from mcpproxy.judge.session.filter import parse_filter  # only those who filter wait for the view
+    from mcpproxy.judge.session.filter import parse_filter  # slow, and most runs have no filter
     from mcpproxy.read.view.view import open_view
 
     wanted = parse_filter(text)
@@ -33,8 +33,13 @@ def frames_of_calls(path: str, text: str) -> FrameFilter:
 def load_calls(path: str, text: str, peer: Sender | None = None) -> LoadedTrace:
     """Read for replay only the calls of a recording that pass the filter ``text``, and what they depend on.
 
-    The result is as from a recording that ``trim`` made. All calls pass an empty filter. ``peer`` is as for
+    The result is as if ``trim`` had made the recording. All calls pass an empty filter. ``peer`` is as for
     ``from_trace``.
+
+    Raises:
+        TraceError: the recording cannot be read.
+        FilterError: ``text`` is not a filter.
+        UsageError: no call passes.
     """
     if not text:
         return load(path, peer)

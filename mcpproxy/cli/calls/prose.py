@@ -16,7 +16,7 @@ def heading(text: str, style: Style) -> Iterator[str]:
 
 
 def prose(text: str, columns: int, indent: str = "  ") -> list[str]:
-    """Return ``text`` wrapped; blank lines separate paragraphs."""
+    """Return ``text`` wrapped to ``columns``; a blank line separates paragraphs."""
     wrapped: list[str] = []
     for number, paragraph in enumerate(text.split("\n\n")):
         if number > 0:

@@ -12,10 +12,11 @@ from mcpproxy.base.style import Style
 from mcpproxy.cli.terminal import emit, terminal_style
 
 _LEAST_LINES: Final = 4
+"""How many live lines are shown at least, however low the terminal is."""
 
 
 class Screen:
-    """The output of a command that shows something live. ``rewrites`` is whether lines can be rewritten."""
+    """The output of a command that shows live lines. ``rewrites`` is whether they can be rewritten."""
 
     def __init__(self, *, colour: bool = True, rewrites: bool = True) -> None:
         self._colour: Final = colour

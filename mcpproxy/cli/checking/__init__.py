@@ -1,1 +1,1 @@
-"""Parts of ``mcpproxy check``: its report, many recordings one by one, processes, the progress bar."""
+"""Parts of ``mcpproxy check``: its report, its results for many recordings, processes, the progress bar."""

@@ -18,11 +18,13 @@ from mcpproxy.send.fleet.judge.rules import JudgeRules
 from mcpproxy.send.fleet.judge.shard import Shard
 
 _REPORTS: Final = ("output", "baseline", "write_baseline", "session", "strict")
-"""Options of a report, which ``--out`` does not make."""
+"""Options of a report, which ``--out`` does not write."""
 
 
 def run(options: argparse.Namespace, rules: JudgeRules) -> int:
-    """Judge the recordings of a shard that have no result yet; return 2 if some could not be judged.
+    """Judge the recordings of a shard, one part of them all, that have no result yet.
+
+    Return the exit code: 2 if some could not be judged.
 
     Raises:
         McpProxyError: the options do not fit together, or the recordings cannot be judged at all.
@@ -38,9 +40,9 @@ def run(options: argparse.Namespace, rules: JudgeRules) -> int:
     wanted = list(shard.of(open_corpus(source).recordings()))
     results = open_results(out, job.key)
     done = set(results.names())
-    left = [recording for recording in wanted if recording.name not in done]
+    remaining = [recording for recording in wanted if recording.name not in done]
     code = _judge_recordings(
-        engine_name, job, left, len(wanted) - len(left), options.workers or parallel.processors()
+        engine_name, job, remaining, len(wanted) - len(remaining), options.workers or parallel.processors()
     )
     emit([f"Results: {results.where}"])
     return code
@@ -56,8 +58,8 @@ def _judge_recordings(
         frames, errors = frames + result.frames, errors + result.errors
         warnings, infos = warnings + result.warnings, infos + result.infos
         if result.status in ("unreadable", "skipped"):
-            named = result.reason.startswith(f"{result.name}:")
-            tell(result.reason if named else f"{result.name}: {result.reason}")
+            has_name = result.reason.startswith(f"{result.name}:")
+            tell(result.reason if has_name else f"{result.name}: {result.reason}")
     lines = [
         f"{tally(errors, warnings, infos)} in {count(statuses['judged'], 'trace')}, {count(frames, 'frame')}"
     ]

@@ -44,17 +44,17 @@ def _markdown(verdict: JudgedTraces, catalogue: Catalogue) -> Iterable[str]:
 
     heading = f"mcpproxy: {next(iter(text.summary_lines(verdict)), 'nothing was judged')}"
     hosts: Iterable[str] = ()
-    in_matrix = {id for id, _, _ in verdict.hosts}
-    if in_matrix:
+    matrix_ids = {id for id, _, _ in verdict.hosts}
+    if matrix_ids:
         from mcpproxy.read.reports import host_matrix
 
         hosts = host_matrix.markdown_lines(host_matrix.rows_of_run(verdict))
-    found = (located for located in verdict.located if host_of(located.finding) not in in_matrix)
-    return markdown.lines(heading, found, verdict.remarks, catalogue, hosts)
+    located_findings = (located for located in verdict.located if host_of(located.finding) not in matrix_ids)
+    return markdown.lines(heading, located_findings, verdict.remarks, catalogue, hosts)
 
 
-def _hosts(verdict: JudgedTraces) -> list[dict[str, object]]:
-    """Return the matrix of hosts as JSON values, if some were named."""
+def _host_objects(verdict: JudgedTraces) -> list[dict[str, object]]:
+    """Return the rows of the host matrix as JSON objects; none if the user named no hosts."""
     if not verdict.hosts:
         return []
     from mcpproxy.read.reports.host_matrix import as_objects, rows_of_run
@@ -82,7 +82,7 @@ def _lines(verdict: JudgedTraces, catalogue: Catalogue, format: str, style: Styl
                 base=os.getcwd(),
                 exit_code=verdict.exit_code,
                 fixed=verdict.fixed,
-                hosts=_hosts(verdict),
+                hosts=_host_objects(verdict),
             )
         case "markdown":
             return _markdown(verdict, catalogue)

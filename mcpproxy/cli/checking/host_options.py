@@ -1,4 +1,4 @@
-"""The options that choose hosts, whose limits a server is then held against."""
+"""``--hosts`` and ``--hosts-grade``: the hosts by whose limits a server is judged, too."""
 
 import argparse
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:  # most runs are not about hosts
 
 
 def add(parser: argparse.ArgumentParser) -> None:
-    """Add the options."""
+    """Add both options."""
     parser.add_argument(
         "--hosts",
         action="append",
@@ -30,10 +30,10 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(options: argparse.Namespace) -> tuple[tuple[str, ...], str]:
-    """Return the values of both options.
+    """Return the named hosts, and the grade, which is empty by default.
 
     Raises:
-        UsageError: there is a grade, and no host.
+        UsageError: a grade is given without a host.
     """
     if options.hosts_grade and not options.hosts:
         raise UsageError("--hosts-grade", "goes together with --hosts", "name hosts: --hosts seen")
@@ -44,7 +44,7 @@ def named_rules(options: argparse.Namespace) -> JudgeRules | None:
     """Return the rules about hosts for a command that is itself the client; ``None`` if no host is named.
 
     Raises:
-        UsageError: there is no such host, or only the client that is there is named.
+        UsageError: a host is unknown, or only ``seen`` is named, the client in the recording.
     """
     hosts, grade = chosen(options)
     if not hosts:
@@ -56,7 +56,9 @@ def named_rules(options: argparse.Namespace) -> JudgeRules | None:
 
 
 def matrix_of(recordings: Iterable[str], judge_rules: JudgeRules) -> "HostMatrix":
-    """Return what the hosts do with the server in these recordings: each finding once, with its place.
+    """Return the matrix of what the hosts do with the server in these recordings.
+
+    It has each finding once, with its place.
 
     Raises:
         TraceError: a recording cannot be read.
@@ -67,15 +69,15 @@ def matrix_of(recordings: Iterable[str], judge_rules: JudgeRules) -> "HostMatrix
     rules, selection = judge_rules.load()
     hosts = judge_rules.named_hosts()
     ids = {id for id, _, _ in hosts}
-    said = set[str]()
-    found: list[Located] = []
+    messages_seen = set[str]()
+    located: list[Located] = []
     for path in recordings:
         trace = GrowingTrace(path).open()
         findings = {
-            each.message: each
-            for each in reversed(judging.judge(trace, rules, selection).findings)
-            if host_of(each) in ids and each.message not in said
+            finding.message: finding
+            for finding in reversed(judging.judge(trace, rules, selection).findings)
+            if host_of(finding) in ids and finding.message not in messages_seen
         }
-        found += locate(trace, reversed(findings.values()))
-        said |= findings.keys()
-    return HostMatrix(host_rows(hosts, (located.finding for located in found)), tuple(found))
+        located += locate(trace, reversed(findings.values()))
+        messages_seen |= findings.keys()
+    return HostMatrix(host_rows(hosts, (entry.finding for entry in located)), tuple(located))

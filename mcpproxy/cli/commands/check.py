@@ -61,7 +61,7 @@ exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
 
 
 def run(argv: list[str]) -> int:
-    """Judge every trace that the arguments name, and report the findings."""
+    """Judge every trace that the arguments name, report the findings, and return the exit code."""
     options = _arguments(argv)
     judge_rules = _rules(options)
     if options.out or options.engine:
@@ -172,15 +172,15 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _name_in(named: list[str], path: str) -> str:
-    """Return the name of a recording by which its shard is chosen: in the folder that was named."""
-    for place in named:
-        if os.path.isdir(place) and not os.path.relpath(path, place).startswith(os.pardir):
-            return os.path.relpath(path, place).replace(os.sep, "/")
+    """Return the name that decides the shard of a recording: its path in the folder that the user named."""
+    for folder in named:
+        if os.path.isdir(folder) and not os.path.relpath(path, folder).startswith(os.pardir):
+            return os.path.relpath(path, folder).replace(os.sep, "/")
     return os.path.basename(path)
 
 
 def _rules(options: argparse.Namespace) -> JudgeRules:
-    """Return which rules the options name."""
+    """Return the rules that the options select."""
     extend = [*(options.extend_select or ()), *(["APP"] if options.app_errors else ())]
     if options.secrets:
         extend += ["SEC-007", "SEC-008"]
@@ -251,14 +251,14 @@ def judge_all(
 ) -> JudgedTraces:
     """Judge all traces in their order; ``on_judged`` is called with a trace as soon as it is judged.
 
-    With ``located``, findings get their places in the trace files. The findings in the baseline ``accepted``
-    are marked as known. ``hosts`` are those whose limits over a run are judged by.
+    Findings about several recordings together, such as servers of one client, come last. With ``located``,
+    findings get their places in the trace files. The findings in the baseline ``accepted`` are marked as
+    known. ``hosts`` are hosts with a limit on all tools of all servers together.
     """
-
     collected: SeenInRecording | None = None
     takes = partial(_is_wanted, rules.catalogue, selection)
     if len(paths) > 1:
-        from mcpproxy.read.view import across_servers  # imported here: it takes 30 ms
+        from mcpproxy.read.view import across_servers  # takes 30 ms
 
         collected = across_servers.SeenInRecording()
         collectors = across_servers.collectors(collected, takes, key=os.urandom(32), hosts=hosts)
@@ -275,7 +275,7 @@ def judge_all(
     unjudged: list[Unjudged] = []
     seen: dict[str, SeenInRecording] = {}
     with progress_bar.reading(paths) as progress:
-        for path, (result, content) in zip(paths, parallel.each(attempt, paths), strict=True):
+        for path, (result, content) in zip(paths, parallel.results_of(attempt, paths), strict=True):
             if content is not None and not isinstance(result, Unjudged):
                 seen[path] = content
             progress.finish_file(path)
@@ -301,20 +301,20 @@ def judge_all(
             *findings_of_runs(seen, rules.catalogue, takes),
         ):
             index = [trace.path for trace in judged].index(path)
-            more = _with_findings(judged[index], findings, located=located)
-            more = _marked(more, accepted) if accepted else more
-            on_judged(more)
+            addition = _with_findings(judged[index], findings, located=located)
+            addition = _marked(addition, accepted) if accepted else addition
+            on_judged(addition)
             judged[index] = replace(
                 judged[index],
-                findings=judged[index].findings + more.findings,
-                located=judged[index].located + more.located,
-                places={**judged[index].places, **more.places},
+                findings=judged[index].findings + addition.findings,
+                located=judged[index].located + addition.located,
+                places={**judged[index].places, **addition.places},
             )
     return JudgedTraces(tuple(judged), tuple(unjudged), strict)
 
 
 def _is_wanted(catalogue: Catalogue, selection: Selection, code: str) -> bool:
-    """Whether findings of a rule, which may be off by default, are reported."""
+    """Whether findings of the rule ``code`` are reported. An opt-in rule must be selected."""
     return selection.takes(code) and (selection.wanted is not None or not catalogue.rules[code].opt_in)
 
 
@@ -350,7 +350,7 @@ def judge(
         TraceError: the trace cannot be read.
         UsageError: the trace has no such session.
     """
-    trace = GrowingTrace(path).open()  # also before its recorder has begun
+    trace = GrowingTrace(path).open()  # works also before the recorder has begun
     session_filter = http_sessions.session_filter(trace, session) if session else None
     judged = judging.judge(
         trace, rules, selection, session_filter, progress.set_bytes_read if progress else None

@@ -1,4 +1,4 @@
-"""``mcpproxy completion``: scripts for completion in shells, and the man page, both made from the parsers."""
+"""``mcpproxy completion``: scripts for completion in shells, and the man page."""
 
 import sys
 from typing import Final

@@ -23,13 +23,14 @@ from mcpproxy.judge.session.filter import parse_filter
 from mcpproxy.record.relay import journal
 
 DEADLINE_S: Final = 120.0
+"""The demo is ended after this time, in case anything hangs."""
 SERVER: Final = own_command("mcpproxy.demo.server")
 FAILED_CALL: Final = 6
 """The row of the call to ``forecast`` that the server answers with an error."""
 
 
 def run(argv: list[str]) -> int:
-    """Record a session, print it while it runs, and say what to try next."""
+    """Record a session, print it while it runs, and suggest next steps. Return 1 if it failed."""
     Parser("demo", "Watch mcpproxy record and judge a small server with three faults.").parse_args(argv)
     folder = paths.state_dir()
     try:
@@ -41,7 +42,6 @@ def run(argv: list[str]) -> int:
     style = terminal_style()
     emit(_opening(style), flush=True)
     with _wrapped_server(trace) as server:
-        # If anything hangs, this ends the demo.
         watchdog = threading.Timer(DEADLINE_S, server.kill)
         watchdog.daemon = True
         watchdog.start()

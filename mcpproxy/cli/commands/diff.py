@@ -69,7 +69,7 @@ def run(argv: list[str]) -> int:
 def _counterpart(path: str, sessions: list[RecordedSession], ids: list[str]) -> RecordedSession:
     """Return the session of recording B to compare: the one that the second of ``ids`` names.
 
-    With one id, return the only session of B, or the session of B with that id.
+    With one id, it is the only session of B, or the session of B with that id.
     """
     if len(ids) == 1 and len(sessions) == 1:
         return sessions[0]

@@ -20,13 +20,17 @@ _EXAMPLES = """\
 
 
 def run(argv: list[str]) -> int:
-    """Explain each named rule, or those that the latest recording breaks."""
-    given, folders = argv, list[str]()
+    """Explain each named rule, or the rules that the latest recording breaks.
+
+    Raises:
+        McpProxyError: a name is not that of one rule, or the recording cannot be read.
+    """
+    words, folders = argv, list[str]()
     if any(argument.startswith("-") for argument in argv):
-        given, folders = _read_arguments(argv)
+        words, folders = _read_arguments(argv)
     catalogue = known_rules(folders)
-    recordings = [name for name in given if name.endswith(".jsonl") or os.path.isfile(name)]
-    names = [name for name in given if name not in recordings]
+    recordings = [name for name in words if name.endswith(".jsonl") or os.path.isfile(name)]
+    names = [name for name in words if name not in recordings]
     if len(names) > 1 and not recordings and not resolve(catalogue, names[-1]):
         recordings = _by_handle(names[-1])
         names = names[: len(names) - len(recordings)]
@@ -45,13 +49,13 @@ def run(argv: list[str]) -> int:
             raise UsageError("explain", f"{name} is a family of rules", f"see mcpproxy rules --family {name}")
         rules += (catalogue.rules[code] for code in codes)
     style = terminal_style()
-    if recordings and (others := [rule.code for rule in rules if not _asked_by_hosts(rule)]):
+    if recordings and (others := [rule.code for rule in rules if not _is_about_hosts(rule)]):
         raise UsageError("explain", f"{others[0]} is not about hosts", "leave the recording out")
     for number, rule in enumerate(rules):
         if number > 0:
             emit([""])
         emit(lines(rule, style))
-        if _asked_by_hosts(rule):
+        if _is_about_hosts(rule):
             from mcpproxy.cli.calls import explained_hosts  # for a few rules only
 
             emit(explained_hosts.lines(rule, recordings[0] if recordings else "", style))
@@ -60,7 +64,7 @@ def run(argv: list[str]) -> int:
 
 def _by_handle(name: str) -> list[str]:
     """Return the recording that a handle means; empty if it means none, as a misspelt rule does."""
-    from mcpproxy.cli import find_traces  # not for those who name rules
+    from mcpproxy.cli import find_traces  # not needed for names of rules
 
     try:
         path = find_traces.one(name)
@@ -75,7 +79,7 @@ def _broken_rules(catalogue: Catalogue) -> list[str]:
     Raises:
         UsageError: there is no recording, it has no findings, or their rules are not known.
     """
-    from mcpproxy.cli import find_traces  # not for those who name a rule
+    from mcpproxy.cli import find_traces  # not needed for names of rules
     from mcpproxy.read.view.view import open_view
 
     example = "name a rule: mcpproxy explain PROTO-007; all: mcpproxy rules"
@@ -86,12 +90,12 @@ def _broken_rules(catalogue: Catalogue) -> list[str]:
         broken = [group.rule for group in view.findings.by_rule()]
     if not broken:
         raise UsageError("explain", f"{path} has no findings", example)
-    found = [rule for rule in broken if rule in catalogue.rules]
-    if not found:
+    known = [rule for rule in broken if rule in catalogue.rules]
+    if not known:
         fact = f"{path} breaks {', '.join(broken)}, of which nothing is known here"
         raise UsageError("explain", fact, "name the folder of their rules: --rules DIR")
-    tell(f"{count(len(found), 'rule')} broken in the latest recording: {path}")
-    return found
+    tell(f"{count(len(known), 'rule')} broken in the latest recording: {path}")
+    return known
 
 
 def _read_arguments(argv: list[str]) -> tuple[list[str], list[str]]:
@@ -121,26 +125,26 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
         colour = SEVERITY_COLOUR.get(severity or "", "dim")
         word = style.paint(f"{severity:<7}" if severity else "does not apply", colour)
         yield f"  {span:<24}  {word}{wording}"
-    yield from _softer(rule, columns)
+    yield from _softer_lines(rule, columns)
     yield from heading("Why it matters", style)
     yield from prose(rule.why, columns)
-    yield from heading("Meets it" if _asked_by_hosts(rule) else "Breaks it", style)
+    yield from heading("Meets it" if _is_about_hosts(rule) else "Breaks it", style)
     for line in rule.example.splitlines():
-        yield from _example(line, columns)
+        yield from _example_lines(line, columns)
     yield from heading("Do instead", style)
     yield from prose(rule.instead, columns)
     yield from heading("Rests on", style)
     for requirement in rule.requirements:
-        yield from _requirement(requirement, columns, style)
+        yield from _requirement_lines(requirement, columns, style)
 
 
-def _asked_by_hosts(rule: Rule) -> bool:
-    """Whether no specification asks for it, so that a session does not break it, but only meets it."""
+def _is_about_hosts(rule: Rule) -> bool:
+    """Whether only hosts, not a specification, ask for it. Then a session does not break it, but meets it."""
     return all(word == "host" for requirement in rule.requirements for word in requirement.keywords.values())
 
 
-def _softer(rule: Rule, columns: int) -> Iterator[str]:
-    """Yield when and why a violation has a lower level than its requirement."""
+def _softer_lines(rule: Rule, columns: int) -> Iterator[str]:
+    """Yield sentences about when and why a violation has a lower level than its requirement."""
     softer = [requirement for requirement in rule.requirements if requirement.softer]
     for requirement in softer:
         which = f" ({requirement.id})" if len(rule.requirements) > 1 else ""
@@ -150,8 +154,8 @@ def _softer(rule: Rule, columns: int) -> Iterator[str]:
             yield from prose(f"but always {noun}{rest}" if rest != why else f"but {noun} {why}", columns)
 
 
-def _example(line: str, columns: int) -> Iterator[str]:
-    """Yield a message of an example; if it is too long for one line, laid out below its sender."""
+def _example_lines(line: str, columns: int) -> Iterator[str]:
+    """Yield a message of an example: on one line, or if that is too long, laid out below its sender."""
     sender, _, text = line.partition(": ")
     if len(line) + 2 <= columns or not text.startswith(("{", "[")):
         yield f"  {line}"
@@ -179,7 +183,7 @@ def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
     return spans
 
 
-def _requirement(requirement: Requirement, columns: int, style: Style) -> Iterator[str]:
+def _requirement_lines(requirement: Requirement, columns: int, style: Style) -> Iterator[str]:
     """Yield a requirement's sentence, the peer that it binds, and its pages, the newest first."""
     bound = "both peers" if requirement.blame == "either" else f"the {requirement.blame}"
     yield from prose(f"{requirement.id} (binds {bound}): {requirement.text}", columns)

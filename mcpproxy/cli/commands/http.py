@@ -1,7 +1,7 @@
 """``mcpproxy http URL [OPTION...]``: run a proxy before an HTTP server.
 
-A client may wait until the proxy listens. So what takes long to import is imported afterwards: clients that
-connect meanwhile wait in the backlog of the listener.
+A client may wait until the proxy listens. So slow modules are imported only after that: clients that connect
+meanwhile wait in the backlog of the listener.
 """
 
 from __future__ import annotations
@@ -72,9 +72,9 @@ taken, or if the file or folder that they name cannot be written.""",
 
 
 class HttpOptions:
-    """The values of the arguments. ``host``, ``port`` and ``endpoint`` belong to the proxy itself.
+    """The values of the arguments. ``host``, ``port`` and ``endpoint`` are those of the proxy itself.
 
-    ``url`` is empty in forward mode.
+    ``url``, that of the server, is empty in forward mode. ``reaching`` says how to connect to servers.
 
     Raises:
         UsageError: a value is not valid.
@@ -102,7 +102,7 @@ class HttpOptions:
 
     @property
     def has_own_paths(self) -> bool:
-        """Whether the proxy has paths of its own, and puts them in the place of the server's."""
+        """Whether the proxy replaces the path of the server's endpoint by its own."""
         return True
 
     def members(self) -> dict[str, str]:
@@ -111,7 +111,7 @@ class HttpOptions:
 
     @property
     def upstream(self) -> Upstream | None:
-        """The server that the URL names; ``None`` in forward mode. Importing the reader of URLs takes long.
+        """The server that the URL names; ``None`` in forward mode. It is read on first use, which takes long.
 
         Raises:
             UsageError: the URL cannot be used.
@@ -122,6 +122,7 @@ class HttpOptions:
 
     @property
     def label(self) -> str:
+        """What the recording calls the server: ``--label``, or the host."""
         host = self.upstream.host if self.upstream else "forward"
         return paths.safe(self.recording.label) or paths.safe(host) or "server"
 
@@ -182,7 +183,7 @@ def prepare(options: HttpOptions) -> tuple[Settings, socket.socket, str]:
     """Return the settings of the proxy, its listening socket, and its address as ``host:port``.
 
     Raises:
-        UsageError: the port is taken, the URL is not one that can be used, or a certificate cannot be read.
+        UsageError: the port is taken, or the URL or a certificate cannot be used.
     """
     listener = open_listener(options.host, options.port)
     try:
@@ -199,17 +200,17 @@ def _settings(options: HttpOptions, host: str, proxy_address: str) -> Settings:
     from mcpproxy.record.relay.http.rewrite import Rewriting
 
     upstream = options.upstream
-    chosen = proxy_of(options, proxy_address)
+    choose_proxy = proxy_of(options, proxy_address)
     if upstream is not None:
-        upstream.proxy = chosen(upstream.host, upstream.port, upstream.is_tls)
-    settings = Settings(_router(options, host, chosen), upstream.address if upstream else "")
+        upstream.proxy = choose_proxy(upstream.host, upstream.port, upstream.is_tls)
+    settings = Settings(_router(options, host, choose_proxy), upstream.address if upstream else "")
     settings.tls_up, settings.tls_down = _tls(options)
     settings.is_quiet = options.recording.is_quiet
     scheme = "https" if options.cert else "http"
     if upstream is not None and options.has_own_paths:
         settings.rewriting = Rewriting(upstream, options.endpoint, scheme, is_full=options.rewrites_origin)
     at = f"{scheme}://{proxy_address}{_own_path(options)}"
-    listening = options.recording.note(_address(options, proxy_address), "listening", url=quoted(at))
+    listening = options.recording.note(_listening_line(options, proxy_address), "listening", url=quoted(at))
     settings.greetings = [listening, *_warnings(options, host)]
     return settings
 
@@ -245,9 +246,9 @@ def parse(argv: list[str]) -> HttpOptions:
 
 
 def check_listening(options: HttpOptions) -> None:
-    """Check what clients and health checks connect to: a key has its certificate, and the admin port is free.
+    """Check that a key has its certificate, and that the admin port is free.
 
-    When the recorder opens that port, it is too late for a usage error.
+    When the recorder opens the admin port, it is too late for a usage error.
 
     Raises:
         UsageError: the certificate is missing, or the port is taken.
@@ -282,7 +283,7 @@ def _tls(options: HttpOptions) -> tuple[TlsClient | None, TlsServer | None]:
     if options.cert or (options.upstream and options.upstream.is_tls):
         from mcpproxy.record.relay.http import tls
 
-        if options.upstream and options.upstream.is_tls:  # whose files are checked already
+        if options.upstream and options.upstream.is_tls:  # its files are already checked
             up = tls.TlsClient(options.reaching)
         if options.cert:
             try:
@@ -311,7 +312,10 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def proxy_of(options: HttpOptions, proxy_address: str) -> ProxyOf:
-    """Return what chooses the proxy to a server. Ours is not one: it may be named for the clients."""
+    """Return a function that chooses the proxy on the way to a server, as the user's environment names it.
+
+    It never chooses our own proxy, which the environment may name for the clients.
+    """
     from mcpproxy.base.authority import is_loopback
     from mcpproxy.base.upstream.http_proxy import HttpProxy, proxy_for
 
@@ -336,12 +340,12 @@ def _router(options: HttpOptions, bound: str, proxy_of: ProxyOf) -> Forward | Re
     return Reverse(options.upstream, options.endpoint, guard)
 
 
-def _address(options: HttpOptions, proxy_address: str) -> str:
-    """Return a line for stderr that says where the proxy listens."""
+def _listening_line(options: HttpOptions, proxy_address: str) -> str:
+    """Return the line for stderr that names the address of the proxy."""
     scheme = "https" if options.cert else "http"
     if options.upstream is None:
         return f"listening on {scheme}://{proxy_address} as a forward proxy; set HTTP_PROXY to it"
-    target = _shown(options.upstream, options.endpoint)
+    target = _shown_url(options.upstream, options.endpoint)
     proxy = options.upstream.proxy
     through = f" through {proxy.name}" if proxy else ""
     return f"listening on {scheme}://{proxy_address}{_own_path(options)} -> {target}{through}"
@@ -354,7 +358,7 @@ def _own_path(options: HttpOptions) -> str:
     return options.endpoint if options.has_own_paths else options.upstream.path
 
 
-def _shown(upstream: Upstream, endpoint: str) -> str:
+def _shown_url(upstream: Upstream, endpoint: str) -> str:
     """Return the URL of upstream's endpoint, without the query, which may contain a secret."""
     return upstream.origin + (upstream.path or endpoint)
 
@@ -387,7 +391,7 @@ def _warnings(options: HttpOptions, host: str) -> list[str]:
 def start_members(options: HttpOptions, proxy_address: str) -> dict[str, str]:
     """Return the members of the journal's START record for a proxy; each value is JSON text."""
     scheme = "https" if options.cert else "http"
-    upstream = _shown(options.upstream, options.endpoint) if options.upstream else ""
+    upstream = _shown_url(options.upstream, options.endpoint) if options.upstream else ""
     return {
         "transport": quoted("http"),
         "mode": quoted("reverse" if options.upstream else "forward"),

@@ -50,9 +50,9 @@ _WIDE: Final = (
 _MIDDLE: Final = (
     "", "UTC", "NAME", "OF", "BY", "DURATION", "FRAMES", "FAILED", "FOUND", "ENDED", "FILE"
 )  # fmt: skip
-"""The columns of a terminal that has room for all that is known of failed calls."""
+"""The columns of a terminal that is less wide, but has room for the full counts of failed calls."""
 _MIDDLE_LEFT_OUT: Final = ("FRAMES", "SERVER", "CLIENT", "DURATION")
-"""The headings of those of them that are left out, in this order, before a failure is told in short."""
+"""The headings of middle columns that are left out, in this order, before such counts are abbreviated."""
 _NARROW_HANDLES: Final = ("", "UTC", "NAME", "BY", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED")
 """The columns of a narrow terminal, where a handle names each recording."""
 _NARROW_PATHS: Final = ("UTC", "NAME", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED", "FILE")
@@ -70,16 +70,21 @@ _HEADINGS: Final = {
 _TEXTS: Final = ("LABEL", "CLIENT", "ENDED", "TRACE")
 """The headings of the columns that are cut if the terminal is too narrow even for a narrow table."""
 _LEFT_OUT: Final = ("CLIENT", "FRAMES", "DURATION")
-"""The headings of the columns that are left out, in this order, if that is not enough."""
+"""The headings of the columns that are left out, in this order, if cutting is not enough."""
 _READABLE_REASON: Final = 30
-"""How many columns of a terminal are kept for reasons."""
+"""How many columns of the terminal are kept for the reasons of failed starts."""
 _READABLE: Final = 20
+"""To how many characters texts are cut before columns are left out."""
 _LEAST: Final = 7
-"""To how many characters texts are cut before columns are left out, and after all of them are."""
+"""To how many characters texts are cut after all those columns were left out."""
 
 
 def run(argv: list[str]) -> int:
-    """List the state directory, or the named folder."""
+    """List the state directory, or the folder or URL that the arguments name.
+
+    Raises:
+        McpProxyError: the folder has no recordings, or cannot be read.
+    """
     parser = Parser("list", "List recordings, the latest first.", EPILOG)
     parser.add_argument(
         "folder", nargs="?", metavar="DIR", help="the folder or URL to list (default: the state directory)"
@@ -108,22 +113,22 @@ def run(argv: list[str]) -> int:
     if options.folder and not os.path.isdir(folder):
         fact = "not a folder" if os.path.exists(folder) else "no such folder"
         raise UsageError(folder, fact, "mcpproxy list without a name looks in the state directory")
-    found = find_traces.recent(folder)
-    if options.folder and not found:
+    recordings = find_traces.recent(folder)
+    if options.folder and not recordings:
         find_traces.tell_of_folders_below(folder, lambda below: ["mcpproxy", "list", below])
         raise UsageError(
             folder, "no traces in this folder", "a trace is a .jsonl file that mcpproxy recorded"
         )
-    _print_list(folder, map(recording, found), len(found), options)
+    _print_list(folder, map(recording, recordings), len(recordings), options)
     return 0
 
 
 def _print_list(
     folder: str, recorded: Iterable[RecordingEntry], total: int, options: argparse.Namespace
 ) -> None:
-    """Print the latest of ``total`` recordings. No more of ``recorded`` are read than are needed."""
+    """Print the latest of ``total`` recordings. ``recorded`` is read only as far as needed."""
     numbered = enumerate(recorded, start=1)
-    unread = 0
+    uncounted = 0
     listed: list[tuple[int, RecordingEntry]] = []
     for number, entry in numbered:
         if _is_wanted(entry, options):
@@ -131,7 +136,7 @@ def _print_list(
             if len(listed) == options.limit:
                 break
         else:
-            unread += entry.calls is None
+            uncounted += entry.calls is None
     entries = [entry for _, entry in listed]
     if options.json:
         emit([json.dumps({"folder": folder, "traces": [as_object(entry) for entry in entries]}, indent=2)])
@@ -150,18 +155,18 @@ def _print_list(
         if left:
             more = "" if options.failed or options.findings else ", --failed, --findings"
             tell(f"{count(left, 'older recording')} not listed; see --limit{more}")
-    if unread and options.failed:
-        when = "it was" if unread == 1 else "they were"
+    if uncounted and options.failed:
+        when = "it was" if uncounted == 1 else "they were"
         reads = "mcpproxy show --all --filter status:unsuccessful reads them"
-        tell(f"the calls of {count(unread, 'recording')} were not counted when {when} made; {reads}")
+        tell(f"the calls of {count(uncounted, 'recording')} were not counted when {when} made; {reads}")
 
 
 def _is_wanted(entry: RecordingEntry, options: argparse.Namespace) -> bool:
-    """Whether the recording is among those that the options ask for."""
+    """Whether the options ask for this recording."""
     if not (options.failed or options.findings):
         return True
-    found = entry.findings or {}
-    has_findings = bool(found.get("error") or found.get("warning"))
+    counts = entry.findings or {}
+    has_findings = bool(counts.get("error") or counts.get("warning"))
     return (options.failed and entry.has_failed) or (options.findings and has_findings)
 
 
@@ -173,8 +178,8 @@ def as_object(entry: RecordingEntry) -> dict[str, object]:
         "upstream": entry.upstream or None,
         "model": entry.model or None,
         "label": entry.label or None,
-        "server": _named(entry.server, entry.server_version) or None,
-        "client": _named(entry.client, entry.client_version) or None,
+        "server": _name_and_version(entry.server, entry.server_version) or None,
+        "client": _name_and_version(entry.client, entry.client_version) or None,
         "started_at": entry.started_at or None,
         "duration_ns": entry.duration_ns,
         "frames": entry.frames,
@@ -191,22 +196,24 @@ def as_object(entry: RecordingEntry) -> dict[str, object]:
 
 
 def as_table(listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_handles: bool) -> list[str]:
-    """Return the list as a table for people, as wide as the terminal. Each entry has its place in the folder.
+    """Return the list as a table for people, as wide as the terminal.
+
+    Each entry comes with its position in the folder, counted from 1.
 
     With ``has_handles``, the first column is the handle of each recording. A narrow terminal gets fewer
-    columns: the handle instead of the path, the label or else the server, no versions. All that is said of
-    failed calls is kept as long as a label has room beside it.
+    columns: the handle instead of the path, the label or else the server, no versions. The counts of failed
+    calls stay complete as long as a label has room beside them.
     """
     reasons = [entry.reason for _, entry in listed]
     room = style
-    if any(reasons) and style.width is not None:  # a reason is worth more than the columns that are left out
+    if any(reasons) and style.width is not None:  # a reason is more useful than other columns
         needed = min(max(map(columns, ("WHY", *reasons))), _READABLE_REASON)
         room = replace(style, width=max(style.width - needed - 2, 0))
-    rows = _with_reasons(_fitted(listed, room, has_handles=has_handles), reasons, style)
-    return table(rows, style, right=_right(rows))
+    rows = _with_reasons(_fitted_rows(listed, room, has_handles=has_handles), reasons, style)
+    return table(rows, style, right=_right_aligned(rows))
 
 
-def _fitted(
+def _fitted_rows(
     listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_handles: bool
 ) -> list[list[str]]:
     """Return the rows of the table, as far as possible no wider than the terminal."""
@@ -239,15 +246,15 @@ def _with_reasons(rows: list[list[str]], reasons: Sequence[str], style: Style) -
 
 
 def _is_cut(entry: RecordingEntry, line: str) -> bool:
-    """Whether a line of a table without handles lacks the name by which a command takes the recording."""
+    """Whether ``line``, of a table without handles, lacks the full name of the recording."""
     name = entry.path if find_traces.is_url(entry.path) else os.path.basename(entry.path)
     return visible(name) not in line
 
 
 def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
-    """Return the cells of a recording by the names of the columns. ``number`` is its place in the list."""
-    found = entry.findings or {}
-    words = tally(*(found.get(severity, 0) for severity in WORST_FIRST))
+    """Return column -> cell of a recording. ``number`` is its position in the folder."""
+    counts = entry.findings or {}
+    words = tally(*(counts.get(severity, 0) for severity in WORST_FIRST))
     worst, more, _ = words.partition(",")
     worst = worst + "+" if more else worst.replace("no findings", "none")
     is_judged = entry.findings is not None and not (entry.has_not_begun or entry.model)
@@ -259,9 +266,9 @@ def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
         "STARTED (UTC)": entry.started_at[:19].replace("T", " ") or "-",
         "UTC": entry.started_at[5:16].replace("T", " ") or "-",
         "LABEL": entry.label or "-",
-        "SERVER": _named(entry.server, entry.server_version) or entry.upstream or "-",
+        "SERVER": _name_and_version(entry.server, entry.server_version) or entry.upstream or "-",
         "NAME": entry.title,
-        "CLIENT": _named(entry.client, entry.client_version) or "-",
+        "CLIENT": _name_and_version(entry.client, entry.client_version) or "-",
         "OF": entry.server or "-",
         "BY": entry.client or "-",
         "DURATION": "-" if entry.duration_ns is None else duration(entry.duration_ns),
@@ -281,9 +288,9 @@ def _columns(names: Sequence[str], rows: Sequence[dict[str, str]], *, has_handle
     return [[_HEADINGS.get(name, name) for name in names], *([row[name] for name in names] for row in rows)]
 
 
-def _right(rows: Sequence[Sequence[str]]) -> list[int]:
+def _right_aligned(rows: Sequence[Sequence[str]]) -> list[int]:
     return [place for place, name in enumerate(rows[0]) if name in ("", "DURATION", "FRAMES")]
 
 
-def _named(name: str, version: str) -> str:
+def _name_and_version(name: str, version: str) -> str:
     return f"{name} {version}".strip()

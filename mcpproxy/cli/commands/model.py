@@ -1,6 +1,6 @@
 """``mcpproxy model URL [OPTION...]``: run a proxy before the interface of a language model.
 
-It is the proxy of ``mcpproxy http``. Only what is said of the recording differs: nothing in it is MCP.
+It is the proxy of ``mcpproxy http``. Only the header of the recording differs, because nothing in it is MCP.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 _LISTEN: Final = "127.0.0.1:8766"
 _SCRIPTED: Final = ("--script", "--from")
-"""Options with which a model that follows a script takes the place of the service."""
+"""Options that replace the service by a model that follows a script."""
 _DIALECTS: Final = ("anthropic", "chat", "responses", "gemini")
 _NOT_HERE: Final = ("--otlp", "--otlp-content")
-"""Options of other recordings that are about calls of MCP."""
+"""Output options of other recordings that concern calls of MCP."""
 
 OPTIONS: Final = OptionTable(
     "model",

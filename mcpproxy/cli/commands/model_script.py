@@ -1,4 +1,4 @@
-"""``mcpproxy model --script``: a model that follows a script, to which hosts talk instead of a real one."""
+"""``mcpproxy model --script``: hosts talk to a model that follows a script instead of a real one."""
 
 import argparse
 import asyncio
@@ -41,11 +41,11 @@ What a real model did in a recording of its interface becomes a script with --fr
   mcpproxy model --from model > oslo.jsonl"""
 
 _END_S: Final = 5.0
-"""How long a host that is told to end may take, until it is killed."""
+"""How long a host may take to end before it is killed."""
 
 
 def run(argv: list[str]) -> int:
-    """Serve a script until its host has ended, or until it is interrupted; return 1 if a turn failed.
+    """Serve a script until its host has ended, or until interrupted. Return the exit code, as ``serve`` does.
 
     Raises:
         McpProxyError: the arguments are not valid, the script cannot be read, or the port is taken.
@@ -79,7 +79,9 @@ def add_options(parser: Parser) -> None:
 
 
 def print_script(recording: str) -> int:
-    """Print the script of what a model did. Servers that were recorded beside it give their names of tools.
+    """Print what a model did in a recording as a script.
+
+    Tools are called by the names that their servers list, if the servers were recorded beside the model.
 
     Raises:
         McpProxyError: the recording cannot be read, or has no answer of a model.
@@ -104,7 +106,9 @@ def print_script(recording: str) -> int:
 
 
 def serve(options: argparse.Namespace, host: Sequence[str]) -> int:
-    """Serve what ``add_options`` has read; ``host`` is the command of a host, empty for none.
+    """Serve the script that the options name, to the host with the command ``host``; empty for none.
+
+    Return 1 if a turn failed or did not run, otherwise the exit code of the host.
 
     Raises:
         McpProxyError: the script cannot be read, the port is taken, or the host cannot be started.
@@ -123,14 +127,14 @@ def serve(options: argparse.Namespace, host: Sequence[str]) -> int:
         server = ModelServer(script, *address)
     except OSError as error:
         raise UsageError(options.listen, os_reason(error), "choose another address with --listen") from None
-    code = asyncio.run(_until_the_end(server, host))
+    code = asyncio.run(_serve_until_end(server, host))
     player = server.player
     emit([dumps(run_report.as_json(player))] if options.json else run_report.lines(player, terminal_style()))
     return 1 if run_report.has_failed(player) else code
 
 
-async def _until_the_end(server: "ModelServer", host: Sequence[str]) -> int:
-    """Serve until a signal comes, or until the host has ended; return the exit code of the host, else 0."""
+async def _serve_until_end(server: "ModelServer", host: Sequence[str]) -> int:
+    """Serve until a signal comes or the host has ended. Return the exit code of the host; 0 without one."""
     loop = asyncio.get_running_loop()
     with suppress(NotImplementedError):  # on Windows, Ctrl-C ends the process
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -141,14 +141,14 @@ def _collect_live_pins(
             trace = os.path.join(folder, f"{revision}.jsonl")
             client = _client(command, url, revision, trace, options, upstream)
             try:
-                server, is_whole = async_main.run_until_terminated(_list_tools(client))
+                server, is_complete = async_main.run_until_terminated(_list_tools(client))
             except McpProxyError as fault:
                 faults.append(fault)
                 if not _is_refusal(fault):
                     break
             else:
                 collected = pin_file.collect_pins(open_trace(trace))
-                if is_whole and server is not None:
+                if is_complete and server is not None:
                     collected.partial.discard(server)
                 return name, collected
     if url and (why := _why_no_server(url, faults[0], upstream)):
@@ -200,25 +200,25 @@ def _client(
 async def _list_tools(connection: "AbstractAsyncContextManager[Client]") -> tuple[str | None, bool]:
     """List the tools, and list them again if they have changed meanwhile. The client records the messages.
 
-    Return the name that the server has given in a handshake, ``None`` without a handshake; and whether the
-    last list is whole.
+    Return the name that the server gave in the handshake, ``None`` without a handshake; and whether the last
+    list is complete.
     """
     async with connection as client:
         await client.connect()
         capabilities = client.server.get("capabilities")
         if not isinstance(capabilities, dict) or capabilities.get("tools") is None:
             raise McpProxyError("the server declares no tools; there is nothing to pin")
-        is_whole = False
+        is_complete = False
         for _ in range(_MAX_LISTINGS):
             changes_before = _announced_changes(client)
             await client.list("tools/list")
             if _announced_changes(client) == changes_before:
-                is_whole = True
+                is_complete = True
                 break
         if client.is_stateless:
-            return None, is_whole
+            return None, is_complete
         name = member(client.server, "serverInfo", "name")
-        return (name if isinstance(name, str) else ""), is_whole
+        return (name if isinstance(name, str) else ""), is_complete
 
 
 def _announced_changes(client: "Client") -> int:

@@ -37,11 +37,12 @@ A session does the same for its folder: mcpproxy --keep 30d -- SERVER"""
 _HEADER_BYTES: Final = 1 << 20
 _TAIL_BYTES: Final = 1 << 16
 _LAST_RECORDS: Final = (b'{"type":"close"', b'{"type":"continued"')
+"""The beginnings of the records that end a file of a recording."""
 
 
 @dataclass(frozen=True, slots=True)
 class OldRecording:
-    """A recording that may be deleted: its folder, the names of its files, their size, and their age."""
+    """A recording that may be deleted: its folder, the names of its files, their size (bytes) and age."""
 
     folder: str
     names: tuple[str, ...]
@@ -80,15 +81,16 @@ def run(argv: list[str]) -> int:
     except OSError as fault:
         reason = (fault.strerror or "cannot be opened").lower()
         raise UsageError(path, reason, "name another folder") from None
-    found = list(old_recordings(folder, options.older_than))
+    examined = list(old_recordings(folder, options.older_than))
     for run_path in _run_folders(path):
         with suppress(OSError):  # it is a link, or another process has just deleted it
-            found += old_recordings(Folder(run_path), options.older_than)
-    old = [each for each in found if isinstance(each, OldRecording)]
-    emit(_line(each, path) for each in old)
-    for each in found:
-        if isinstance(each, KeptRecording):
-            tell(f"{os.path.relpath(os.path.join(each.folder, each.name), path)}: kept, {each.why}")
+            examined += old_recordings(Folder(run_path), options.older_than)
+    old = [recording for recording in examined if isinstance(recording, OldRecording)]
+    emit(_recording_line(recording, path) for recording in old)
+    for recording in examined:
+        if isinstance(recording, KeptRecording):
+            kept_path = os.path.join(recording.folder, recording.name)
+            tell(f"{os.path.relpath(kept_path, path)}: kept, {recording.why}")
     if not old:
         tell(f"nothing to delete in {path}")
         return 0
@@ -99,21 +101,21 @@ def run(argv: list[str]) -> int:
     if not options.yes:
         _confirm_deletion(what)
     deleted: list[OldRecording] = []
-    for each in old:
-        if fault := _delete_recording(each, options.older_than):
+    for recording in old:
+        if fault := _delete_recording(recording, options.older_than):
             tell(fault)
         else:
-            deleted.append(each)
-    for emptied in {each.folder for each in deleted} - {path}:
+            deleted.append(recording)
+    for emptied in {recording.folder for recording in deleted} - {path}:
         with suppress(OSError):  # it is not empty
             os.rmdir(emptied)
-    left = len(old) - len(deleted)
-    tell(f"deleted {_total(deleted, path)}" + (f"; {left} could not be deleted" if left else ""))
-    return 2 if left else 0
+    remaining = len(old) - len(deleted)
+    tell(f"deleted {_total(deleted, path)}" + (f"; {remaining} could not be deleted" if remaining else ""))
+    return 2 if remaining else 0
 
 
 def _total(old: Sequence[OldRecording], path: str) -> str:
-    return f"{count(len(old), 'recording')}, {size(sum(each.size for each in old))}, in {path}"
+    return f"{count(len(old), 'recording')}, {size(sum(recording.size for recording in old))}, in {path}"
 
 
 def _run_folders(path: str) -> Iterator[str]:
@@ -132,12 +134,12 @@ def old_recordings(folder: Folder, age_s: float) -> Iterator[OldRecording | Kept
     Those that must not be deleted are yielded as ``KeptRecording``.
     """
     for path in reversed(find_traces.recent(folder.path)):
-        found = _examine_recording(folder, os.path.basename(path))
-        if isinstance(found, KeptRecording):
-            if found.why:
-                yield found
-        elif found.age_s >= age_s:
-            yield found
+        examined = _examine_recording(folder, os.path.basename(path))
+        if isinstance(examined, KeptRecording):
+            if examined.why:
+                yield examined
+        elif examined.age_s >= age_s:
+            yield examined
 
 
 def _examine_recording(folder: Folder, first: str) -> OldRecording | KeptRecording:
@@ -185,7 +187,10 @@ def _parts(folder: Folder, first: str) -> Iterator[_Part | str]:
 
 
 def _trace_part(folder: Folder, path: str, earlier: Sequence[str]) -> _Part | str:
-    """Examine one file; ``earlier`` are the files of the recording before it."""
+    """Examine one file; ``earlier`` are the files of the recording before it.
+
+    If it must not be deleted, return the reason, which is empty if there is no need to tell the user.
+    """
     name = os.path.basename(path)
     status = folder.stat(name)
     if not stat.S_ISREG(status.st_mode):
@@ -204,7 +209,7 @@ def _trace_part(folder: Folder, path: str, earlier: Sequence[str]) -> _Part | st
 
 
 def _journal_part(folder: Folder, beside: str) -> _Part | str:
-    """Examine the journal beside a recording, with all its files."""
+    """Examine the journal ``beside`` a recording, with all its files. Return as ``_trace_part`` does."""
     try:
         inner = Folder(os.path.join(folder.path, beside))
     except OSError as fault:
@@ -233,7 +238,7 @@ def _header(folder: Folder, name: str) -> Header | None:
 
 
 def _has_end(folder: Folder, name: str) -> bool:
-    """Whether the last record of a file is one of those that end it."""
+    """Whether the last record of a file is one that ends it."""
     try:
         with open(folder.open(name), "rb") as file:
             file.seek(max(file.seek(0, os.SEEK_END) - _TAIL_BYTES, 0))
@@ -271,7 +276,7 @@ def _delete_recording(old: OldRecording, age_s: float) -> str:
     return ""
 
 
-def _line(old: OldRecording, path: str) -> str:
+def _recording_line(old: OldRecording, path: str) -> str:
     first, *others = old.names
     first = os.path.relpath(os.path.join(old.folder, first), path)
     more = f" and {count(len(others), 'file')} beside it" if others else ""

@@ -69,7 +69,7 @@ def run(argv: list[str]) -> int:
 
 
 def _pattern(text: str) -> re.Pattern[str]:
-    """An argparse type: a regular expression that does not match the empty text."""
+    """Return the regular expression of an option; it must not match the empty text."""
     try:
         pattern = re.compile(text)
     except (re.error, OverflowError, RecursionError) as fault:
@@ -80,7 +80,7 @@ def _pattern(text: str) -> re.Pattern[str]:
 
 
 def _pointer(text: str) -> str:
-    """An argparse type: a JSON Pointer to a value that may be masked."""
+    """Return the JSON Pointer of an option; its value must be one that may be masked."""
     if not text.startswith("/"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a JSON Pointer such as /params/arguments/email")
     if text in PROTECTED:

@@ -46,10 +46,10 @@ nearest recorded request, reported on stderr, and makes the exit code 1.
 
 
 def run(argv: list[str]) -> int:
-    """Run ``replay server`` or ``replay client``."""
+    """Run ``replay server`` or ``replay client``, and return its exit code."""
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
-        parser = Parser("replay", "Replace the server or the client by a recording.", _parts())
+        parser = Parser("replay", "Replace the server or the client by a recording.", _part_lines())
         parser.usage = "mcpproxy replay {server,client} [TRACE] [OPTION...]"
         parser.print_help()
         return 0
@@ -67,7 +67,7 @@ def run(argv: list[str]) -> int:
 
 
 def serve(argv: list[str]) -> int:
-    """Serve one recording; return 1 if a request was missed.
+    """Serve a recording. Return 1 if a request was a miss: not in the recording, or not as often.
 
     Raises:
         McpProxyError: the arguments are not valid, the trace cannot be read, or the port is taken.
@@ -119,7 +119,7 @@ def _combined_source(recordings: Sequence[LoadedTrace]) -> ReplaySource:
 
 
 def print_summary(engines: Sequence[ReplayEngine], passed: int) -> int:
-    """Print a summary of the replay. Return the exit code."""
+    """Print a summary of the replay. Return the exit code: 1 if there was a miss."""
     tell(summary(engines, passed))
     return 1 if any(engine.misses for engine in engines) else 0
 
@@ -128,9 +128,8 @@ def _serve_http(
     where: str, source: ReplaySource, replay_options: ReplayOptions, command: Sequence[str]
 ) -> int:
     host, port = split_listen("replay server", where, "--http")
-    from mcpproxy.peers.replay.server.http_server import (
-        HttpReplayServer,  # a web server, which stdio does not need
-    )
+    # This imports a web server, which stdio does not need.
+    from mcpproxy.peers.replay.server.http_server import HttpReplayServer
 
     try:
         server = HttpReplayServer(host, port, source, replay_options, tell, command)
@@ -198,7 +197,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def _factor(text: str) -> float:
-    """An argparse type: the factor for recorded pauses; 0 for none, 1 for the recorded pauses."""
+    """Return the factor of ``--timing`` for recorded pauses: 0 for none, 1 for the recorded pauses."""
     if text in ("immediate", "recorded"):
         return float(text == "recorded")
     try:
@@ -211,11 +210,11 @@ def _factor(text: str) -> float:
 
 
 def _pointer(text: str) -> str:
-    """An argparse type: a JSON Pointer."""
+    """Return the JSON Pointer of an option."""
     if not text.startswith("/"):
         raise argparse.ArgumentTypeError(f"{text!r} is not a JSON Pointer such as /params/arguments/now")
     return text
 
 
-def _parts() -> str:
+def _part_lines() -> str:
     return os.linesep.join(f"  {name:<8}{line}" for name, line in PARTS.items())

@@ -37,7 +37,7 @@ EPILOG: Final = f"""\
 
 
 def run(argv: list[str]) -> int:
-    """Play one recording; return 1 if the server differs from the recorded one, and is not recorded anew.
+    """Play one recording. Return 1 if the server differs from the recorded one, 0 if it was recorded anew.
 
     Raises:
         McpProxyError: the arguments are not valid, the trace cannot be read, or the server cannot be reached
@@ -53,7 +53,7 @@ def run(argv: list[str]) -> int:
         recording, options.url or "", command, upstream, wanted=options.update
     ) as update:
         is_complete = _play_all(recording, comparison, comparison_rules, options, update)
-        update.keeps = is_complete  # the new recording, in place of the old one
+        update.keeps = is_complete  # the new recording, which then replaces the old one
     code = comparison_options.report(comparison, options.format)
     if options.update:
         if not is_complete:
@@ -82,7 +82,7 @@ def _play_all(
     received, is_complete, refused = 0, True, list["HttpRefusal"]()
     for session in sessions:
         player = Player(session)
-        http = _http(live, session, options.header, is_direct=not options.update) if live.url else None
+        http = _http_link(live, session, options.header, is_direct=not options.update) if live.url else None
         link: Link = http or StdioLink(live.command)
         async_main.run_until_terminated(play(player, link, options.timeout))
         received += player.received_count
@@ -97,7 +97,7 @@ def _play_all(
             why = _why_no_server(live, refused[0])
         refusal = str(refused[0]) if refused else why
         for note in dict.fromkeys(comparison.notes):
-            if not (why.endswith(note) or refusal in note):  # the error below says it
+            if not (why.endswith(note) or refusal in note):  # otherwise the error below says it
                 tell(note)
         raise McpProxyError(f"{why}; nothing could be compared")
     return is_complete
@@ -113,7 +113,7 @@ def _why_no_server(live: Update, refusal: "HttpRefusal") -> str:
     return why or f"{shown((live.url,))}: {fault}"
 
 
-def _http(
+def _http_link(
     live: Update, session: RecordedSession, headers: Sequence[tuple[str, str]], *, is_direct: bool
 ) -> "HttpLink":
     from mcpproxy.peers.replay.client.http_link import HttpLink  # imports h11, which stdio does not need

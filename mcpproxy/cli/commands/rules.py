@@ -40,14 +40,18 @@ def add_folders(parser: "Parser", verb: str) -> None:
 
 
 def run(argv: list[str]) -> int:
-    """Print the catalogue, or one family of it."""
+    """Print the rules, those of one family, or with ``--coverage`` the requirements.
+
+    Raises:
+        McpProxyError: a family is unknown, or a folder has no usable rules.
+    """
     options = _Options()
     if argv:
         _read_arguments(argv, options)
     catalogue = known_rules(options.folders)
     as_json = options.format == "json"
     if options.coverage:
-        return _coverage(catalogue, as_json=as_json)
+        return _print_coverage(catalogue, as_json=as_json)
     rules = sorted(catalogue.rules.values(), key=lambda rule: rule.code)
     if options.family is not None:
         rules = [rule for rule in rules if family(rule.code).casefold() == options.family.strip().casefold()]
@@ -88,7 +92,7 @@ def _read_arguments(argv: list[str], options: _Options) -> None:
     parser.parse_into(argv, options)
 
 
-def _coverage(catalogue: Catalogue, *, as_json: bool) -> int:
+def _print_coverage(catalogue: Catalogue, *, as_json: bool) -> int:
     import json
 
     from mcpproxy.read.reports import coverage
@@ -128,7 +132,9 @@ def as_tables(rules: Iterable[Rule], style: Style) -> list[str]:
         return _as_table(rows, style)
     lines: list[str] = []
     for versions in protocols:
-        rows = _rows([each for each in words if not each[1].keys().isdisjoint(versions)], versions)
+        rows = _rows(
+            [(rule, levels) for rule, levels in words if not levels.keys().isdisjoint(versions)], versions
+        )
         rows[0] = tuple(map(without_day, rows[0]))
         narrow = fitted(rows, style, cut=("NAME",), left_out=rows[0][2:4], least=20)
         lines += [*([""] if lines else []), *_as_table(narrow, style)]
@@ -137,7 +143,9 @@ def as_tables(rules: Iterable[Rule], style: Style) -> list[str]:
 
 def _rows(words: Iterable[tuple[Rule, Mapping[str, str]]], versions: Sequence[str]) -> list[Sequence[str]]:
     """Return the headings, and the cells of each rule with its level in each of ``versions``."""
-    cells = [(rule.code, rule.name, *[levels.get(each, "-") for each in versions]) for rule, levels in words]
+    cells = [
+        (rule.code, rule.name, *[levels.get(version, "-") for version in versions]) for rule, levels in words
+    ]
     return [("RULE", "NAME", *versions), *cells]
 
 

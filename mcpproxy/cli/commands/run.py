@@ -63,7 +63,7 @@ class RunOptions(new_recording.RecordingOptions):
         super().__init__("run", given)
         self.grace_s = _grace_s(given.text("--grace")) if "--grace" in given else 5.0
         self.folders = given["--path"]
-        self.command = _words(given.text("--command")) if "--command" in given else command
+        self.command = _split_words(given.text("--command")) if "--command" in given else command
 
 
 def run(argv: list[str]) -> int:
@@ -132,7 +132,7 @@ def parse(argv: list[str]) -> RunOptions:
         SystemExit: the help was printed.
     """
     arguments, command = split_command(argv[1:] if argv[:1] == ["run"] else argv)
-    given = OPTIONS.read(arguments, _instead)
+    given = OPTIONS.read(arguments, _advice_about)
     if "--" in argv and not command:
         _refuse("no command after --", "name the server to start: mcpproxy -- COMMAND [ARG...]")
     if command and "--command" in given:
@@ -144,7 +144,7 @@ def parse(argv: list[str]) -> RunOptions:
     return RunOptions(given, command)
 
 
-def _words(value: str) -> list[str]:
+def _split_words(value: str) -> list[str]:
     """Return the words of a command, as a shell would read them."""
     import shlex
 
@@ -157,8 +157,8 @@ def _words(value: str) -> list[str]:
     return words
 
 
-def _instead(word: str) -> str:
-    """Return a suggestion for a word that is in the place of an option."""
+def _advice_about(word: str) -> str:
+    """Return the advice about a word in the place of an option."""
     from mcpproxy.cli.unknown_command import INSTEAD, is_command
 
     if is_command(word):
@@ -167,7 +167,8 @@ def _instead(word: str) -> str:
 
 
 def _grace_s(value: str) -> float:
-    from argparse import ArgumentTypeError  # imported late, because few hosts give this option
+    """Return the value of ``--grace`` in seconds."""
+    from argparse import ArgumentTypeError  # few hosts give this option
 
     from mcpproxy.cli import arguments
 

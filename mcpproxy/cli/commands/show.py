@@ -69,7 +69,7 @@ def run(argv: list[str]) -> int:
     options = parser.parse_args(_with_spans(argv))
     if options.model:
         _refuse_with_model(options)
-    wanted = _wanted(options.filter, options.call)
+    wanted = _wanted_calls(options.filter, options.call)
     by_frame = options.frames is not None or options.json
     if options.follow:
         _refuse_with_follow(options, by_frame=by_frame)
@@ -89,7 +89,7 @@ def run(argv: list[str]) -> int:
 
         show_prompt(path, as_object=options.json)
         return 0
-    lines = (_frames if by_frame else _calls)(path, wanted, options, style)
+    lines = (_frame_lines if by_frame else _call_lines)(path, wanted, options, style)
     if options.follow:
         emit(lines, flush=True)
     else:
@@ -105,16 +105,16 @@ def _show_all(options: argparse.Namespace, wanted: Filter, style: Style) -> int:
             raise UsageError(f"--{name}", "is not for --all", "name one recording")
     if options.frames is not None:
         raise UsageError("--frames", "is not for --all", "name one recording")
-    found = find_traces.latest_first(options.trace)
-    recordings = AllRecordings(found, wanted, heads=options.http, full=options.full)
+    paths = find_traces.latest_first(options.trace)
+    recordings = AllRecordings(paths, wanted, heads=options.http, full=options.full)
     page(recordings.lines(style), wanted=options.pager)
     for fault in recordings.faults:
         tell(fault)
     return 2 if recordings.faults else 0
 
 
-def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
-    """Yield the lines of the calls that are wanted, or of the calls that ``--call`` names."""
+def _call_lines(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
+    """Yield the lines of the calls that pass ``wanted``, or the details of the calls in ``--call``."""
     from mcpproxy.cli.calls.listing import listing
     from mcpproxy.read.view.view import open_view
 
@@ -140,8 +140,8 @@ def _calls(path: str, wanted: Filter, options: argparse.Namespace, style: Style)
         view.index.refuse_damage()
 
 
-def _frames(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
-    """Return the lines of the frames that are wanted, as text or JSON."""
+def _frame_lines(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
+    """Return the lines of the frames of calls that pass ``wanted``, as text or JSON."""
     from mcpproxy.cli.calls import frame_lines
 
     shown = frame_lines.span_filter(options.frames or frame_lines.EVERYTHING)
@@ -156,8 +156,8 @@ def _frames(path: str, wanted: Filter, options: argparse.Namespace, style: Style
     return frame_lines.as_text(path, shown, style, full=options.full, following=options.follow)
 
 
-def _wanted(text: str, numbers: list[int] | None) -> Filter:
-    """Return the filter of ``--filter`` and ``--call``."""
+def _wanted_calls(text: str, numbers: list[int] | None) -> Filter:
+    """Return the filter that the values of ``--filter`` and ``--call`` make."""
     return parse_filter(f"{text} call:{','.join(map(str, numbers))}" if numbers else text)
 
 
@@ -176,37 +176,41 @@ def _refuse_with_model(options: argparse.Namespace) -> None:
 def _with_spans(argv: list[str]) -> list[str]:
     """Return the arguments with ``--frames=RANGE`` for ``--frames RANGE``; without a range, ``--frames=0-``.
 
-    So argparse does not take the argument after ``--frames``, such as a trace, for a range.
+    Otherwise argparse would read the argument after ``--frames``, such as a trace, as a range.
     """
-    given: list[str] = []
+    arguments: list[str] = []
     for argument in argv:
-        if given and given[-1] == "--frames":
+        if arguments and arguments[-1] == "--frames":
             is_span = bool(_SPAN.fullmatch(argument))
-            given[-1] = f"--frames={argument if is_span else '0-'}"
+            arguments[-1] = f"--frames={argument if is_span else '0-'}"
             if is_span:
                 continue
             _refuse_no_span(argument)
-        given.append(argument)
-    return [*given[:-1], "--frames=0-"] if given and given[-1] == "--frames" else given
+        arguments.append(argument)
+    return [*arguments[:-1], "--frames=0-"] if arguments and arguments[-1] == "--frames" else arguments
 
 
 def _refuse_no_span(argument: str) -> None:
-    """Refuse what stands after ``--frames`` if it is a recording only because its name has such a part.
+    """Refuse an argument after ``--frames`` that names a recording only by a part of its file name.
+
+    It is probably a mistyped range.
 
     Raises:
-        UsageError: it is neither a range nor the name of a recording.
+        UsageError: it is neither a range nor the name or label of a recording.
     """
-    is_path = os.sep in argument or argument.endswith(".jsonl")  # perhaps of a recording that has only begun
+    is_path = os.sep in argument or argument.endswith(
+        ".jsonl"
+    )  # perhaps that of a recording that has just begun
     if argument.startswith("-") or is_path or os.path.lexists(argument) or find_traces.is_url(argument):
         return
-    found = find_traces.expand(argument, tells=False)
-    if len(found) == 1 and (found[0] == argument or find_traces.means_by_part(argument, found[0])):
+    paths = find_traces.expand(argument, tells=False)
+    if len(paths) == 1 and (paths[0] == argument or find_traces.means_by_part(argument, paths[0])):
         step = "write it as 12, 3-9, 40- or -20, and the recording before it"
         raise UsageError(f"--frames {argument}", "is not a range of frames", step)
 
 
 def _span(text: str) -> tuple[int, int | None]:
-    """Read ``3-9``, ``12``, ``40-`` or ``-20``: an argparse type."""
+    """Return the first and the last frame of ``3-9``, ``12``, ``40-`` or ``-20``; ``None`` for no end."""
     first, dash, last = text.partition("-")
     numbers = [part for part in (first, last) if part]
     if not numbers or not all(part.isdecimal() for part in numbers):

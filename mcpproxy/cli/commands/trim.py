@@ -43,14 +43,14 @@ def run(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     path = find_traces.one(options.trace)
     check_new(options.output)
-    header, lines = trimmed(open_trace(path), _wanted(path, options))
+    header, lines = trimmed(open_trace(path), _frame_filter(path, options))
     tally = write_trace(options.output, header, lines)
     frames = count(sum(tally.frames.values()), "frame")
     tell(f"{options.output}: {frames}; {header.partial or 'nothing to leave out'}")
     return 0
 
 
-def _wanted(path: str, options: argparse.Namespace) -> FrameFilter:
+def _frame_filter(path: str, options: argparse.Namespace) -> FrameFilter:
     if options.filter is not None:
         return frames_of_calls(path, options.filter)
     ranges: list[range] = options.frames or [range(options.around, options.around + 1)]
@@ -58,6 +58,7 @@ def _wanted(path: str, options: argparse.Namespace) -> FrameFilter:
 
 
 def _ranges(text: str) -> list[range]:
+    """Return the ranges of frame numbers in an argument such as ``12-40,57``."""
     return [_range(part, text) for part in text.split(",")]
 
 

@@ -47,13 +47,12 @@ exit codes: 0 valid, 1 invalid (with --strict also warnings), 2 the server could
   mcpproxy validate http://127.0.0.1:3000/mcp --header 'Authorization: Bearer ...'
   mcpproxy validate --revision all --only tools,errors --call 'add={"a": 1, "b": 2}' -- python server.py"""
 
-
 PARTS: Final = ("server", "client")
-"""What is tested. Without such a word it is a server."""
+"""The words for the peer that is tested. Without one, it is a server."""
 
 
 def run(argv: list[str]) -> int:
-    """Run ``validate``, which is short for ``validate server``, or ``validate client``."""
+    """Run ``validate client``, or ``validate server``, for which ``validate`` is short."""
     part = argv[0] if argv else ""
     if part == "client":
         code: int = import_module("mcpproxy.cli.commands.validating.client").run(argv[1:])
@@ -62,10 +61,10 @@ def run(argv: list[str]) -> int:
 
 
 def validate_server(argv: list[str]) -> int:
-    """Validate one server.
+    """Validate one server, and return the exit code.
 
     Raises:
-        McpProxyError: the arguments are not valid, or there is no server.
+        McpProxyError: the arguments are not valid, or the server cannot be reached.
     """
     options, command = _arguments(argv)
     probes = chosen(options.only, options.skip)
@@ -206,7 +205,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
 
 
 def _call(text: str) -> tuple[str, JSONObject]:
-    """An argparse type: name and arguments of a tool."""
+    """Return the name and the arguments of a tool, from ``NAME=JSON``."""
     name, sign, written = text.partition("=")
     try:
         arguments = as_object(json.loads(written))

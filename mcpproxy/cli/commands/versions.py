@@ -31,12 +31,16 @@ ranges of versions into a file, one table per revision, or [any] for all revisio
   mcpproxy check recordings/ --versions ranges.toml"""
 
 Key = tuple[str, str | None, str]
+"""An implementation: its name, its version or ``None``, and its role."""
 Matrix = Mapping[Key, Mapping[str, int]]
-"""(name, version or ``None``, role) -> revision -> number of recordings."""
+"""Implementation -> revision -> number of recordings."""
 
 
 def run(argv: list[str]) -> int:
-    """Print the matrix of the recordings that the arguments name, or of those in the state directory."""
+    """Print which implementations spoke which revisions. Return 2 if a recording could not be read.
+
+    The recordings are those that the arguments name, or those in the state directory.
+    """
     parser = Parser("versions", "List which implementation spoke which protocol revision.", EPILOG)
     parser.add_argument("paths", nargs="*", metavar="TRACE|DIR", help="recordings, or folders of them")
     parser.add_argument(

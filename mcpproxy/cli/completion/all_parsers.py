@@ -20,15 +20,16 @@ PARTS: Final = {
 """Command -> its parts. Each part has a parser of its own."""
 
 Groups = Mapping[str, Mapping[str, tuple[str, str]]]
-"""The commands, as ``COMMANDS`` of ``main.py`` has them."""
+"""The commands in groups, like ``COMMANDS`` of ``main.py``: group -> command -> module, line of help."""
 
 
 def whole_parser(
     groups: Groups, only: Sequence[str] | None = None, *, with_run: bool = False
 ) -> argparse.ArgumentParser:
-    """Return a parser for ``mcpproxy COMMAND ...``; with ``only``, the other commands have no options.
+    """Return a parser for ``mcpproxy COMMAND ...``.
 
-    With ``with_run``, it has the options of ``run``, which may be given without this name.
+    With ``only``, all other commands lack their options, and their modules are not imported. With
+    ``with_run``, the parser itself has the options of ``run``, whose name may be left out.
     """
     module = import_module(groups["Record"]["run"][0])
     root = argparse.ArgumentParser(

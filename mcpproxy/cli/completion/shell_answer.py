@@ -1,7 +1,7 @@
 """Complete a command line for a shell.
 
 The script that ``mcpproxy completion SHELL`` prints makes the shell start mcpproxy after a tab. So the answer
-can contain what is known only at that time, such as the names of the user's servers.
+can contain facts of the moment, such as the names of the user's servers.
 """
 
 import argparse
@@ -34,11 +34,11 @@ def answer_shell(groups: Groups) -> None:
         elif action.metavar == "RULE,...":
             completer = _rule_list
         if completer:
-            action.completer = completer  # pyright: ignore[reportAttributeAccessIssue] # where argcomplete looks
+            action.completer = completer  # pyright: ignore[reportAttributeAccessIssue] # argcomplete reads it
     argcomplete.autocomplete(parser, always_complete_options="long")
 
 
-def _servers(**_asked: object) -> Iterable[str]:
+def _servers(**_context: object) -> Iterable[str]:
     from mcpproxy.hosts.server_entries import search
 
     try:
@@ -49,25 +49,25 @@ def _servers(**_asked: object) -> Iterable[str]:
     return sorted(name for name in names if name == visible(name))
 
 
-def _hosts(**_asked: object) -> Iterable[str]:
+def _hosts(**_context: object) -> Iterable[str]:
     from mcpproxy.hosts.host_table import all_hosts
 
     return [host.id for host in all_hosts()]
 
 
-def _rules(**_asked: object) -> Iterable[str]:
+def _rules(**_context: object) -> Iterable[str]:
     from mcpproxy.judge.ruleset.catalogue import load
 
     return list(load().rules)
 
 
-def _rule_list(prefix: str, **_asked: object) -> Iterable[str]:
-    """Return the rules that may stand at the end of a list."""
+def _rule_list(prefix: str, **_context: object) -> Iterable[str]:
+    """Return the list ``prefix`` completed with each rule."""
     before, comma, _ = prefix.rpartition(",")
     return [f"{before}{comma}{rule}" for rule in _rules()]
 
 
-def _dialects(**_asked: object) -> Iterable[str]:
+def _dialects(**_context: object) -> Iterable[str]:
     from mcpproxy.model.dialect import DIALECTS
 
     return list(DIALECTS)
@@ -80,13 +80,13 @@ def _is_recording(action: argparse.Action) -> bool:
     return is_named_so or (metavar in ("A", "B", "MODEL") and not action.option_strings)
 
 
-def _recordings(prefix: str, **_asked: object) -> Iterable[str]:
+def _recordings(prefix: str, **_context: object) -> Iterable[str]:
     """Return the labels of the recordings in the state directory, and files."""
     files: list[str] = FilesCompleter()(prefix)
     return [*_labels(), *files]
 
 
-def _labels(**_asked: object) -> Iterable[str]:
+def _labels(**_context: object) -> Iterable[str]:
     from mcpproxy.cli import find_traces
 
     try:
@@ -96,7 +96,7 @@ def _labels(**_asked: object) -> Iterable[str]:
     return sorted({find_traces.label_of(path) for path in recorded} - {""})
 
 
-def _filter_terms(prefix: str, **_asked: object) -> Iterable[str]:
+def _filter_terms(prefix: str, **_context: object) -> Iterable[str]:
     """Return the terms of filters, or the words that may follow the term before the cursor."""
     from mcpproxy.judge.session.filter import CHOICES, KEYS
 
@@ -105,7 +105,7 @@ def _filter_terms(prefix: str, **_asked: object) -> Iterable[str]:
     start = f"{before} " if before else ""
     negation = "-" if term.startswith("-") else ""
     if not colon:
-        return [f"{start}{negation}{each}:" for each in KEYS if each != "text"]
+        return [f"{start}{negation}{name}:" for name in KEYS if name != "text"]
     return [f"{start}{negation}{key}:{word}" for word in CHOICES.get(key, ())]
 
 
@@ -119,9 +119,7 @@ COMPLETERS: Final[Mapping[str, Completer]] = {
     "dialect": _dialects,
     "rules": _rules,
 }
-"""The name of an argument -> a function that returns its possible values. For other arguments, files are
-offered.
-"""
+"""Name of an argument -> a function that returns its possible values. Other arguments complete to files."""
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterable[argparse.Action]:
@@ -129,5 +127,5 @@ def _actions(parser: argparse.ArgumentParser) -> Iterable[argparse.Action]:
         yield action
         if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage] # as above
             inner = cast("Mapping[str, argparse.ArgumentParser]", cast("Any", action).choices)
-            for one in inner.values():
-                yield from _actions(one)
+            for subparser in inner.values():
+                yield from _actions(subparser)

@@ -1,7 +1,7 @@
 """``mcpproxy bridge URL`` and ``mcpproxy bridge --stdio -- COMMAND``.
 
-``bridge URL`` is two processes. The outer one is the relay of ``mcpproxy run``, which does all that a wrapped
-stdio server needs, with the inner one as its server. The inner one speaks HTTP.
+``bridge URL`` is two processes. The outer one is the relay of ``mcpproxy run``; its stdio server is the inner
+one, which speaks HTTP. A *leg* is one side of the bridge, stdio or HTTP. Each leg has its own recording.
 """
 
 import shutil
@@ -67,13 +67,13 @@ def _run_outside(options: BridgeOptions, argv: list[str]) -> int:
         record if journal else None,
         grace_s=GRACE_S,
         quiet=recording.is_quiet,
-        greeting=_of_leg("stdio leg", greeting),
+        greeting=_leg_line("stdio leg", greeting),
         make_gate=recording.stdio_gate(trace),
     )
 
 
-def _of_leg(leg: str, greeting: str) -> str:
-    """Return a line for stderr that begins with the name of the leg that it is about."""
+def _leg_line(leg: str, greeting: str) -> str:
+    """Return ``greeting``, a line for stderr, with the name of its leg before it."""
     if type(greeting) is str:
         return f"{leg}: {greeting}"
     from mcpproxy.record.relay.stderr_line import StderrEvent
@@ -108,14 +108,14 @@ def _run_inside(options: BridgeOptions) -> int:
         run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, leg="HTTP leg")
 
     stderr = StderrLines(is_quiet=recording.is_quiet)
-    wait_s = recorder_s(is_awaited=recording.is_awaited)  # the host waits as long for us
+    wait_s = recorder_s(is_awaited=recording.is_awaited)  # the host has to wait that long for us
     leg = Leg(journal, record if journal else None, stderr, wait_s=wait_s)
-    stderr.say(_of_leg("HTTP leg", greeting))
+    stderr.say(_leg_line("HTTP leg", greeting))
     if options.upstream.is_insecure:
         stderr.say(
             "WARNING: --insecure: the server's certificate is not checked; anybody could be in between"
         )
-    from mcpproxy.peers.bridge import remote_process  # after the recorder was forked, which does not need it
+    from mcpproxy.peers.bridge import remote_process  # after the fork: the recorder does not need it
 
     return remote_process.run(options.url, options.headers, leg, stderr, options.upstream)
 
@@ -160,11 +160,11 @@ def _run_before_stdio(options: BridgeOptions) -> int:
 
     stderr = StderrLines(is_quiet=recording.is_quiet)
     leg = Leg(journal, record if journal else None, stderr)
-    stderr.say(_of_leg("HTTP leg", greeting))
+    stderr.say(_leg_line("HTTP leg", greeting))
     url = f"http://{address}{options.endpoint}"
     text = f"listening on {url} -> {options.command[0]}, one process a session"
     listening = recording.note(text, "listening", url=quoted(url))
-    import asyncio  # these after the recorder was forked, which does not need them
+    import asyncio  # this and the next after the fork: the recorder does not need them
 
     from mcpproxy.peers.bridge import http_process
     from mcpproxy.peers.session_server.resumable_streams import Polling

@@ -34,7 +34,7 @@ _HELP: Final = {
 """The help of options that have another meaning here than in ``run`` and ``http``."""
 
 _POLL_RETRY_S: Final = 0.1
-"""It is short, because messages that come in the meantime wait until the client is back."""
+"""It is short, because messages wait until the client is back."""
 
 _LISTEN: Final = "127.0.0.1:8765"
 _ENDPOINT: Final = "/mcp"
@@ -192,14 +192,14 @@ def parse(argv: list[str]) -> BridgeOptions:
     if not is_loopback(host) and not token:
         why = f"--listen {host} is more than this machine, and whoever reaches it could start the server"
         _refuse(why, "give --token '${NAME}', which clients then have to send")
-    recording = _recording(given)
+    recording = _recording_options(given)
     default = urlsplit(url).hostname or "" if url else paths.label_for(command)
     return BridgeOptions(
         recording=recording,
         label=paths.safe(recording.label) or paths.safe(default) or "server",
         url=url,
         command=command,
-        headers=[_expanded(name, value) for name, value in _values(given, "--header", header)],
+        headers=[_header_field(name, value) for name, value in _values(given, "--header", header)],
         upstream=upstream_options.from_given(given, url),
         host=host,
         port=port,
@@ -229,18 +229,18 @@ def _values(given: Given, name: str, read: Callable[[str], T]) -> list[T]:
         _refuse(f"argument {name}: {error}", "see mcpproxy bridge --help")
 
 
-def _recording(given: Given) -> RecordingOptions:
+def _recording_options(given: Given) -> RecordingOptions:
     recording = RecordingOptions("bridge", given)
     if "--stdio" in given and given["--enforce"]:
         _refuse("--enforce is not for --stdio", "put mcpproxy http --enforce RULE,... URL before the bridge")
     recording.resolve_rules()
-    if "--inside" not in given:  # the page and the spans are the outer process's
+    if "--inside" not in given:  # the outer process has the page and sends the spans
         recording.check_companions()
     return recording
 
 
-def _expanded(name: str, value: str) -> tuple[str, str]:
-    """Return a header with environment variables put into its value. No error shows the value."""
+def _header_field(name: str, value: str) -> tuple[str, str]:
+    """Return name and value of a header, with the values of environment variables. No error shows them."""
     if not _NAME.fullmatch(name) or name.lower() in _OWN_FIELDS:
         _refuse(f"--header {name} cannot be set", "the bridge sends this field itself, or it is not a name")
     return name, _with_variables(f"--header {name}", value)
@@ -250,10 +250,10 @@ def _with_variables(option: str, value: str) -> str:
     """Return the value of an option with the values of the environment variables that it names."""
 
     def variable(match: re.Match[str]) -> str:
-        found = os.environ.get(match[1])
-        if not found:
+        content = os.environ.get(match[1])
+        if not content:
             _refuse(f"{option} names {match[1]}, which is not set", "export the variable first")
-        return found
+        return content
 
     expanded = _VARIABLE.sub(variable, value)
     if not _HEADER_VALUE.fullmatch(expanded):

@@ -19,7 +19,7 @@ PARTS: Final = {
 
 
 def run(argv: list[str]) -> int:
-    """Run ``export FORMAT``."""
+    """Run ``export FORMAT``, and return its exit code."""
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
         width = max(map(len, PARTS)) + 2

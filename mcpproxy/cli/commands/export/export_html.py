@@ -39,12 +39,12 @@ def run(argv: list[str]) -> int:
 
     own = recording(os.path.abspath(file.recording))
     page_entry = json_rows.recording("exported", own)
-    # ``str`` gives a text back as it is.
+    # ``str`` returns a text unchanged.
     mask = str if file.keep_secrets else Redaction(RedactionScope(secrets=True)).text
     entries = recordings(os.path.dirname(own.path))
     prompt: JSON = None
     model_saw: dict[int, list[str]] = {}
-    with suppress(TraceError):  # if another recording of the run cannot be read, the page is made without it
+    with suppress(TraceError):  # the page lacks what another recording, which cannot be read, would add
         prompt = prompt_in_file(own, entries, mask)
         if may_have_its_model(own, entries):
             from mcpproxy.read.prompt.seen_call import SeenCalls

@@ -51,9 +51,9 @@ def run(argv: list[str]) -> int:
         raise UsageError("export otlp", f"{unfit} is for a file, and {url} is a collector", "leave one out")
     if url is not None:
         collector_url.check("export otlp", url)
-    named = find_traces.one(options.trace)
+    path = find_traces.one(options.trace)
     suffix = ".otlp.json" if options.as_json else ".otlp"
-    where = url or options.output or find_traces.stem(options.trace, named) + suffix
+    where = url or options.output or find_traces.stem(options.trace, path) + suffix
     if url is None:
         check_new(where)
     collector_url.check_installed("export otlp")
@@ -61,18 +61,18 @@ def run(argv: list[str]) -> int:
     from mcpproxy.read.view.view import open_view
     from mcpproxy.send.otel.span_reader import SpanReader
 
-    with open_view(named) as view:
+    with open_view(path) as view:
         reader = SpanReader(view, content=options.content, masks=not options.keep_secrets)
-        made = (
+        span_count = (
             _write_spans(reader, where, as_json=options.as_json) if url is None else _send_spans(reader, url)
         )
-        _tell_counts(view, reader, where, made)
+        _tell_counts(view, reader, where, span_count)
     return 0
 
 
-def _tell_counts(view: "View", reader: "SpanReader", where: str, made: int) -> None:
+def _tell_counts(view: "View", reader: "SpanReader", where: str, span_count: int) -> None:
     left_out = f", {reader.not_sampled} left out (not sampled by their callers)" * bool(reader.not_sampled)
-    tell(f"{where}: {count(made, 'span')}{left_out}")
+    tell(f"{where}: {count(span_count, 'span')}{left_out}")
     for reason in (view.not_judged, *view.notes):
         if reason:
             tell(f"{view.path}: {reason}")
@@ -81,30 +81,31 @@ def _tell_counts(view: "View", reader: "SpanReader", where: str, made: int) -> N
 def _send_spans(reader: "SpanReader", url: str) -> int:
     from mcpproxy.send.otel.collector import Collector
 
-    made = 0
+    span_count = 0
     collector = Collector(url)
     for spans in _batches(reader, Collector.BATCH):
         collector.send(spans)
-        made += len(spans)
-    return made
+        span_count += len(spans)
+    return span_count
 
 
 def _write_spans(reader: "SpanReader", path: str, *, as_json: bool) -> int:
     from mcpproxy.send.otel.span_file import json_pieces, protobuf_pieces
 
-    made = 0
+    span_count = 0
 
     def counted() -> Iterator["list[ReadableSpan]"]:
-        nonlocal made
+        nonlocal span_count
         for spans in _batches(reader, 2000):
-            made += len(spans)
+            span_count += len(spans)
             yield spans
 
     write_new(path, (json_pieces if as_json else protobuf_pieces)(counted()))
-    return made
+    return span_count
 
 
 def _batches(reader: "SpanReader", size: int) -> Iterator["list[ReadableSpan]"]:
+    """Yield all spans in lists of at most ``size``."""
     batch: list[ReadableSpan] = []
     for part in (reader.read, reader.finish):
         for span in part():

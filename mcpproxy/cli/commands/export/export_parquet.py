@@ -77,8 +77,8 @@ def run(argv: list[str]) -> int:
             name = recording.name
             try:
                 with opened as path:
-                    found = results.read(name) if results else None
-                    writer.add(name, recording_rows.read(path, name, found))
+                    judged_anew = results.read(name) if results else None
+                    writer.add(name, recording_rows.read(path, name, judged_anew))
             except McpProxyError as error:
                 tell(str(error))
                 failed += 1

@@ -30,7 +30,7 @@ def read_arguments(format: str, description: str, epilog: str, argv: Sequence[st
     """Read the arguments of ``export FORMAT``; ``format`` is also the ending of the new file.
 
     Raises:
-        McpProxyError: the arguments are not valid, there is no such recording, or the new file is there.
+        McpProxyError: the arguments are not valid, there is no such recording, or the new file exists.
     """
     parser = Parser(f"export {format}", description, epilog)
     parser.add_argument(

@@ -42,16 +42,16 @@ def run(argv: list[str]) -> int:
     options = _arguments(argv)
     trace = find_traces.one(options.trace)
     if options.action == "list":
-        emit(_rows(_held(trace, {"do": "list", "starts": True})))
+        emit(_table_lines(_held_messages(trace, {"do": "list", "starts": True})))
         return 0
     command: Command = {"do": options.action, "number": options.number}
     if options.action in ("show", "edit"):
-        (line,) = _held(trace, {"do": "show", "number": options.number})
+        (line,) = _held_messages(trace, {"do": "show", "number": options.number})
         raw = base64.b64decode(line["base64"])
         if options.action == "show":
-            for found in line["findings"]:  # not on stdout, where a program may want the message alone
-                sys.stderr.write(f"{visible(found['rule'])}: {visible(found['message'])}\n")
-            emit([visible_lines(_laid_out(raw))])
+            for finding in line["findings"]:  # not on stdout, where a program may want the message alone
+                sys.stderr.write(f"{visible(finding['rule'])}: {visible(finding['message'])}\n")
+            emit([visible_lines(_indented(raw))])
             return 0
         new = _encoded(options.text) if options.text is not None else _edited(raw)
         command["base64"] = base64.b64encode(new).decode()
@@ -61,8 +61,8 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def _held(trace: str, command: Command) -> list[dict[str, Any]]:
-    """Return the messages with which a session answers a command."""
+def _held_messages(trace: str, command: Command) -> list[dict[str, Any]]:
+    """Send a command to the session that records into ``trace``; return the held messages in its answer."""
     return cast("list[dict[str, Any]]", ask(trace, command)["held"])
 
 
@@ -82,7 +82,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
     return options
 
 
-def _rows(lines: list[dict[str, Any]]) -> list[str]:
+def _table_lines(lines: list[dict[str, Any]]) -> list[str]:
     if not lines:
         return ["nothing is held"]
     has_findings = any(line["findings"] for line in lines)
@@ -90,15 +90,15 @@ def _rows(lines: list[dict[str, Any]]) -> list[str]:
     for line in lines:
         text = visible(base64.b64decode(line["start"]).decode("utf-8", "replace"))
         left = f"{line['left_s']:.0f} s, then {visible(line['then'])}"
-        rules = visible(", ".join(dict.fromkeys(found["rule"] for found in line["findings"])))
-        found = (rules,) if has_findings else ()
+        rules = visible(", ".join(dict.fromkeys(finding["rule"] for finding in line["findings"])))
+        rule_cell = (rules,) if has_findings else ()
         rows.append(
-            (str(line["number"]), visible(line["from"]), f"{line['held_s']:.1f} s", left, *found, text)
+            (str(line["number"]), visible(line["from"]), f"{line['held_s']:.1f} s", left, *rule_cell, text)
         )
     return table(rows, terminal_style(), right={0})
 
 
-def _laid_out(raw: bytes) -> str:
+def _indented(raw: bytes) -> str:
     try:
         return json.dumps(json.loads(raw), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):  # it is not JSON, or nests deeper than is read

@@ -31,11 +31,11 @@ the recording are left out. With the same seed a new session with the same messa
 
 
 def run(argv: list[str]) -> int:
-    """Run ``faults list`` or ``faults plan``."""
+    """Run ``faults list`` or ``faults plan``, and return its exit code."""
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
         parser = Parser(
-            "faults", "List the ready-made sets of faults, and show what rules would do.", _parts()
+            "faults", "List the ready-made sets of faults, and show what rules would do.", _part_lines()
         )
         parser.usage = "mcpproxy faults {list,plan} [OPTION...]"
         parser.print_help()
@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int:
     )
 
 
-def _parts() -> str:
+def _part_lines() -> str:
     return "\n".join(f"  mcpproxy faults {name:<6}{line}" for name, line in PARTS.items())
 
 
@@ -81,9 +81,9 @@ def plan(argv: Sequence[str]) -> int:
     events = (event for event in trace.events() if not isinstance(event, Finding))
     planned = list(planner.plan(events, findings))
     if options.format == "json":
-        emit([json.dumps({"seed": rules.seed, "faults": [_object(fault) for fault in planned]}, indent=2)])
+        emit([json.dumps({"seed": rules.seed, "faults": [_as_object(fault) for fault in planned]}, indent=2)])
     else:
-        emit(_lines(planned, rules.seed, terminal_style()))
+        emit(_plan_lines(planned, rules.seed, terminal_style()))
     if unmatched := planner.unmatched:
         names = ", ".join(unmatched)
         fact = f"{'rule matches' if len(unmatched) == 1 else 'rules match'} no message: {visible(names)}"
@@ -102,7 +102,7 @@ def _plan_arguments(argv: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(argv)
 
 
-def _lines(planned: list[PlannedFault], seed: int, style: Style) -> Iterator[str]:
+def _plan_lines(planned: list[PlannedFault], seed: int, style: Style) -> Iterator[str]:
     if planned:
         rows = [("FRAME", "FROM", "WHAT", "RULE", "NO.", "ACTION")]
         rows += [
@@ -112,7 +112,7 @@ def _lines(planned: list[PlannedFault], seed: int, style: Style) -> Iterator[str
                 visible(fault.what),
                 visible(fault.decision.rule.name),
                 str(fault.decision.occurrence),
-                _action(fault),
+                _action_text(fault),
             )
             for fault in planned
         ]
@@ -120,7 +120,7 @@ def _lines(planned: list[PlannedFault], seed: int, style: Style) -> Iterator[str
     yield f"{len(planned)} fault{'s' * (len(planned) != 1)} by seed {seed}"
 
 
-def _action(fault: PlannedFault) -> str:
+def _action_text(fault: PlannedFault) -> str:
     action = fault.decision.rule.action.verb
     if not fault.fits:
         return f"{action} (there is no such place)"
@@ -130,7 +130,7 @@ def _action(fault: PlannedFault) -> str:
     return f"{action} {after}" if action == "delay" else f"{action} after {after}"
 
 
-def _object(fault: PlannedFault) -> dict[str, object]:
+def _as_object(fault: PlannedFault) -> dict[str, object]:
     return {
         "frame": fault.seq,
         "from": fault.sender,

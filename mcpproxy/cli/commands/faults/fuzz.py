@@ -48,7 +48,7 @@ def run(argv: list[str]) -> int:
     """Fuzz one server; return 1 if faults were found, 130 if the user interrupted the search, otherwise 0.
 
     Raises:
-        McpProxyError: the arguments are not valid, the recording has no request, or there is no server.
+        McpProxyError: the arguments are not valid, the recording has no request, or no server answers.
     """
     options, command = _arguments(argv)
     target = _target(options, command)
@@ -65,7 +65,7 @@ def run(argv: list[str]) -> int:
             options.seed, options.time, options.count, options.faults, limits, options.strict, options.only
         ),
         folder,
-        on_fault=None if options.json else partial(_tell_at_once, status),
+        on_fault=None if options.json else partial(_tell_fault, status),
         on_progress=status.show,
     )
     try:
@@ -78,29 +78,31 @@ def run(argv: list[str]) -> int:
     if options.json:
         emit([json.dumps(dataclasses.asdict(result), indent=2, ensure_ascii=False)])
     else:
-        emit(_lines(result))
+        emit(_result_lines(result))
     if result.is_interrupted:
         return 130
     return 1 if result.counted else 0
 
 
-def _tell_at_once(status: StatusLine, fault: ServerFault) -> None:
+def _tell_fault(status: StatusLine, fault: ServerFault) -> None:
     status.clear()
-    tell(f"{_label(fault)} after {fault.after_s:.1f} s: {fault.changes}: {fault.text}")
+    tell(f"{_fault_label(fault)} after {fault.after_s:.1f} s: {fault.changes}: {fault.text}")
 
 
-def _label(fault: ServerFault) -> str:
-    """Return the kind of a fault; of one that does not count without ``--strict``, ``warning``."""
+def _fault_label(fault: ServerFault) -> str:
+    """Return the kind of a fault; ``warning`` for a fault that counts only with ``--strict``."""
     return "warning" if fault.severity == "warning" else fault.kind
 
 
-def _lines(result: FuzzResult) -> list[str]:
-    """Return the table of faults, what was seen and is not reported, and lines about what was sent."""
+def _result_lines(result: FuzzResult) -> list[str]:
+    """Return the table of faults, the symptoms that were not confirmed, and the numbers of the search."""
     lines: list[str] = []
     if result.faults:
         rows = [("FAULT", "FRAMES", "REPLAYS", "RECORDING")]
         for fault in result.faults:
-            rows.append((_label(fault), str(fault.frames), _REPLAYS[fault.is_replayed], visible(fault.trace)))
+            rows.append(
+                (_fault_label(fault), str(fault.frames), _REPLAYS[fault.is_replayed], visible(fault.trace))
+            )
         head, *body = table(rows, terminal_style(), right={1})
         lines.append(head)
         for line, fault in zip(body, result.faults, strict=True):
@@ -144,12 +146,13 @@ def _target(options: argparse.Namespace, command: list[str]) -> Target:
 
 
 def _new_folder(label: str) -> str:
+    """Return the path of a folder for the recordings of faults that does not exist yet."""
     stem, _ = os.path.splitext(paths.trace_name(f"fuzz-{label}"))
     return os.path.join(paths.probe_folder("fuzz"), stem)
 
 
 def _kinds(text: str) -> frozenset[Kind]:
-    """An argparse type: kinds of faults, separated by commas."""
+    """Return the kinds of faults in an argument, which has commas between them."""
     wanted = frozenset(name.strip() for name in text.split(","))
     if unknown := sorted(wanted.difference(KINDS)):
         raise argparse.ArgumentTypeError(f"{unknown[0]!r} is no kind of fault; one of {', '.join(KINDS)}")
@@ -157,7 +160,7 @@ def _kinds(text: str) -> frozenset[Kind]:
 
 
 def _seed(text: str) -> int:
-    """An argparse type: a whole number."""
+    """Return the seed in an argument, a whole number of up to 18 digits."""
     if not text.isdecimal() or len(text) > 18:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number of up to 18 digits")
     return int(text)

@@ -32,6 +32,7 @@ recorded of each server, findings for each rule, and who still speaks the first 
 exit codes: 0 the report is made, 2 it is not, or something there could not be read"""
 
 _MOST_ROWS: Final = 20
+"""How many rows of an answer are printed as text."""
 _FORMATS: Final = ("text", "json", "html")
 
 
@@ -63,10 +64,10 @@ def run(argv: list[str]) -> int:
 
 
 def _answers(place: str) -> "tuple[Sequence[QueryAnswer], list[str], int]":
-    """Return the answers, lines for stderr, and the exit code.
+    """Return the answers from the tables or manifests at ``place``, lines for stderr, and the exit code.
 
     Raises:
-        McpProxyError: there is nothing to answer from, or it cannot be read.
+        McpProxyError: neither tables nor manifests are there, or they cannot be read.
     """
     shipped = "" if urls.is_url(place) or not os.path.isdir(os.path.join(place, "manifests")) else place
     if not urls.is_url(place) and not shipped:
@@ -85,9 +86,9 @@ def _answers(place: str) -> "tuple[Sequence[QueryAnswer], list[str], int]":
             raise UsageError(place, "holds neither tables nor what was shipped", "name one of the two")
         with fetch_tables(url) as folder:
             return _from_tables(folder), [], 0
-    found = manifest_report.answer_from_manifests(store)
-    more = f"from {count(found.manifests, 'manifest')}; tables answer more: mcpproxy export parquet {place}"
-    return found.answers, [*found.faults, more], 2 if found.faults else 0
+    report = manifest_report.answer_from_manifests(store)
+    more = f"from {count(report.manifests, 'manifest')}; tables answer more: mcpproxy export parquet {place}"
+    return report.answers, [*report.faults, more], 2 if report.faults else 0
 
 
 def _from_tables(folder: str) -> "Sequence[QueryAnswer]":
@@ -109,10 +110,10 @@ def _lines(place: str, answers: "Sequence[QueryAnswer]", format: str, style: Sty
         name = place if urls.is_url(place) else os.path.basename(os.path.abspath(place))
         yield from "".join(report_html.pieces(name, answers, style_sheet())).splitlines()
     else:
-        yield from _text(answers, style)
+        yield from _text_lines(answers, style)
 
 
-def _text(answers: "Sequence[QueryAnswer]", style: Style) -> Iterator[str]:
+def _text_lines(answers: "Sequence[QueryAnswer]", style: Style) -> Iterator[str]:
     for number, answer in enumerate(answers):
         if number:
             yield ""

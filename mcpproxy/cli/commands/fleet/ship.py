@@ -30,11 +30,13 @@ identity that a cloud gives to the machine.
 exit codes: 0 everything that is closed was shipped, 2 something was not"""
 
 _PAUSE_S: Final = 10.0
+"""The time between two searches for closed recordings."""
 _GRACE_S: Final = 20.0
+"""How long running recordings may take to end after the signal."""
 
 
 def run(argv: list[str]) -> int:
-    """Ship a folder, once or until a signal."""
+    """Ship a folder, once or until a signal. Return 2 if a closed recording was not shipped."""
     parser = Parser("ship", "Ship the closed recordings of a folder to an object store.", EPILOG)
     add = parser.add_argument
     add("folder", metavar="DIR", help="the folder of recordings; those in folders below it are not shipped")
@@ -69,7 +71,7 @@ def run(argv: list[str]) -> int:
     if options.chain and not urls.is_plain(options.chain):
         raise UsageError("--chain", "takes letters, digits, ., - and _", "choose another")
 
-    def opened() -> "Shipper":
+    def make_shipper() -> "Shipper":
         from mcpproxy.send.fleet.ship import Shipper
 
         return Shipper(
@@ -83,29 +85,29 @@ def run(argv: list[str]) -> int:
     find_traces.tell_of_folders_below(options.folder, lambda path: ["mcpproxy", "ship", path, options.url])
     if options.watch:
         return _watch_folder(
-            opened, f"{options.folder} to {options.url}", pause_s=options.every, grace_s=options.grace
+            make_shipper, f"{options.folder} to {options.url}", pause_s=options.every, grace_s=options.grace
         )
-    return _ship_once(opened())
+    return _ship_once(make_shipper())
 
 
 def _ship_once(shipper: "Shipper") -> int:
     from mcpproxy.send.fleet.watch import NOT_OURS, summary
 
     try:
-        done = shipper.ship()
+        shipped = shipper.ship()
     except OSError as fault:
         raise UsageError(shipper.folder, os_reason(fault), "check the folder") from None
-    for name, fault in done.faults.items():
+    for name, fault in shipped.faults.items():
         tell(visible(f"{name}: {fault}"))
-    tell(summary(done, shipper))
-    for name in done.strangers:
+    tell(summary(shipped, shipper))
+    for name in shipped.strangers:
         tell(visible(f"{name}: {NOT_OURS}"))
-    if done.running:
-        tell(f"{count(done.running, 'recording')} still being made; ship again when they have ended")
-    return 2 if done.faults else 0
+    if shipped.running:
+        tell(f"{count(shipped.running, 'recording')} still being made; ship again when they have ended")
+    return 2 if shipped.faults else 0
 
 
-def _watch_folder(opened: Callable[[], "Shipper"], what: str, *, pause_s: float, grace_s: float) -> int:
+def _watch_folder(make_shipper: Callable[[], "Shipper"], what: str, *, pause_s: float, grace_s: float) -> int:
     from mcpproxy.send.fleet.watch import watch
 
     stop = Event()
@@ -117,4 +119,4 @@ def _watch_folder(opened: Callable[[], "Shipper"], what: str, *, pause_s: float,
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
     tell(visible(f"shipping {what}"))
-    return watch(opened, stop, tell, pause_s=pause_s, grace_s=grace_s)
+    return watch(make_shipper, stop, tell, pause_s=pause_s, grace_s=grace_s)

@@ -25,7 +25,7 @@ exit codes: 0 everything is as it was shipped, 1 something is not, 2 the store c
 
 
 def run(argv: list[str]) -> int:
-    """Verify one folder of a store."""
+    """Verify one folder of a store. Return 1 if something is missing or was changed."""
     parser = Parser("verify", "Verify what mcpproxy ship has shipped.", EPILOG)
     add = parser.add_argument
     add("url", metavar="URL", help="the folder of a store, as it was named to ship")
@@ -44,28 +44,29 @@ def run(argv: list[str]) -> int:
     from mcpproxy.send.fleet.verify import verify
 
     store = Store(options.url)
-    found = verify(store, now_s=time.time(), grace_s=options.grace, expected=options.head)
-    emit(_as_json(found) if options.json else _as_text(found, store.url))
-    return 1 if found.faults else 0
+    verified = verify(store, now_s=time.time(), grace_s=options.grace, expected=options.head)
+    emit(_as_json(verified) if options.json else _as_text(verified, store.url))
+    return 1 if verified.faults else 0
 
 
-def _as_json(found: "Verified") -> Iterator[str]:
+def _as_json(verified: "Verified") -> Iterator[str]:
     import json
 
-    yield json.dumps(asdict(found), indent=2)
+    yield json.dumps(asdict(verified), indent=2)
 
 
-def _as_text(found: "Verified", url: str) -> Iterator[str]:
-    for fault in found.faults:
+def _as_text(verified: "Verified", url: str) -> Iterator[str]:
+    for fault in verified.faults:
         yield visible(f"{fault.kind:<10}{fault.key}: {fault.text}")
-    for key in found.awaited:
+    for key in verified.awaited:
         yield visible(f"new       {key}: its manifest is not there yet")
-    for name, (length, head) in found.heads.items():
+    for name, (length, head) in verified.heads.items():
         yield visible(f"chain {name}: {count(length, 'manifest')}, head {head}")
-    what = f"{count(found.files, 'file')} of {count(found.recordings, 'recording')}, {size(found.bytes)}"
-    if not found.heads and not found.faults:
+    files = f"{count(verified.files, 'file')} of {count(verified.recordings, 'recording')}"
+    total = f"{files}, {size(verified.bytes)}"
+    if not verified.heads and not verified.faults:
         yield f"{url}: nothing was shipped to here"
-    elif found.faults:
-        yield f"{url}: {what}; {count(len(found.faults), 'fault')}"
+    elif verified.faults:
+        yield f"{url}: {total}; {count(len(verified.faults), 'fault')}"
     else:
-        yield f"{url}: {what}, all there and unchanged"
+        yield f"{url}: {total}, all there and unchanged"

@@ -1,4 +1,4 @@
-"""Shared by ``wrap`` and ``unwrap``: finds the servers that are named, asks, and changes files one by one.
+"""Shared by ``wrap`` and ``unwrap``: find the named servers, ask the user, and change files one by one.
 
 With ``--all``, a command leaves out servers that cannot be changed, and goes on. With names, the first
 obstacle ends it before anything is written.
@@ -32,16 +32,16 @@ def check_names_or_all(where: str, options: argparse.Namespace) -> None:
 
 
 def find_entry(entries: Sequence[ServerEntry], name: str, search: Search) -> ServerEntry:
-    """Return the one of ``entries`` with this name; if others have it, say which one was taken.
+    """Return the entry with this name. If there are several, print which one was chosen.
 
     Raises:
         McpProxyError: there is no such entry, or there are several and none is this project's.
     """
-    found = entry_named(entries, name, search)
-    if others := [entry for entry in entries if entry.name == name and entry is not found]:
+    chosen = entry_named(entries, name, search)
+    if others := [entry for entry in entries if entry.name == name and entry is not chosen]:
         where = ", ".join(f"{entry.host.name} ({short(entry.file.path)})" for entry in others)
-        tell(f"{name}: the one of this project in {short(found.file.path)}; also in {where}")
-    return found
+        tell(f"{name}: the one of this project in {short(chosen.file.path)}; also in {where}")
+    return chosen
 
 
 def is_confirmed(verb: str, plans: Sequence[FilePlan]) -> bool:
@@ -64,7 +64,7 @@ def is_confirmed(verb: str, plans: Sequence[FilePlan]) -> bool:
 
 
 def rest_of_file(*, is_original: bool) -> str:
-    """Return a clause about what a file has beside the change that was taken out of it."""
+    """Return a clause about the rest of a file from which our change was removed."""
     return (
         "the file is as it was before, to the byte" if is_original else "the rest of the file stays as it is"
     )
@@ -103,7 +103,7 @@ class Changes:
     def written(
         self, plans: Sequence[FilePlan], write: Callable[[FilePlan, Ledger], None], ledger: Ledger
     ) -> Iterator[FilePlan]:
-        """Yield each of ``plans`` whose file is written, and report why others are not.
+        """Carry out ``plans`` with ``write``. Yield those whose file was written, and report the others.
 
         A file that was written, but is not in the ledger, is reported and yielded.
         """

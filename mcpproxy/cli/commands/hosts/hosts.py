@@ -1,7 +1,7 @@
 """``mcpproxy hosts``: list the servers in the files of hosts, and what has changed since the last look.
 
-The package ``mcpproxy.hosts`` finds the servers. The *ledger* records which servers were wrapped. A *look* is
-what an earlier run of this command has seen; the function ``search_chosen`` reads the files now.
+The package ``mcpproxy.hosts`` finds the servers. The *ledger* records which servers were wrapped: put behind
+mcpproxy. A *look* is what an earlier run of this command saw; ``search_chosen`` reads the files now.
 """
 
 import argparse
@@ -60,7 +60,11 @@ class ServerRow:
 
 
 def run(argv: list[str]) -> int:
-    """List the servers."""
+    """List the servers, or add or remove our own. Return the exit code.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or a file of a host cannot be written.
+    """
     options = _options(argv)
     if options.add_mcp or options.remove_mcp:
         return _change_own(options)
@@ -168,15 +172,15 @@ def report_problems(search: Search) -> int:
 
 
 def report_misreadings(entries: Sequence[ServerEntry]) -> None:
-    """Print what the hosts of ``entries`` will not read of their files."""
-    for found in misreadings(entries):
-        tell(f"{short(found.path)}:{found.line}: {found.fact}; {found.next_step}")
+    """Print which parts of their files the hosts of ``entries`` will not read."""
+    for misreading in misreadings(entries):
+        tell(f"{short(misreading.path)}:{misreading.line}: {misreading.fact}; {misreading.next_step}")
 
 
 def report_start_faults(entries: Sequence[ServerEntry]) -> None:
-    """Print what will keep the hosts of ``entries`` from starting or using them."""
-    for found in start_faults(entries):
-        tell(f"{found.entry.name} in {short(found.entry.file.path)}: {found.fact}; {found.next_step}")
+    """Print what will keep the hosts of ``entries`` from starting or using these servers."""
+    for fault in start_faults(entries):
+        tell(f"{fault.entry.name} in {short(fault.entry.file.path)}: {fault.fact}; {fault.next_step}")
 
 
 def _row(entry: ServerEntry, book: Ledger, before: Look, hashes: Mapping[tuple[str, str], str]) -> ServerRow:
@@ -282,7 +286,7 @@ def _name(entry: ServerEntry) -> str:
 
 
 def _nothing_found() -> Iterator[str]:
-    """Yield the text for a search without result: the files that were looked for, and what to do by hand."""
+    """Yield the text for a search without result: the files that were looked for, and the next steps."""
     yield "No server was found in the files of any host. These were looked for:"
     yield ""
     places: dict[str, list[str]] = {}
@@ -294,8 +298,8 @@ def _nothing_found() -> Iterator[str]:
                 here = f"./{path}" if row.scope == "project" else path
                 places.setdefault(host.name, []).append(here)
     width = max(map(len, places))
-    for name, found in places.items():
-        yield f"  {name.ljust(width)}  {', '.join(dict.fromkeys(found))}"
+    for name, files in places.items():
+        yield f"  {name.ljust(width)}  {', '.join(dict.fromkeys(files))}"
     yield ""
     yield "If your host keeps its servers elsewhere:  mcpproxy hosts --file PATH [--key KEY]"
     yield "By hand: put mcpproxy in place of the command, and -- with the command before its arguments."
@@ -327,11 +331,11 @@ def _as_object(
         "lost": [{"file": record.file, "name": record.name} for record in lost_records],
         "unreadable": [{"file": problem.path, "reason": problem.fact} for problem in search.problems],
         "misread": [
-            {"file": found.path, "line": found.line, "reason": found.fact}
-            for found in misreadings(search.entries)
+            {"file": misreading.path, "line": misreading.line, "reason": misreading.fact}
+            for misreading in misreadings(search.entries)
         ],
         "not_startable": [
-            {"file": found.entry.file.path, "name": found.entry.name, "reason": found.fact}
-            for found in start_faults(search.entries)
+            {"file": fault.entry.file.path, "name": fault.entry.name, "reason": fault.fact}
+            for fault in start_faults(search.entries)
         ],
     }

@@ -27,10 +27,10 @@ from mcpproxy.hosts.models.setting import (
 from mcpproxy.hosts.remote import address_of
 
 LISTEN: Final = "127.0.0.1:8766"
-"""Where ``mcpproxy model`` listens unless it is told otherwise."""
+"""Where ``mcpproxy model`` listens by default."""
 
 _OTHERS: Final = ("all", "yes", "host", "file", "key", "project", "command", "http")
-"""Options that are about servers."""
+"""Options that concern servers, and are refused with ``--model``."""
 
 
 def point(options: argparse.Namespace) -> int:
@@ -47,13 +47,13 @@ def point(options: argparse.Namespace) -> int:
     try:
         plan = plan_setting(host, listen, setting_records())
     except ByHandError as reason:
-        emit(_by_hand(host, setting, listen, f"{short(reason.path)}: {reason.fact}"))
+        emit(_by_hand_lines(host, setting, listen, f"{short(reason.path)}: {reason.fact}"))
         return 0
     if plan is None:
         tell(f"{host.name} is pointed at {listen} already")
         return 0
     file, key = plan.record.file, ".".join(map(str, plan.record.at))
-    url, command = plan.record.url.partition("?")[0], _command(plan.record.upstream, listen)
+    url, command = plan.record.url.partition("?")[0], _model_command(plan.record.upstream, listen)
     if options.dry_run:
         emit(differences([plan.file_plan]), keeps_tabs=True)
         tell(f"{key} would be {url}; {host.name} would then need this, running all the time: {command}")
@@ -73,7 +73,7 @@ def point(options: argparse.Namespace) -> int:
 
 
 def undo(options: argparse.Namespace) -> int:
-    """Undo what ``point`` has written for the host that ``options`` names.
+    """Undo the change that ``point`` made for the host that ``options`` names.
 
     Raises:
         McpProxyError: there is no such host, or a file cannot be written; then it is unchanged.
@@ -123,18 +123,18 @@ def _host(where: str, options: argparse.Namespace) -> Host:
     return host
 
 
-def _by_hand(host: Host, setting: ModelSetting, listen: str, reason: str) -> Iterator[str]:
+def _by_hand_lines(host: Host, setting: ModelSetting, listen: str, reason: str) -> Iterator[str]:
     yield f"nothing was written ({visible(reason)}); to point {host.name} at mcpproxy model, set"
     for line in setting.lines:
         yield f"  {line.format(base=f'http://{listen}')}"
     if setting.note:
         yield setting.note
-    yield f"it then needs this, running all the time: {_command(usual_service(setting), listen)}"
+    yield f"it then needs this, running all the time: {_model_command(usual_service(setting), listen)}"
     if not usual_service(setting):
         yield "URL is the address of the service that the host uses now"
 
 
-def _command(service: str, listen: str) -> str:
+def _model_command(service: str, listen: str) -> str:
     address = address_of(service)
     url = f"{address.scheme}://{address.netloc}" if address else "URL"
     return f"mcpproxy model {url}" + ("" if listen == LISTEN else f" --listen {listen}")

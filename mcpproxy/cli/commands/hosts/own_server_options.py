@@ -1,4 +1,7 @@
-"""``mcpproxy hosts --add-mcp`` and ``--remove-mcp``: recordings and a skill for the agent of a host."""
+"""``mcpproxy hosts --add-mcp`` and ``--remove-mcp``: give the agent of a host recordings and a skill.
+
+The recordings come from the server ``mcpproxy mcp``. A skill is a text that tells an agent how to use it.
+"""
 
 import difflib
 import sys
@@ -17,9 +20,9 @@ from mcpproxy.hosts.plans import FilePlan
 
 
 def add(places: Places, *, is_dry: bool, asks: bool) -> int:
-    """Add ``mcpproxy mcp`` to the user's file of the host that ``places`` names, and the skill, if wanted.
+    """Add ``mcpproxy mcp`` and the skill to the user's files of the host that ``places`` names.
 
-    With ``asks``, the user is asked whether the skill is wanted.
+    With ``asks``, the user is asked before the skill is added.
 
     Raises:
         McpProxyError: there is no such host or file, or it cannot be written; then it is unchanged.
@@ -68,7 +71,7 @@ def remove(places: Places, *, is_dry: bool) -> int:
 
 
 def _add_skill(host: Host, *, asks: bool) -> None:
-    """Write the skill for agents into the host if the user wants it, or say where it is."""
+    """Write the skill for agents into the host if the user wants it, or print where its text is."""
     path = skill.place_of(host)
     if not path:
         tell(f"a skill for its agent is in {skill.SOURCE}; put it where {host.name} looks for skills")

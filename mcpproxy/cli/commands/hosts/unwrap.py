@@ -29,7 +29,11 @@ servers were wrapped, it is then as it was before, to the byte; what else has ch
 
 
 def run(argv: list[str]) -> int:
-    """Unwrap the servers that the arguments name."""
+    """Unwrap the servers that the arguments name. Return 2 if a change was left out or not written.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or a named server cannot be unwrapped.
+    """
     parser = Parser("unwrap", DESCRIPTION, "  mcpproxy unwrap files\n  mcpproxy unwrap --all")
     parser.add_argument("server", nargs="*", metavar="SERVER", help="its name in the host's file")
     parser.add_argument("--all", action="store_true", help="every wrapped server; asks first")
@@ -54,7 +58,7 @@ def run(argv: list[str]) -> int:
     wrapped = [entry for entry in search.entries if is_wrapped(entry, records.records.get(entry.place))]
     lost = [record for record in lost_wraps(search, records) if record.state == "wrapped"]
     changes = Changes(goes_on=options.all, code=report_problems(search) if options.all else 0)
-    chosen = wrapped if options.all else _named(search, wrapped, lost, options.server)
+    chosen = wrapped if options.all else _named_entries(search, wrapped, lost, options.server)
     plans = _plans(chosen, records, changes)
     if options.dry_run:
         emit(differences(plans), keeps_tabs=True)
@@ -76,12 +80,12 @@ def run(argv: list[str]) -> int:
     return changes.code
 
 
-def _named(
+def _named_entries(
     search: Search, wrapped: Sequence[ServerEntry], lost: Sequence[WrapRecord], names: Sequence[str]
 ) -> list[ServerEntry]:
-    """Return the wrapped servers with ``names``, and say which of the named servers are not wrapped.
+    """Return the wrapped servers with ``names``, and print which of the named servers are not wrapped.
 
-    ``lost`` are the wraps that are in no file any more; of these the caller says so.
+    ``lost`` are wraps that are no longer in any file; the caller reports them.
     """
     chosen: list[ServerEntry] = []
     for name in dict.fromkeys(names):

@@ -48,12 +48,16 @@ FIRST_PORT: Final = 8765
 
 
 def run(argv: list[str]) -> int:
-    """Wrap the servers that the arguments name."""
+    """Wrap the servers that the arguments name. Return 2 if a change was left out or not written.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or a named server cannot be wrapped.
+    """
     options = _options(argv)
     if options.model:
         return model_options.point(options)
     search = search_chosen(places(options, "wrap"))
-    command = _program(options.command)
+    command = _command_words(options.command)
     records = ledger.read_ledger()
     chosen = (
         _all_entries(search, options.http)
@@ -68,7 +72,7 @@ def run(argv: list[str]) -> int:
     steps: dict[str, list[EntryPlan]] = {}
     for entry in chosen:
         with changes.planning():
-            if step := _step(entry, command, records, addresses, keeps_path=options.keep_path):
+            if step := _entry_plan(entry, command, records, addresses, keeps_path=options.keep_path):
                 steps.setdefault(entry.file.real_path, []).append(step)
             elif not options.all:
                 tell(f"{entry.name} is wrapped already ({short(entry.file.path)})")
@@ -91,8 +95,8 @@ def run(argv: list[str]) -> int:
         return changes.code
     with ledger.locked_ledger() as book:
         recover_records(book)
-        done = list(changes.written(plans, wrap_file, book))
-    emit(_done_lines(done))
+        wrapped = list(changes.written(plans, wrap_file, book))
+    emit(_wrapped_lines(wrapped))
     return changes.code
 
 
@@ -142,7 +146,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
     return options
 
 
-def _program(command: str | None) -> list[str]:
+def _command_words(command: str | None) -> list[str]:
     """Return the words of ``--command``.
 
     They must start mcpproxy in a way that ``wrapping_words`` recognises, so that unwrap finds the wrap later.
@@ -186,14 +190,14 @@ def _named_entry(search: Search, name: str, with_remote: bool) -> ServerEntry:
 
 
 def _obstacle(entry: ServerEntry, with_remote: bool) -> str:
-    """Return why a server cannot be wrapped, empty if it can. With ``row.leave`` no entry of its file can."""
+    """Return why a server cannot be wrapped; empty if it can. ``row.leave`` forbids all entries of a file."""
     if with_remote and entry.url and not entry.row.leave:
         return "" if address_of(entry.url) else "remote, at a URL with variables or a user in it"
     return entry.reason
 
 
 class _ListenAddresses:
-    """Gives each remote server an address at which ``mcpproxy http`` is to listen."""
+    """Chooses the address for each remote server at which its ``mcpproxy http`` will listen."""
 
     def __init__(self, records: Ledger, wanted: str | None) -> None:
         self._wanted = wanted
@@ -219,7 +223,7 @@ class _ListenAddresses:
         return f"127.0.0.1:{port}"
 
 
-def _step(
+def _entry_plan(
     entry: ServerEntry,
     command: Sequence[str],
     records: Ledger,
@@ -227,7 +231,7 @@ def _step(
     *,
     keeps_path: bool,
 ) -> EntryPlan | None:
-    """Return how to wrap a server; ``None`` if it is wrapped already. ``command`` is as for ``plan_wrap``.
+    """Return the plan to wrap a server; ``None`` if it is already. ``command`` is as for ``plan_wrap``.
 
     Raises:
         HostFileError: it cannot be wrapped.
@@ -239,8 +243,8 @@ def _step(
     return None if is_wrapped(entry, record) else plan_http_wrap(entry, addresses.choose_address(record))
 
 
-def _done_lines(plans: Sequence[FilePlan]) -> Iterator[str]:
-    """Yield which servers were wrapped, and what the user has to do now."""
+def _wrapped_lines(plans: Sequence[FilePlan]) -> Iterator[str]:
+    """Yield lines about the wrapped servers, and what the user has to do now."""
     steps = [step for plan in plans for step in plan.steps]
     for step in steps:
         entry = step.entry
@@ -250,7 +254,7 @@ def _done_lines(plans: Sequence[FilePlan]) -> Iterator[str]:
         if command_to_run := _command_to_run(step):
             yield f"  it now needs this, running all the time: {visible(command_to_run)}"
             yield "  a sign-in that the host has done for the former address does not hold for this one"
-    yield from dict.fromkeys(text for step in steps for text in _advice(step))
+    yield from dict.fromkeys(text for step in steps for text in _advice_lines(step))
     if steps:
         yield f"recordings will be in {visible(short(paths.state_dir()))}; mcpproxy list shows them"
         if os.environ.get("XDG_STATE_HOME"):
@@ -265,8 +269,8 @@ def _command_to_run(step: EntryPlan) -> str:
     return proxy_command(address, step.record.listen, step.entry.label)
 
 
-def _advice(step: EntryPlan) -> Iterator[str]:
-    """Yield what the user has to know about the host and the file of a wrapped server."""
+def _advice_lines(step: EntryPlan) -> Iterator[str]:
+    """Yield lines that the user has to know about the host and the file of a wrapped server."""
     entry = step.entry
     yield f"{entry.host.name}: {entry.host.restart}"
     if entry.host.approval and entry.row.scope in entry.host.approval_scopes:

@@ -1,4 +1,4 @@
-"""``mcpproxy validate client``: play servers to a client, odd and wrong ones, and report what it does."""
+"""``mcpproxy validate client``: let a client meet legal, odd and wrong servers, and report what it does."""
 
 import argparse
 import os
@@ -44,7 +44,7 @@ EXAMPLE: Final = "mcpproxy validate client -- python client.py {server}"
 
 
 def run(argv: list[str]) -> int:
-    """Test one client.
+    """Test one client, and return the exit code.
 
     Raises:
         McpProxyError: the arguments are not valid, or the client cannot be started.
@@ -52,7 +52,8 @@ def run(argv: list[str]) -> int:
     options, command = _arguments(argv)
     scenarios = chosen(options.only, options.skip)
     transport, other = ("HTTP", "leave --listen out") if options.listen else ("stdio", "add --listen")
-    if len(scenarios) > 1 and not any(transport.lower() in one.transports for one in scenarios[1:]):
+    is_played = any(transport.lower() in scenario.transports for scenario in scenarios[1:])
+    if len(scenarios) > 1 and not is_played:
         raise UsageError("--only", f"none of these servers is played over {transport}", other)
     _check_command(command, options)
     if options.listen:
@@ -82,8 +83,10 @@ def run(argv: list[str]) -> int:
     printer = validation_report.ProgressPrinter(
         test.name, test.transport, terminal_style(), options.detail, is_silent=is_silent
     )
-    client_run = ClientTestRun(test, rules, printer.callbacks(), lambda one: printer.tell(_invitation(one)))
-    result = _played(client_run, printer)
+    client_run = ClientTestRun(
+        test, rules, printer.callbacks(), lambda invitation: printer.tell(_invitation_lines(invitation))
+    )
+    result = _run_tests(client_run, printer)
     base = os.getcwd() if options.trace_dir else None
     result = validation_report.conclude(result, printer, options, accepted, rules.catalogue, base)
     if result.untested:
@@ -98,7 +101,7 @@ def run(argv: list[str]) -> int:
     return result.exit_code
 
 
-def _played(client_run: ClientTestRun, printer: validation_report.ProgressPrinter) -> Validation:
+def _run_tests(client_run: ClientTestRun, printer: validation_report.ProgressPrinter) -> Validation:
     try:
         async_main.run_until_terminated(client_run.test())
     except KeyboardInterrupt:
@@ -108,18 +111,19 @@ def _played(client_run: ClientTestRun, printer: validation_report.ProgressPrinte
     return client_run.result()
 
 
-def _invitation(due: Invitation) -> list[str]:
-    """Return what a person is asked to do with the client."""
-    deed = {"initialize": "connect", "tools/list": "list its tools"}.get(due.wanted, "call its tool")
-    again = "" if due.number == 1 else "connect anew" + ("" if deed == "connect" else " and ")
+def _invitation_lines(invitation: Invitation) -> list[str]:
+    """Return the lines that ask a person to use the client in a certain way."""
+    deed = {"initialize": "connect", "tools/list": "list its tools"}.get(invitation.wanted, "call its tool")
+    again = "" if invitation.number == 1 else "connect anew" + ("" if deed == "connect" else " and ")
     asked = f"{again}{'' if again and deed == 'connect' else deed}"
-    line = f"{due.number} of {due.total}  {due.scenario.name}: {due.scenario.what}; {asked}"
-    if due.number > 1:
+    scenario = invitation.scenario
+    line = f"{invitation.number} of {invitation.total}  {scenario.name}: {scenario.what}; {asked}"
+    if invitation.number > 1:
         return [line]
     return [
-        f"connect your client to {due.url}, which is the same for all {due.total} servers",
+        f"connect your client to {invitation.url}, which is the same for all {invitation.total} servers",
         "the next server comes when the client has done what is asked for and disconnects or rests, "
-        f"at Enter, or after {due.limit_s:.0f} s; Ctrl-C ends with the report",
+        f"at Enter, or after {invitation.limit_s:.0f} s; Ctrl-C ends with the report",
         line,
     ]
 
@@ -134,7 +138,7 @@ def _template(options: argparse.Namespace, command: list[str]) -> "ConfigTemplat
 
 
 def _jobs(options: argparse.Namespace, command: list[str]) -> int:
-    """Return how many servers there are at once: by default one for a host, which may keep a state."""
+    """Return how many servers run at once. The default for a host is one, because it may keep a state."""
     has_one_address = bool(options.listen) and not options.listen.endswith(":0")
     if options.jobs > 1 and not command:
         raise UsageError("--jobs", "you lead the client to one server after the other", "leave it out")

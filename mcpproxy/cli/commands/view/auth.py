@@ -75,7 +75,9 @@ def _step_object(step: LoginStep, login: Login) -> JSONObject:
         "again": step.again,
         "why": step.fault or None,
         "source": step.source or None,
-        "remarks": [{"blame": one.blame, "text": one.text, "source": one.source} for one in step.remarks],
+        "remarks": [
+            {"blame": remark.blame, "text": remark.text, "source": remark.source} for remark in step.remarks
+        ],
     }
 
 
@@ -94,8 +96,8 @@ def _lines(login: Login, name: str, style: Style) -> Iterator[str]:
     if login.left_out:
         yield f"{count(login.left_out, 'further step')} left out"
     colour = "red" if login.failed else "green" if login.steps else "dim"
-    said = f"{login.conclusion[:1].upper()}{login.conclusion[1:]}."
-    yield from (style.paint(line, "bold", colour) for line in _in_lines(said, style, 0))
+    sentence = f"{login.conclusion[:1].upper()}{login.conclusion[1:]}."
+    yield from (style.paint(line, "bold", colour) for line in _wrapped_lines(sentence, style, 0))
 
 
 def _step_lines(step: LoginStep, login: Login, style: Style) -> Iterator[str]:
@@ -105,30 +107,30 @@ def _step_lines(step: LoginStep, login: Login, style: Style) -> Iterator[str]:
     colour = "red" if is_failed else "dim" if step.fault else "green"
     head = f"{step.number:>3} {style.paint(mark, colour)} {style.paint(step.stage, 'bold')}"
     yield f"{head}  {style.paint(f'{duration(step.at_ns)}, frame {step.seq}{again}', 'dim')}"
-    yield from _wrapped("asked", step.asked, style)
-    yield from _wrapped("answered", step.answered, style)
+    yield from _named_lines("asked", step.asked, style)
+    yield from _named_lines("answered", step.answered, style)
     if is_failed:
-        yield from _wrapped("why", step.fault, style)
+        yield from _named_lines("why", step.fault, style)
         if step.source:
-            yield from _wrapped("", step.source, style)
+            yield from _named_lines("", step.source, style)
     for remark in step.remarks:
         yield from _remark_lines(remark, style)
     yield ""
 
 
 def _remark_lines(remark: LoginRemark, style: Style) -> Iterator[str]:
-    yield from _wrapped(remark.blame, remark.text, style)
+    yield from _named_lines(remark.blame, remark.text, style)
     if remark.source:
-        yield from _wrapped("", remark.source, style)
+        yield from _named_lines("", remark.source, style)
 
 
-def _wrapped(name: str, text: str, style: Style) -> Iterator[str]:
-    """Yield a text in lines beside its name; no word is cut, so that addresses can be clicked and copied."""
-    lines = _in_lines(text, style, _INDENT) or [""]
+def _named_lines(name: str, text: str, style: Style) -> Iterator[str]:
+    """Yield the lines of a text beside its name. No word is cut: addresses can be clicked."""
+    lines = _wrapped_lines(text, style, _INDENT) or [""]
     yield f"      {style.paint(f'{name:<10}', 'dim')}{lines[0]}"
     yield from (" " * _INDENT + line for line in lines[1:])
 
 
-def _in_lines(text: str, style: Style, indent: int) -> list[str]:
+def _wrapped_lines(text: str, style: Style, indent: int) -> list[str]:
     width = max(min(style.width or _WIDTH, _WIDTH) - indent, 30)
     return wrap(text, width, break_long_words=False, break_on_hyphens=False)

@@ -26,18 +26,18 @@ It reads recordings and writes nothing. What looks like a secret is masked. Over
 token that is printed, as Authorization: Bearer TOKEN; MCPPROXY_MCP_TOKEN sets it."""
 
 TOKEN: Final = "MCPPROXY_MCP_TOKEN"
-"""The environment variable with a token of the user's own."""
+"""The environment variable with the user's own token."""
 
 _SHORTEST_TOKEN: Final = 16
 
 
 def check_installed() -> None:
-    """Check that the SDK is installed.
+    """Check that the MCP SDK is installed.
 
     Raises:
-        UsageError: it is not, or an older version is.
+        UsageError: it is missing, or an old version is installed.
     """
-    extras.check("mcp", "mcp", "mcp", "mcp_types")  # the second came with version 2 of the first
+    extras.check("mcp", "mcp", "mcp", "mcp_types")  # ``mcp_types`` came with version 2 of ``mcp``
 
 
 def run(argv: list[str]) -> int:
@@ -71,7 +71,7 @@ def run(argv: list[str]) -> int:
     from mcpproxy.show.agents.recording_library import RecordingLibrary
 
     with RecordingLibrary(folder) as library:
-        # The ends of all recordings are read before the first question, while the SDK is imported.
+        # The ends of all recordings are read in advance, while the SDK is imported.
         threading.Thread(target=library.recordings, daemon=True).start()
         from mcpproxy.show.agents.recording_server import RecordingServer
 
@@ -79,7 +79,7 @@ def run(argv: list[str]) -> int:
         if options.http:
             _serve_http(server, options.http, host, port, token)
         else:
-            # A thread waits for stdin; only the end of the process ends that, and there is nothing to undo.
+            # A thread waits for stdin. Only the end of the process ends it, and there is nothing to clean up.
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
             tell_on_a_terminal(
@@ -90,7 +90,7 @@ def run(argv: list[str]) -> int:
     return 0
 
 
-def _serve_http(server: "RecordingServer", given: str, host: str, port: int, token: str) -> None:
+def _serve_http(server: "RecordingServer", where: str, host: str, port: int, token: str) -> None:
     from mcpproxy.show.agents import http
     from mcpproxy.show.ui.bearer import one_secret
     from mcpproxy.show.ui.page_server import PageServer
@@ -98,7 +98,7 @@ def _serve_http(server: "RecordingServer", given: str, host: str, port: int, tok
     try:
         page = PageServer(host, port)
     except OSError as error:
-        raise UsageError(given, os_reason(error), "choose another address with --http") from None
+        raise UsageError(where, os_reason(error), "choose another address with --http") from None
     if not page.is_local:
         tell("other machines can reach this server; who has its token can read every recording in the folder")
     sys.stdout.write(f"{page.address_of(http.PATH)}\n")

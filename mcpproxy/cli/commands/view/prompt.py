@@ -56,12 +56,14 @@ the recording of a server, that of a model's interface beside it is found.
   mcpproxy prompt model --json | jq .    all of it as one JSON object"""
 
 _INDENT: Final = 2
-_LOOKED_AT: Final = 200
-"""How many of the latest recordings are looked at for one of a model."""
+_SEARCHED: Final = 200
+"""How many of the latest recordings are searched for one of a model."""
 
 
 def run(argv: list[str]) -> int:
     """Print what a model saw of the servers of a run.
+
+    A run is one use of a host: its recording of the model's interface, and those of its servers.
 
     Raises:
         McpProxyError: the arguments are not valid, or a recording cannot be read.
@@ -108,16 +110,16 @@ def show_prompt(
         tell(f"the recording of a model's interface beside it: {model}")
         trace, servers = open_trace(model), [server, *servers]
     report = read_run(trace, [os.path.abspath(path) for path in servers] or open_beside(model))
-    found = findings_of_run(report, *with_its_folder(model), catalogue.load())
+    findings = findings_of_run(report, *with_its_folder(model), catalogue.load())
     if as_object:
-        emit([as_json(report, found)])
+        emit([as_json(report, findings)])
     else:
-        emit(lines(report, found, terminal_style(), everything=everything))
+        emit(lines(report, findings, terminal_style(), everything=everything))
 
 
 def _latest() -> str:
     """Return the latest recording of a model's interface; the latest of all if there is none."""
-    for path in find_traces.recent(state_dir())[:_LOOKED_AT]:
+    for path in find_traces.recent(state_dir())[:_SEARCHED]:
         try:
             if is_of_a_model(open_trace(path)):
                 tell(f"the latest recording of a model's interface: {path}")
@@ -128,21 +130,23 @@ def _latest() -> str:
 
 
 def lines(
-    report: PromptReport, found: Sequence[PromptFinding], style: Style, *, everything: bool = False
+    report: PromptReport, findings: Sequence[PromptFinding], style: Style, *, everything: bool = False
 ) -> Iterator[str]:
     """Yield the report as text."""
     dialect = DIALECTS[report.dialect].title if report.dialect else "no request with tools"
-    told = [visible(report.model), dialect, f"{count(report.requests, 'request')} with tools"]
-    yield from (style.paint(line, "bold") for line in _filled(", ".join(filter(None, told)), style, 0))
+    title = [visible(report.model), dialect, f"{count(report.requests, 'request')} with tools"]
+    yield from (
+        style.paint(line, "bold") for line in _wrapped_lines(", ".join(filter(None, title)), style, 0)
+    )
     if (first := report.first_usage) is not None and (last := report.last_usage) is not None:
         yield f"{first.input:,} tokens in the first answered request, {last.input:,} in the last"
     if unread := unread_words(report):
         yield style.paint(unread, "yellow")
     for refused in report.refusals:
         refusal, *meant = refusal_words(refused, report)
-        yield from (style.paint(line, "red") for line in _filled(refusal, style, 0))
+        yield from (style.paint(line, "red") for line in _wrapped_lines(refusal, style, 0))
         for words in meant:
-            yield from _filled(words, style, _INDENT)
+            yield from _wrapped_lines(words, style, _INDENT)
     for server in report.servers:
         yield ""
         yield from _server_lines(server, style, everything=everything)
@@ -152,17 +156,19 @@ def lines(
     if report.others:
         yield ""
         names = ", ".join(visible(written(tool)) for tool in report.others)
-        yield from _filled(f"{count(len(report.others), 'other tool')} in the prompt: {names}", style, 0)
-    if found:
+        yield from _wrapped_lines(
+            f"{count(len(report.others), 'other tool')} in the prompt: {names}", style, 0
+        )
+    if findings:
         yield ""
-        yield style.paint(count(len(found), "finding"), "bold") + _explained(found)
-    for one in found:
-        label = visible(report.servers[one.server].server.label)
-        yield from _filled(f"{label}: {finding_line(one.finding, in_frame=True)}", style, _INDENT)
+        yield style.paint(count(len(findings), "finding"), "bold") + _explain_hint(findings)
+    for entry in findings:
+        label = visible(report.servers[entry.server].server.label)
+        yield from _wrapped_lines(f"{label}: {finding_line(entry.finding, in_frame=True)}", style, _INDENT)
 
 
-def _explained(found: Sequence[PromptFinding]) -> str:
-    return f"; what a rule means: mcpproxy explain {found[0].finding.rule}"
+def _explain_hint(findings: Sequence[PromptFinding]) -> str:
+    return f"; what a rule means: mcpproxy explain {findings[0].finding.rule}"
 
 
 def _server_lines(server: ServerWay, style: Style, *, everything: bool) -> Iterator[str]:
@@ -186,22 +192,25 @@ def _server_lines(server: ServerWay, style: Style, *, everything: bool) -> Itera
 def _rows(
     rows: Sequence[tuple[str, list[str]]], what: str, style: Style, *, everything: bool
 ) -> Iterator[str]:
-    """Yield the rows, those of which the same is to be said together; of the unchanged ones only how many."""
+    """Yield a line for each group of rows with equal words, then the number of rows without words.
+
+    ``what`` names the rows without words, which are unchanged; with ``everything``, their names follow.
+    """
     alike: dict[tuple[str, ...], list[str]] = {}
     for name, words in rows:
         alike.setdefault(tuple(words), []).append(name)
     same = alike.pop((), [])
     for words, names in alike.items():
-        for line in _filled(", ".join(names), style, _INDENT):
+        for line in _wrapped_lines(", ".join(names), style, _INDENT):
             yield style.paint(line, "yellow")
         for clause in words:
-            yield from _filled(clause, style, _INDENT * 2)
+            yield from _wrapped_lines(clause, style, _INDENT * 2)
     if same:
-        told = f": {', '.join(same)}" if everything else ""
-        yield from _filled(f"{len(same)} of {len(rows)} {what}{told}", style, _INDENT)
+        names_of_same = f": {', '.join(same)}" if everything else ""
+        yield from _wrapped_lines(f"{len(same)} of {len(rows)} {what}{names_of_same}", style, _INDENT)
 
 
-def _filled(text: str, style: Style, indent: int) -> Iterator[str]:
+def _wrapped_lines(text: str, style: Style, indent: int) -> Iterator[str]:
     width = max((style.width or 100) - indent, 40)
     yield from (
         " " * indent + line for line in wrap(text, width, subsequent_indent="  ", break_long_words=True)

@@ -33,7 +33,7 @@ each time that a model is given it.
   mcpproxy stats --json | jq .      the same as one JSON object"""
 
 _LEFT_OUT: Final = ("TOKENS", "P95", "IN", "MAX", "OUT", "REFUSED", "UNREADABLE", "CANCELLED")
-"""The columns that a narrow terminal does not get, in the order in which they are left out."""
+"""The columns that are left out on a narrow terminal, in this order."""
 
 
 def run(argv: list[str]) -> int:
@@ -90,7 +90,7 @@ def lines(statistics: Statistics, style: Style) -> Iterator[str]:
         yield style.paint(f"{how} ({times} times)" if times > 1 else how, "red")
     if statistics.calls:
         yield ""
-        states = _states(statistics)
+        states = _count_columns(statistics)
         heading = ("CALLS", *states, "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL")
         rows = [heading, *(_row(calls, states) for calls in statistics.calls)]
         rows = fitted(rows, style, cut=("CALL",), left_out=_LEFT_OUT, least=24)
@@ -112,10 +112,10 @@ def lines(statistics: Statistics, style: Style) -> Iterator[str]:
     yield stats.ESTIMATE
 
 
-def _states(statistics: Statistics) -> dict[str, Callable[[CallCounts], int]]:
-    """Return the headings of the columns that count calls, with what each counts.
+def _count_columns(statistics: Statistics) -> dict[str, Callable[[CallCounts], int]]:
+    """Return the heading of each column that counts calls -> the function that returns its count.
 
-    Of the rare ones only those are there that count something.
+    Rare columns are left out if all their counts are 0.
     """
     rare: dict[str, Callable[[CallCounts], int]] = {
         "CANCELLED": lambda counts: counts.cancelled,

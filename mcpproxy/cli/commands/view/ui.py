@@ -80,8 +80,8 @@ def run(argv: list[str]) -> int:
         path = find_traces.place(options.path) if options.path else path
     host, port = address("--listen", options.listen)
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
-    name = _socket(path, options, upstream)
-    if options.open and name and _opened_again(name):
+    name = _socket_path(path, options, upstream)
+    if options.open and name and _open_running_page(name):
         return 0
     pins = _pins(options.pins or "", folder)
 
@@ -122,13 +122,13 @@ def run(argv: list[str]) -> int:
         if options.open:
             files: list[RedirectFile] = []
             address_to_open = new_address(lambda: files[0].remove())
-            around.enter_context(_browser_opened(address_to_open, files))
+            around.enter_context(_opening_browser(address_to_open, files))
         server.run(keys.lock(page.app()))
     return 0
 
 
-def _socket(path: str, options: argparse.Namespace, upstream: "UpstreamSettings") -> str:
-    """Return the name of the socket at which the page is asked for; empty if it is not to be found again."""
+def _socket_path(path: str, options: argparse.Namespace, upstream: "UpstreamSettings") -> str:
+    """Return the path of the socket that announces the page to later commands; empty to announce nothing."""
     if options.beside or options.listen != _LISTEN:
         return ""
     from mcpproxy.show.ui.running_page import socket_path
@@ -137,8 +137,8 @@ def _socket(path: str, options: argparse.Namespace, upstream: "UpstreamSettings"
     return socket_path(path, f"{options.allow_send} {options.pins or ''} {reaching}")
 
 
-def _opened_again(name: str) -> bool:
-    """Open the browser on a page that runs already, if there is one, and wait until it has opened."""
+def _open_running_page(name: str) -> bool:
+    """Open the browser on a page that runs already, and wait until it is open; ``False`` if none runs."""
     from mcpproxy.show.ui.running_page import RunningPage
 
     try:
@@ -147,7 +147,7 @@ def _opened_again(name: str) -> bool:
         return False
     with closing(page):
         files: list[RedirectFile] = []
-        with _browser_opened(page.url, files):
+        with _opening_browser(page.url, files):
             tell("this page runs already; its address works once, within a minute")
             sys.stdout.write(f"{page.url}\n")
             sys.stdout.flush()
@@ -156,7 +156,7 @@ def _opened_again(name: str) -> bool:
 
 
 def _print_no_address() -> None:
-    """Print nothing: the page beside a session does not own stderr any more."""
+    """Print nothing: the page beside a session no longer has a stderr to print to."""
 
 
 def _print_address(keys: "PageKeys", home: str) -> None:
@@ -166,12 +166,12 @@ def _print_address(keys: "PageKeys", home: str) -> None:
         sys.stdout.write(f"{home}?token={ticket}\n")
         sys.stdout.flush()
     except OSError:
-        pass  # nobody reads the addresses any more; who has the page keeps it
+        pass  # nobody reads the addresses any more; open pages stay usable
 
 
 @contextmanager
-def _browser_opened(url: str, files: "list[RedirectFile]") -> Generator[None]:
-    """Open the browser on the page within this context, by a file that is added to ``files``."""
+def _opening_browser(url: str, files: "list[RedirectFile]") -> Generator[None]:
+    """Open the browser on ``url`` within this context, through a redirect file that is added to ``files``."""
     import signal
     import webbrowser
 
@@ -184,7 +184,7 @@ def _browser_opened(url: str, files: "list[RedirectFile]") -> Generator[None]:
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 
-    for name in ("SIGTERM", "SIGHUP"):  # which end a process without ``finally``
+    for name in ("SIGTERM", "SIGHUP"):  # these end a process without running ``finally``
         number = getattr(signal, name, None)
         if number is not None and signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, end)
@@ -202,17 +202,20 @@ def _browser_opened(url: str, files: "list[RedirectFile]") -> Generator[None]:
         files[0].remove()
 
 
-def _pins(given: str, folder: str) -> "Pins | None":
-    """Return the pins in the file ``given``, or else in the folder's file of pins, if there is one."""
-    path = given or os.path.join(folder, PINS)
-    if not given and not os.path.exists(path):
+def _pins(named: str, folder: str) -> "Pins | None":
+    """Return the pins, approved definitions of tools, in ``named`` or else in the folder's file of pins.
+
+    Return ``None`` without ``named`` if the folder has no such file, or one that cannot be read.
+    """
+    path = named or os.path.join(folder, PINS)
+    if not named and not os.path.exists(path):
         return None
     from mcpproxy.read.reports import pin_file
 
     try:
         return pin_file.read(path)
     except UsageError as fault:
-        if given:
+        if named:
             raise
         tell(f"{fault}; the page does not show what has changed")  # the recordings can still be shown
         return None
@@ -235,7 +238,7 @@ def _end_with_stdin(server: "PageServer") -> None:
 
 
 def _state_folder() -> str:
-    """Return the folder of all recordings; the first recording may be made while the page is open."""
+    """Create and return the folder of all recordings; the first may be made while the page is open."""
     folder = paths.state_dir()
     try:
         paths.make_private(folder)
