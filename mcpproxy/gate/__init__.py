@@ -1,1 +1,1 @@
-"""One message held: refused, delayed, changed, asked about."""
+"""The gate holds a message until it is decided whether to refuse, delay or change it, or to ask about it."""

@@ -17,7 +17,7 @@ from mcpproxy.gate.intercept.http.http_answer_steps import AnswerStep, ExpectedA
 from mcpproxy.gate.intercept.http.http_answers import AnswerReader
 from mcpproxy.gate.intercept.http.http_events import HttpEvents
 from mcpproxy.gate.intercept.http.http_gate import HttpGate
-from mcpproxy.gate.intercept.policies import Instead, MetFault, Passing, Policies, Policy
+from mcpproxy.gate.intercept.policies import AppliedFault, Instead, Passing, Policies, Policy
 from mcpproxy.judge.session.frame import CLIENT, FaultMark, Frame, RequestHead
 from mcpproxy.record.framing.bodies import Chunked
 
@@ -283,7 +283,7 @@ def test_a_bug_of_ours_lets_everything_pass(answer: bytes, monkeypatch: pytest.M
 @pytest.mark.parametrize("sent", [body(SAID), STREAM])
 def test_a_bug_opens_no_closed_gate(sent: bytes) -> None:
     class Failing(Policy):
-        def enter(self, passing: Passing) -> MetFault:
+        def enter(self, passing: Passing) -> AppliedFault:
             raise RuntimeError(passing)
 
     answers = Answers("tool:none => drop")
@@ -346,7 +346,7 @@ def test_addons_are_asked_whatever_a_rule_does_to_the_head(sent: bytes, changed:
     assert answers.kinds == ["ask"]
     asked = answers.steps.pop()
     given = Instead("addon Guard", "new", changed) if changed != SAID else None
-    answers.steps += asked.on_answer(given)
+    answers.steps += asked.on_outcome(given)
     assert SAID not in answers.given or changed == SAID
     if changed is not None:
         assert changed in answers.given

@@ -1,8 +1,8 @@
 """Decide which requests break an enforced rule, and make the answers to them.
 
 Only a request can be refused, because only a request gets an answer. A rule can be enforced if one of its
-checks applies only to requests: the result of such a check is known before the request is forwarded. If the
-rule has other checks too, their findings are only reported, as without enforcement.
+checks applies only to requests: the result of such a check is known before the request is forwarded. Findings
+of the rule's other checks are only reported, as without enforcement.
 
 A batch is refused as a whole, so that the receiver does not get a part of it. Each request in the batch gets
 an answer."""
@@ -24,27 +24,32 @@ from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.protocol.rules import Catalogue
 
 
-def _judges_only_requests(row: Check) -> bool:
-    return takes(row, Request) and len(row.kinds) == 1
+def _judges_only_requests(check: Check) -> bool:
+    return takes(check, Request) and len(check.kinds) == 1
 
 
 def enforceable_rules(dispatch: Dispatch = STANDARD) -> frozenset[str]:
     """Return the codes of all rules that can be enforced."""
-    rows = (row for family in dispatch.families for row in family.checks if _judges_only_requests(row))
-    return frozenset(code for row in rows for code in row.rules)
+    checks = (
+        check for family in dispatch.families for check in family.checks if _judges_only_requests(check)
+    )
+    return frozenset(code for check in checks for code in check.rules)
 
 
 def enforcing_dispatch(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> Dispatch:
     """Return the part of ``dispatch`` that enforcement needs.
 
-    A dispatch is a table of checks and of functions that update the state of the session. The part keeps all
-    of these functions, and the checks that judge only requests and report one of ``rules``.
+    A dispatch is a table of checks and of functions that update the state of the session. The returned part
+    has all of these functions, but only the checks that judge nothing but requests and report one of
+    ``rules``.
     """
     return Dispatch(
         replace(
             family,
             checks=tuple(
-                row for row in family.checks if _judges_only_requests(row) and not rules.isdisjoint(row.rules)
+                check
+                for check in family.checks
+                if _judges_only_requests(check) and not rules.isdisjoint(check.rules)
             ),
             http=(),
             events=(),
@@ -54,15 +59,16 @@ def enforcing_dispatch(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> 
 
 
 class Enforcer(Policy):
-    """Refuses requests that break one of ``rules`` before they are given; ``dispatch`` has the checks.
+    """Refuses requests that break one of ``rules`` before their receiver gets them.
 
-    It has to see all that is given in a session, in order. It raises only because of a bug in mcpproxy, never
-    because of what a peer sends.
+    ``dispatch`` has the checks. The enforcer has to see everything that leaves in a session, in order. It
+    raises only because of a bug in mcpproxy, never because of what a peer sends.
     """
 
     def __init__(self, catalogue: Catalogue, rules: frozenset[str], dispatch: Dispatch = STANDARD) -> None:
         self._rules = rules
-        # ``lists_all``: every finding is returned, not only the first of a cause, as each may be decisive.
+        # ``lists_all``: every finding is returned, not only the first with the same cause; each may be
+        # decisive.
         self._observer = Observer(catalogue, enforcing_dispatch(rules, dispatch), lists_all=True)
 
     def leave(self, passing: Passing) -> Refused | None:
@@ -74,13 +80,14 @@ class Enforcer(Policy):
             self._observer.observe(event)
 
     def refusal(self, frame: Frame) -> Refused | None:
-        """Return the answer to a frame that must not be forwarded; ``None`` if it may be forwarded.
+        """Return the refusal of a frame that must not be forwarded; ``None`` if it may be forwarded.
 
-        On stdio only a frame that may be forwarded becomes part of the session. Over HTTP a refused request
-        does so, too: our answer follows as an event of its own, marked ``by_proxy``, and answers it.
+        On stdio only a forwarded frame becomes part of the session. Over HTTP a refused request becomes part
+        of it, too, and is answered there by our own answer, an event marked ``by_proxy``.
         """
         is_request = bool(_requests(frame.message))
-        frame.refused = is_request and not frame.exchange  # then it is judged, and no part of the session
+        # A frame marked as refused is judged, but does not change the state of the session.
+        frame.refused = is_request and not frame.exchange
         findings = self._observer.observe(frame)
         if not is_request:
             return None
@@ -92,7 +99,7 @@ class Enforcer(Policy):
         return None
 
     def _is_decisive(self, finding: Finding, frame: Frame) -> bool:
-        """Whether the sender broke an enforced rule with this frame; findings of level info do not count."""
+        """Whether the sender broke an enforced rule with this frame; severity info does not count."""
         is_of_frame = finding.rule in self._rules and finding.frame == frame.seq
         return is_of_frame and finding.blame == frame.sender and finding.severity != "info"
 
@@ -102,7 +109,7 @@ def _requests(message: Message) -> list[Request]:
     return [item for item in items if isinstance(item, Request)]
 
 
-def _answer(message: Message, findings: list[Finding]) -> bytes:
+def _error_answer(message: Message, findings: list[Finding]) -> bytes:
     """Return the error that answers a request, or an array with an error for each request of a batch."""
     if isinstance(message, Request):
         return _error(message, findings[0])
@@ -120,9 +127,9 @@ def _answer(message: Message, findings: list[Finding]) -> bytes:
 
 
 def _error(request: Request, finding: Finding) -> bytes:
-    """Return the JSON-RPC error that answers a request in which ``finding`` was found.
+    """Return the JSON-RPC error that answers the request that ``finding`` is about.
 
-    A check that gives ``data`` for this error has judged the params.
+    Only checks of the params set ``finding.data``, so its code is then "invalid params".
     """
     data: JSONObject = finding.data or {
         "rule": finding.rule,
@@ -132,7 +139,7 @@ def _error(request: Request, finding: Finding) -> bytes:
     }
     is_in_params = finding.pointer is not None and "/params" in finding.pointer
     code = INVALID_PARAMS if is_in_params or finding.data is not None else INVALID_REQUEST
-    # orjson refuses long integers and lone surrogates, which both may hold; the standard library does not.
+    # ``data`` may hold long integers and lone surrogates, which orjson refuses.
     text = json.dumps(data, separators=(",", ":")).encode()
     return error_message(code, finding.message, written(request.id), text)
 
@@ -141,5 +148,5 @@ def _refused(message: Message, findings: list[Finding]) -> Refused:
     rules = dict.fromkeys(finding.rule for finding in findings)
     is_stateless = any(member(item.params, "_meta", VERSION_KEY) is not None for item in _requests(message))
     return Refused(
-        ", ".join(rules), findings[0].message, _answer(message, findings), 400 if is_stateless else 200
+        ", ".join(rules), findings[0].message, _error_answer(message, findings), 400 if is_stateless else 200
     )

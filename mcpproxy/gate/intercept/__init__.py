@@ -1,1 +1,1 @@
-"""The gate of a session: fault rules, breakpoints and addons decide about messages before they pass."""
+"""The gate of a session: fault rules, breakpoints and addons decide about messages before these pass."""

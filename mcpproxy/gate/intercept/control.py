@@ -1,4 +1,4 @@
-"""The socket beside a recording, by which ``mcpproxy breakpoints`` and the page answer what breakpoints hold.
+"""The control socket beside a recording: ``mcpproxy breakpoints`` and the page release held messages by it.
 
 Each command is a JSON object on one line, and so is each answer. Only the user who runs the session may
 connect. The socket never blocks the relay.
@@ -21,34 +21,35 @@ from mcpproxy.protocol.message_parts import target_of
 Command: TypeAlias = dict[str, object]
 
 CONTROL_SUFFIX: Final = ".control"
-"""What the name of the socket has behind that of the recording."""
+"""The suffix that makes the path of the socket from the path of the recording."""
 
 _COMMAND_BYTES: Final = 32 << 20
 """The longest command: twice the longest message that is held."""
 _MESSAGE_BYTES: Final = 16 << 20
-"""The longest message that may be given in the place of another."""
+"""The longest message that may replace a held one."""
 _MOST_CLIENTS: Final = 16
-"""How many may be connected; who has said nothing for longest leaves first."""
+"""How many clients may be connected; the client that has been silent longest is disconnected first."""
 _PAST: Final = {"resume": "resumed", "drop": "dropped", "edit": "edited", "error": "answered with an error"}
-"""What a command does -> what is said later of a message to which it was done."""
+"""Name of a command -> its past tense, to tell a later client what became of a message."""
 _MOST_REMEMBERED: Final = 1000
-"""How many released messages are remembered, so that a second command is told what the first one did."""
+"""How many released messages are remembered, so that a second command is told what the first did."""
 _WAYS: Final = {"resume": "pass", "drop": "drop", "edit": "edit", "error": "error"}
-"""What a command does -> ``how`` of its ``Release``."""
+"""Name of a command -> ``how`` of its ``Release``."""
 _START_BYTES: Final = 200
-"""How much of each message is in a list of their beginnings."""
+"""How many bytes of each message a list of beginnings has."""
 
 
 def control_path(trace: str) -> str:
-    """Return the socket of the session that is recorded into ``trace``; empty if it is not recorded."""
+    """Return the path of the socket of the session recorded into ``trace``; empty if it is not recorded."""
     return trace + CONTROL_SUFFIX if trace else ""
 
 
 class Control:
     """The relay's side of the socket.
 
-    ``register`` and ``unregister`` are those of the relay's loop. ``on_command`` returns the answer to a
-    command; it raises a ``NotDoneError`` for what is not a command or cannot be done.
+    ``register`` and ``unregister`` are functions of the relay's loop: the first takes a file descriptor, a
+    handler and the events to poll for. ``on_command`` returns the answer to a command, and raises a
+    ``NotDoneError`` if it is not a command or cannot be carried out.
 
     Raises:
         OSError: the socket cannot be made.
@@ -80,7 +81,7 @@ class Control:
         del events
         try:
             sock, _ = self._listener.accept()
-        except OSError:  # it has gone already
+        except OSError:  # the client has gone already
             return
         sock.setblocking(False)
         if len(self._clients) >= _MOST_CLIENTS:
@@ -95,19 +96,19 @@ class Control:
                 client.read()
                 del self._clients[client]
                 self._clients[client] = None
-            # One answer at a time, so that who reads none cannot make them pile up.
+            # One answer at a time, so that answers do not pile up for a client that does not read.
             client.send()
-            while not client.unsent and (line := client.line()) is not None:
-                client.unsent = json.dumps(self._answer(line)).encode() + b"\n"
+            while not client.unsent and (line := client.take_line()) is not None:
+                client.unsent = json.dumps(self._answer_to(line)).encode() + b"\n"
                 client.send()
-        except OSError:  # it has ended
+        except OSError:  # the connection has ended
             self._disconnect(client)
             return
         self._unregister(client.sock.fileno())
         events = select.POLLOUT if client.unsent else select.POLLIN
         self._register(client.sock.fileno(), lambda _: self._on_client(client), events)
 
-    def _answer(self, line: bytes) -> Command:
+    def _answer_to(self, line: bytes) -> Command:
         try:
             command: Any = json.loads(line)
             if not isinstance(command, dict):
@@ -119,7 +120,7 @@ class Control:
             return {"refused": f"nothing is held by the number {error.number}", "gone": True}
         except NotDoneError as error:
             return {"refused": str(error)}
-        except Exception:  # whatever a command says, the session goes on
+        except Exception:  # no command may end the session
             return {"refused": "not a command"}
         if "done" in answer:
             self._released[answer["number"]] = _PAST[str(answer["done"])]
@@ -140,7 +141,10 @@ def listen(
     on_command: Callable[[Command], Command],
     say: Callable[[str], None],
 ) -> Control | None:
-    """Return the control of a session, as ``Control``; ``None`` if there can be none, which it ``say``s."""
+    """Return the control of a session, with the arguments of ``Control``.
+
+    If there can be none, ``say`` why on stderr, and return ``None``.
+    """
     try:
         if not path:
             raise OSError("nothing is recorded")
@@ -159,13 +163,13 @@ class _Client:
         self.unsent = b""
         self._unread = bytearray()
         self._searched = 0
-        """How many of these bytes are known to have no line feed."""
+        """How many of the unread bytes are known to contain no line feed."""
 
     def read(self) -> None:
-        """Read what has come.
+        """Read the bytes that have arrived.
 
         Raises:
-            OSError: nothing will come any more, or a command has no end.
+            OSError: the client has closed the connection, or its command is too long.
         """
         try:
             data = self.sock.recv(1 << 16)
@@ -175,8 +179,8 @@ class _Client:
             raise ConnectionAbortedError
         self._unread += data
 
-    def line(self) -> bytes | None:
-        """Return the next command; ``None`` if it has not come."""
+    def take_line(self) -> bytes | None:
+        """Remove the next complete line from the unread bytes and return it; ``None`` if there is none."""
         end = self._unread.find(b"\n", self._searched)
         if end < 0:
             self._searched = len(self._unread)
@@ -187,10 +191,10 @@ class _Client:
         return line
 
     def send(self) -> None:
-        """Send as much as there is room for.
+        """Send as many of the unsent bytes as the socket takes.
 
         Raises:
-            OSError: nobody reads it.
+            OSError: the client has closed the connection.
         """
         if not self.unsent:
             return
@@ -203,32 +207,33 @@ class _Client:
 def do_command(
     command: Command, messages: list[HeldMessage], now_ns: int, release: Callable[[Release], None]
 ) -> Command:
-    """Do what a command says to the ``messages`` that are held, and return the answer.
+    """Carry out a command about the held ``messages``, and return the answer.
 
-    ``list`` returns all of them. With ``starts`` it returns the beginning of each, which costs little however
-    long they are; it also returns a ``state``, and to a command with the state that was returned last only
-    that nothing has changed. ``show`` returns one. The others release one.
+    ``list`` returns all messages. ``list`` with ``starts`` returns only their beginnings, so that long
+    messages cost little, and a ``state``. If the client sends the last ``state`` with its next command and
+    nothing has changed, the answer is ``{"same": true}``. ``show`` returns one message. ``resume``, ``drop``,
+    ``edit`` and ``error`` release one.
 
     Raises:
         NothingHeldError: nothing is held under this number.
-        NotDoneError: it is not a command, or cannot be done; then the message is still held.
+        NotDoneError: it is not a command, or cannot be carried out; then the message is still held.
     """
     do, number = command.get("do"), command.get("number")
     if do == "list" and command.get("starts") is True:
         state = hash(tuple(held.mark.number for held in messages))
         if command.get("state") == state:
             return {"same": True}
-        return {"state": state, "held": [_start(held, now_ns) for held in messages]}
+        return {"state": state, "held": [_facts_and_start(held, now_ns) for held in messages]}
     if do == "list":
-        return {"held": [_whole(held, now_ns) for held in messages]}
+        return {"held": [_facts_and_message(held, now_ns) for held in messages]}
     if do == "show" and type(number) is int:
-        shown = [_whole(held, now_ns) for held in messages if held.mark.number == number]
+        shown = [_facts_and_message(held, now_ns) for held in messages if held.mark.number == number]
         if not shown:
             raise NothingHeldError(number)
         return {"held": shown}
-    asked = _read_release(command)
-    release(asked)
-    return {"done": do, "number": asked.number}
+    wanted = _read_release(command)
+    release(wanted)
+    return {"done": do, "number": wanted.number}
 
 
 def _facts(held: HeldMessage, now_ns: int) -> Command:
@@ -239,16 +244,16 @@ def _facts(held: HeldMessage, now_ns: int) -> Command:
         "held_s": round((now_ns - held.since_ns) / 1e9, 3),
         "left_s": round(max(0, held.until_ns - now_ns) / 1e9, 3),
         "then": held.then,
-        "findings": [{"rule": found.rule, "message": found.message} for found in held.findings],
+        "findings": [{"rule": finding.rule, "message": finding.message} for finding in held.findings],
     }
 
 
-def _whole(held: HeldMessage, now_ns: int) -> Command:
+def _facts_and_message(held: HeldMessage, now_ns: int) -> Command:
     raw = held.raw.removesuffix(b"\n")
     return {**_facts(held, now_ns), "base64": base64.b64encode(raw).decode()}
 
 
-def _start(held: HeldMessage, now_ns: int) -> Command:
+def _facts_and_start(held: HeldMessage, now_ns: int) -> Command:
     raw, method, target, id = held.raw.removesuffix(b"\n"), "", None, None
     match held.message:
         case Request() as message:
@@ -274,10 +279,10 @@ def _start(held: HeldMessage, now_ns: int) -> Command:
 
 
 def _read_release(command: Command) -> Release:
-    """Return what a command that releases a message asks for.
+    """Return the release that a command asks for.
 
     Raises:
-        NotDoneError: it is not a command, or its new message or error cannot be given.
+        NotDoneError: it is not a command, or its new message or error cannot be used.
     """
     number, how = command.get("number"), _WAYS.get(str(command.get("do")))
     if how is None or type(number) is not int:

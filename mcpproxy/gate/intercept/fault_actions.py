@@ -1,7 +1,7 @@
-"""What a fault does with a message, read from a table of TOML or from the words of ``--fault``.
+"""Read the action of a fault rule, from a TOML table or from the words of ``--fault``.
 
-An action is one verb with its parameters. Any verb can be combined with ``delay``, and then acts when the
-delay is over.
+An action is one verb with its parameters. Any verb can be combined with ``delay``; it then acts after the
+delay.
 """
 
 import json
@@ -22,17 +22,17 @@ Verb: TypeAlias = Literal[
 OVER_HTTP: Final = frozenset(get_args(Verb)) - {
     "reorder", "split", "join", "stall", "bandwidth", "kill",
 }  # fmt: skip
-"""What can be done over HTTP."""
+"""The verbs that exist over HTTP."""
 FROM_CLIENTS: Final = frozenset({"lose-session", "expire-token", "set-header", "drop-header"})
-"""What is done to requests only."""
+"""The verbs that act only on what clients send."""
 FROM_SERVERS: Final = frozenset({"cut"})
-"""What is done to answers only."""
+"""The verbs that act only on what servers send."""
 ANSWERS_OVER_HTTP: Final = FROM_SERVERS | {"duplicate", "garbage"}
-"""The same over HTTP, where a request has one body."""
+"""The same over HTTP, where a request has only one body."""
 ONLY_HTTP: Final = frozenset({"status"}) | FROM_CLIENTS | FROM_SERVERS
 
 WITHOUT_MESSAGE: Final = ("delay", "drop", "disconnect", "status", "set-header", "drop-header")
-"""What is done to a request that has no message, such as the GET for an event stream."""
+"""The verbs that can act on a request without a message, such as the GET for an event stream."""
 
 FOREVER_NS: Final = 1 << 62
 """How long ``stall = "forever"`` lasts."""
@@ -60,7 +60,7 @@ _AFTER_PAUSE: Final = ("pass", "drop", "error")
 
 
 class FaultRuleError(McpProxyError):
-    """Fault rules that cannot be used. The text says where, what is wrong, and what to write instead."""
+    """Fault rules cannot be used. The text says where, what is wrong, and what to write instead."""
 
     def __init__(self, fact: str, next_step: str, place: str = "") -> None:
         super().__init__(f"{place}: {fact}; {next_step}" if place else f"{fact}; {next_step}")
@@ -70,14 +70,18 @@ class FaultRuleError(McpProxyError):
 
 @slotted(frozen=True)
 class FaultAction:
-    """One verb with its parameters; which of them have a meaning depends on the verb.
+    """One verb with its parameters, whose meaning depends on the verb.
 
-    ``count`` is the number of copies, messages, bytes, pieces or bytes a second, or the HTTP status.
-    ``gap_ns`` is the time between copies or pieces, or how long ``reorder``, ``join`` and ``pause`` wait.
-    ``edits`` are pairs of a JSON Pointer, cut into its tokens, and JSON text (``None`` for ``remove``).
-    ``text`` is the new message of ``raw``, the text of ``error``, the ending or signal of ``disconnect`` and
-    ``kill``, whether the head of the ``request`` or of its ``response`` is changed, or what becomes of a
-    message after ``pause``. ``code`` and ``data`` (JSON; empty for none) are those of ``error``.
+    - ``delay_ns``, ``jitter_ns``: the delay, and by how much at most it is randomly longer or shorter.
+    - ``keeps_order``: whether later messages of the same direction wait for this one.
+    - ``count``: the number of copies, messages, bytes, pieces or bytes per second, or the HTTP status.
+    - ``gap_ns``: the time between copies or pieces, or how long ``reorder``, ``join`` and ``pause`` wait.
+    - ``edits``: pairs of a JSON Pointer, split into its tokens, and JSON text (``None`` for ``remove``).
+    - ``replacements``: pairs of a regular expression and its replacement.
+    - ``text``: the new message of ``raw``, the message of ``error``, the ending or signal of ``disconnect``
+      and ``kill``; for header verbs, which head changes, ``request`` or ``response``; for ``pause``, what
+      becomes of the message at the end: ``pass``, ``drop`` or ``error``.
+    - ``code``, ``data``: of ``error``; ``data`` is JSON, empty for none.
     """
 
     verb: Verb
@@ -99,7 +103,7 @@ def read_action(members: Mapping[str, object]) -> FaultAction:
     """Return the action that ``members`` describe.
 
     Raises:
-        FaultRuleError: they describe none, or two that contradict each other. The error names no place.
+        FaultRuleError: they describe no action, or more than one. The error names no place.
     """
     for name in members:
         if name not in (*get_args(Verb), *_PARAMETERS):
@@ -116,46 +120,47 @@ def read_action(members: Mapping[str, object]) -> FaultAction:
         if name in members and not set(takers) & set(given):
             raise FaultRuleError(f"{name} belongs to {' or '.join(takers)}", "leave it out")
     verb = verbs[0]
-    found = _READERS[verb](verb, members[verb])
+    arguments = _READERS[verb](verb, members[verb])
     if "delay" in members:
-        found["delay_ns"] = _duration("delay", members["delay"])
+        arguments["delay_ns"] = _duration("delay", members["delay"])
     if "jitter" in members:
-        found["jitter_ns"] = _duration("jitter", members["jitter"])
+        arguments["jitter_ns"] = _duration("jitter", members["jitter"])
     for name in ("gap", "within"):
         if name in members:
-            found["gap_ns"] = _duration(name, members[name])
+            arguments["gap_ns"] = _duration(name, members[name])
     if "hold" in members:
         if members["hold"] not in ("order", "one"):
             raise FaultRuleError(f"hold = {_shown(members['hold'])} is not known", 'write "order" or "one"')
-        found["keeps_order"] = members["hold"] == "order"
+        arguments["keeps_order"] = members["hold"] == "order"
     if "headers" in members:
-        found["headers"] = _headers("headers", members["headers"])
+        arguments["headers"] = _headers("headers", members["headers"])
     if "then" in members:
         if members["then"] not in _AFTER_PAUSE:
             fact = f"then = {_shown(members['then'])} is not known"
             raise FaultRuleError(fact, f"write {', '.join(_AFTER_PAUSE)}")
-        found["text"] = members["then"]
+        arguments["text"] = members["then"]
     if "of" in members:
         if members["of"] not in ("request", "response"):
             fact = f"of = {_shown(members['of'])} is not known"
             raise FaultRuleError(fact, 'write "request" or "response"')
-        found["text"] = members["of"]
-    return FaultAction(verb, **found)
+        arguments["text"] = members["of"]
+    return FaultAction(verb, **arguments)
 
 
-_Found: TypeAlias = dict[str, Any]  # arguments of ``FaultAction``
+_Arguments: TypeAlias = dict[str, Any]
+"""Keyword arguments of ``FaultAction``."""
 
 
-def _flag(verb: Verb, value: object) -> _Found:
+def _flag(verb: Verb, value: object) -> _Arguments:
     if value is not True:
         raise FaultRuleError(f"{verb} = {_shown(value)} cannot be read", f"write {verb} = true")
     return {}
 
 
-def _number(least: int, default: int | None = None) -> Callable[[Verb, object], _Found]:
-    """Return a reader of whole numbers from ``least`` on; ``true`` is the ``default``."""
+def _number(least: int, default: int | None = None) -> Callable[[Verb, object], _Arguments]:
+    """Return a reader of whole numbers from ``least`` on; ``true`` means the ``default``."""
 
-    def read(verb: Verb, value: object) -> _Found:
+    def read(verb: Verb, value: object) -> _Arguments:
         if value is True and default is not None:
             return {"count": default}
         if type(value) is not int or value < least:
@@ -167,7 +172,7 @@ def _number(least: int, default: int | None = None) -> Callable[[Verb, object], 
     return read
 
 
-def _bytes(verb: Verb, value: object) -> _Found:
+def _bytes(verb: Verb, value: object) -> _Arguments:
     match = _SIZE.fullmatch(str(value)) if type(value) in (int, str) else None
     number = int(match[1]) * _BYTES[match[2].lower()] if match else 0
     if not 0 < number <= _MOST_BYTES:
@@ -175,7 +180,7 @@ def _bytes(verb: Verb, value: object) -> _Found:
     return {"count": number}
 
 
-def _error(verb: Verb, value: object) -> _Found:
+def _error(verb: Verb, value: object) -> _Arguments:
     if type(value) is int:
         value = {"code": value}
     elif isinstance(value, str):
@@ -192,19 +197,19 @@ def _error(verb: Verb, value: object) -> _Found:
     return {"code": code, "text": message, "data": _json(members["data"]) if "data" in members else b""}
 
 
-def _set(verb: Verb, value: object) -> _Found:
+def _set(verb: Verb, value: object) -> _Arguments:
     edits = [(_tokens(pointer), _json(new)) for pointer, new in _table(verb, value).items()]
     return {"edits": tuple(edits)}
 
 
-def _remove(verb: Verb, value: object) -> _Found:
+def _remove(verb: Verb, value: object) -> _Arguments:
     pointers = cast("list[object]", value) if isinstance(value, list) else [value]
     if not pointers:
         raise FaultRuleError(f"{verb} = [] names nothing", "name a JSON Pointer")
     return {"edits": tuple((_tokens(pointer), None) for pointer in pointers)}
 
 
-def _merge(verb: Verb, value: object) -> _Found:
+def _merge(verb: Verb, value: object) -> _Arguments:
     """Read a merge patch for each pointer: members with a value are set, those with a table are merged."""
     edits: list[tuple[tuple[str, ...], bytes | None]] = []
     for pointer, new in _table(verb, value).items():
@@ -224,7 +229,7 @@ def _merge_edits(
     return edits
 
 
-def _replace(verb: Verb, value: object) -> _Found:
+def _replace(verb: Verb, value: object) -> _Arguments:
     import re
 
     pairs: list[tuple[str, str]] = []
@@ -232,7 +237,7 @@ def _replace(verb: Verb, value: object) -> _Found:
         if not isinstance(new, str):
             raise FaultRuleError(f"replace: {_shown(new)} is not a text", "write the new text")
         try:
-            # A template that names a group which is not there is refused here, and not in the session.
+            # A replacement that names a missing group is refused here, not later in the session.
             re.compile(expression.encode() + b"|").sub(new.encode(), b"")
         except (re.error, IndexError) as fault:
             raise FaultRuleError(f"replace: {expression!r} cannot be read ({fault})", "correct it") from None
@@ -240,16 +245,16 @@ def _replace(verb: Verb, value: object) -> _Found:
     return {"replacements": tuple(pairs)}
 
 
-def _text(verb: Verb, value: object) -> _Found:
+def _text(verb: Verb, value: object) -> _Arguments:
     if not isinstance(value, str):
         raise FaultRuleError(f"{verb} = {_shown(value)} is not a text", "write the whole message as a text")
     return {"text": value}
 
 
-def _word(words: tuple[str, ...]) -> Callable[[Verb, object], _Found]:
-    """Return a reader of one of ``words``; ``true`` is the first of them."""
+def _word(words: tuple[str, ...]) -> Callable[[Verb, object], _Arguments]:
+    """Return a reader of one of ``words``; ``true`` means the first of them."""
 
-    def read(verb: Verb, value: object) -> _Found:
+    def read(verb: Verb, value: object) -> _Arguments:
         if value is True:
             return {"text": words[0]}
         if value not in words:
@@ -259,41 +264,41 @@ def _word(words: tuple[str, ...]) -> Callable[[Verb, object], _Found]:
     return read
 
 
-def _delay(verb: Verb, value: object) -> _Found:
+def _delay(verb: Verb, value: object) -> _Arguments:
     return {"delay_ns": _duration(verb, value)}
 
 
-def _stall(verb: Verb, value: object) -> _Found:
+def _stall(verb: Verb, value: object) -> _Arguments:
     return {"delay_ns": FOREVER_NS if value in (True, "forever") else _duration(verb, value)}
 
 
-def _status(verb: Verb, value: object) -> _Found:
+def _status(verb: Verb, value: object) -> _Arguments:
     if type(value) is not int or not 400 <= value <= 599:
         raise FaultRuleError(f"{verb} = {_shown(value)} is not an error", "write a status from 400 to 599")
     return {"count": value}
 
 
-def _lose_or_expire(verb: Verb, value: object) -> _Found:
+def _lose_or_expire(verb: Verb, value: object) -> _Arguments:
     status = 404 if verb == "lose-session" else 401
     return {**_flag(verb, value), "count": status}
 
 
-def _pause(verb: Verb, value: object) -> _Found:
+def _pause(verb: Verb, value: object) -> _Arguments:
     return {**_flag(verb, value), "gap_ns": 60 * 10**9, "text": "pass"}
 
 
-def _set_header(verb: Verb, value: object) -> _Found:
+def _set_header(verb: Verb, value: object) -> _Arguments:
     return {"headers": _headers(verb, value), "text": "request"}
 
 
-def _drop_header(verb: Verb, value: object) -> _Found:
+def _drop_header(verb: Verb, value: object) -> _Arguments:
     names: list[object] = cast("list[object]", value) if isinstance(value, list) else [value]
     if not names or not all(isinstance(name, str) and name and name.isprintable() for name in names):
         raise FaultRuleError(f"{verb} = {_shown(names)} names no header", 'write "Mcp-Session-Id"')
     return {"headers": tuple((str(name), None) for name in names), "text": "request"}
 
 
-_READERS: Final[Mapping[Verb, Callable[[Verb, object], _Found]]] = {
+_READERS: Final[Mapping[Verb, Callable[[Verb, object], _Arguments]]] = {
     "delay": _delay,
     "drop": _flag,
     "duplicate": _number(1, 1),
@@ -364,7 +369,7 @@ def _refuse_unknown(verb: str, members: Mapping[str, object], known: tuple[str, 
 def _json(value: object) -> bytes:
     try:
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode()
-    except (TypeError, ValueError):  # a date, or a number that is none
+    except (TypeError, ValueError):  # a date, an infinity, or NaN
         raise FaultRuleError(f"{_shown(value)} cannot be written as JSON", "write a text instead") from None
 
 

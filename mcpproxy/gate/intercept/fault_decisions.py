@@ -1,9 +1,8 @@
-"""Which rule acts on a message. The same messages of a direction give the same decisions in every run.
+"""Decide which fault rule acts on a message. The same messages lead to the same decisions in every run.
 
-There is no generator of random numbers, whose next number would depend on what happened before elsewhere.
-Each number is a hash of the seed, the rule, the session, the direction and the number of the message among
-those that the rule matched there. So it does not matter how the two directions, or several sessions, are
-interleaved.
+A generator of random numbers would make each decision depend on the earlier ones, and so on how directions
+and sessions are interleaved. Instead, each number is a hash of the seed, the rule, the session, the
+direction, and the message's position among the messages that the rule matched there.
 """
 
 import hashlib
@@ -18,20 +17,20 @@ from mcpproxy.judge.session.frame import CLIENT, Finding, Sender
 
 @slotted(frozen=True)
 class FaultDecision:
-    """A rule that acts on a message, and the numbers for what it does.
+    """A rule that acts on a message, and the random numbers for its action.
 
-    ``occurrence`` is the number of the message among those that the rule matched in this session and
-    direction. ``_key`` is the hash from which its numbers are made.
+    ``occurrence`` is the position, from 1, of the message among those that the rule matched in this session
+    and direction. ``_key`` is the hash from which the random numbers are derived.
     """
 
     rule: FaultRule
     occurrence: int
     _key: bytes
     findings: tuple[Finding, ...] = ()
-    """What the judge has found in the message; empty if nothing judges before messages are forwarded."""
+    """The findings about the message; empty unless messages are judged before they are forwarded."""
 
     def draw(self, purpose: str) -> float:
-        """Return a number from 0 up to 1, which depends on ``purpose`` and on which message this is."""
+        """Return a number from 0 up to, not including, 1; always the same for a message and a ``purpose``."""
         return _number(self._key, purpose)
 
 
@@ -43,11 +42,11 @@ class _Count:
 
 @slotted()
 class FaultDecider:
-    """Decides for each message of all sessions; it counts what each rule has matched."""
+    """Decides which rule acts on each message of all sessions, and counts what each rule has matched."""
 
     rules: FaultRules
     for_answers: frozenset[str] = FROM_SERVERS
-    """What is done to answers only."""
+    """The verbs that act on answers only."""
     _counts: dict[tuple[str, int, Sender], _Count] = field(
         default_factory=dict[tuple[str, int, Sender], _Count]
     )
@@ -67,7 +66,7 @@ class FaultDecider:
             if not any(passes(rule.match, message) for message in messages):
                 continue
             unfit = self.for_answers if sender == CLIENT else FROM_CLIENTS
-            if rule.action.verb in unfit or not _can_meet(rule.action.verb, messages):
+            if rule.action.verb in unfit or not _can_act_on(rule.action.verb, messages):
                 continue
             count = self._counts.setdefault((rule.name, session, sender), _Count())
             count.matched += 1
@@ -80,8 +79,8 @@ class FaultDecider:
         return decision
 
 
-def _can_meet(verb: str, messages: Sequence[MessageFacts]) -> bool:
-    """Whether an action can be done to a frame. An error stands in the place of one request or one answer."""
+def _can_act_on(verb: str, messages: Sequence[MessageFacts]) -> bool:
+    """Whether a verb can act on a frame. An error answers one request, or replaces one answer."""
     if verb != "error":
         return verb in WITHOUT_MESSAGE or all(message.kind != "http" for message in messages)
     return len(messages) == 1 and messages[0].kind in ("request", "answer") and messages[0].id is not None

@@ -1,6 +1,6 @@
-"""What becomes of one message: the bytes that its receiver gets in its place, and our answer to its sender.
+"""Apply a fault to one message: the bytes that its receiver gets instead, and our answer to its sender.
 
-Edits are spliced into the bytes of the message; nothing else in it is written again.
+Edits are spliced into the bytes of the message; all its other bytes stay as they are.
 """
 
 import re
@@ -21,10 +21,9 @@ _NOISE: Final = b"abcdefghijklmnopqrstuvwxyz0123456789 <>#"
 class FaultEffect:
     """What a fault makes of a message.
 
-    ``given`` are the bytes for the receiver: pieces of one message or several messages, each with the time to
-    wait before it, in nanoseconds. ``answer`` is our answer to the sender, without a line end. ``is_framed``
-    says that each of ``given`` is a message of its own, to which the transport adds its framing; otherwise
-    they are pieces of one.
+    ``given`` are the bytes for the receiver, in parts, each with the time to wait before it, in nanoseconds.
+    With ``is_framed`` each part is a message, to which the transport adds its framing; otherwise the parts
+    are pieces of one message. ``answer`` is our answer to the sender, without a line end.
     """
 
     given: tuple[tuple[int, bytes], ...] = ()
@@ -35,7 +34,8 @@ class FaultEffect:
 def effect_of(decision: FaultDecision, raw: bytes, message: Message) -> FaultEffect | None:
     """Return what becomes of ``message``, whose bytes are ``raw``; ``None`` if the edit does not fit it.
 
-    Delays, and what concerns more than this message, are left to the transport.
+    The transport is left to delay the message, and to act on more than this message (its connection or its
+    process, say).
     """
     action = decision.rule.action
     match action.verb:
@@ -66,12 +66,14 @@ def effect_of(decision: FaultDecision, raw: bytes, message: Message) -> FaultEff
         case "oversize":
             end = len(raw.rstrip())
             return FaultEffect(((0, raw[:end] + b" " * max(0, action.count - len(raw)) + raw[end:]),))
-        case _:  # what leaves the message as it is: delay, reorder, join, stall, bandwidth, headers
+        case (
+            _
+        ):  # verbs that do not change the message: delay, reorder, join, stall, bandwidth, pause, headers
             return FaultEffect(((0, raw),))
 
 
 def delay_of(decision: FaultDecision, size: int) -> int:
-    """Return for how many nanoseconds a message of ``size`` bytes is held, its jitter included."""
+    """Return for how many nanoseconds a message of ``size`` bytes is held, jitter included."""
     action = decision.rule.action
     delay_ns = action.delay_ns
     if action.jitter_ns:
@@ -82,8 +84,8 @@ def delay_of(decision: FaultDecision, size: int) -> int:
 
 
 def error_effect(action: FaultAction, raw: bytes, message: Message) -> FaultEffect | None:
-    """Return the error that replaces an answer, or answers a request; ``None`` for other messages."""
-    # The id as it was written: reading and writing it again could change a large number.
+    """Return the error that replaces an answer, or answers a request; ``None`` for any other message."""
+    # The id is copied as it was written: reading and writing it again could change a large number.
     if not isinstance(message, Request | Response | ErrorResponse):
         return None
     id = value_bytes(raw, ("id",)) or b"null"
@@ -92,7 +94,7 @@ def error_effect(action: FaultAction, raw: bytes, message: Message) -> FaultEffe
 
 
 def _edited(action: FaultAction, raw: bytes) -> bytes | None:
-    """Return ``raw`` with all edits; ``None`` if one of them names no place in it."""
+    """Return ``raw`` with all edits; ``None`` if an edit names a place that is not in it."""
     if locate(raw, ()) is None or raw.lstrip()[:1] not in (b"{", b"["):
         return None
     edited: bytes | None = raw
@@ -111,7 +113,7 @@ def _edited(action: FaultAction, raw: bytes) -> bytes | None:
 
 
 def _corrupted(decision: FaultDecision, raw: bytes) -> bytes:
-    """Change some bytes, never into a line end."""
+    """Return ``raw`` with some bytes changed, never into a line end."""
     changed = bytearray(raw)
     for index in range(min(decision.rule.action.count, len(raw))):
         place = int(decision.draw(f"place {index}") * len(raw))
@@ -123,7 +125,7 @@ def _corrupted(decision: FaultDecision, raw: bytes) -> bytes:
 
 
 def _noise(decision: FaultDecision) -> bytes:
-    """Return text that is not JSON; ``count`` bytes of it, repeated from the first 64."""
+    """Return ``count`` bytes of text that is not JSON; after the first 64, the text repeats."""
     count = decision.rule.action.count
     start = bytes(
         _NOISE[int(decision.draw(f"noise {index}") * len(_NOISE))] for index in range(min(count, 64))

@@ -1,4 +1,4 @@
-"""What fault rules would do to a recorded session. No clock, and nothing is sent."""
+"""Plan what fault rules would do to a recorded session. No clock, and nothing is sent."""
 
 from collections.abc import Iterable, Iterator
 
@@ -17,13 +17,14 @@ from mcpproxy.protocol.header_names import SESSION_ID
 class PlannedFault:
     """What a rule would do to the frame or head with the number ``seq``.
 
-    ``fits`` is false if its edit names a place that is not in the message.
+    ``delay_ns`` is for how long it would be held. ``fits`` is false if the rule's edit names a place that is
+    not in the message.
     """
 
     seq: int
     sender: Sender
     what: str
-    """The method and the target of a message (of an answer: of its request), or the HTTP method of a head."""
+    """The method and the target of a message (for an answer, its request's), or the HTTP method of a head."""
     decision: FaultDecision
     delay_ns: int
     fits: bool = True
@@ -40,8 +41,8 @@ class FaultPlanner:
         self._requests: dict[str, OpenRequests] = {}
         self._sessions: dict[int, str] = {}
         """Exchange -> the session that its request names."""
-        self._met: set[int] = set()
-        """The exchanges whose head meets a rule."""
+        self._with_head_fault: set[int] = set()
+        """The exchanges on whose request head a rule acts."""
 
     @property
     def unmatched(self) -> list[str]:
@@ -50,9 +51,10 @@ class FaultPlanner:
         return [rule.name for rule in self._rules.rules if rule.name not in matched]
 
     def plan(self, events: Iterable[object], findings: Iterable[Finding] = ()) -> Iterator[PlannedFault]:
-        """Yield what would happen to each of ``events``, in order. What mcpproxy itself sent is left out.
+        """Yield the fault of each of ``events`` that a rule would act on, in order.
 
-        ``findings`` are those of the recording, for breakpoints that ask for them.
+        What mcpproxy itself sent is left out. ``findings`` are the findings of the recording, for breakpoints
+        that ask for them.
         """
         for finding in findings:
             self._findings[finding.frame] = (*self._findings.get(finding.frame, ()), finding)
@@ -65,17 +67,17 @@ class FaultPlanner:
     def _plan_head(self, head: RequestHead) -> Iterator[PlannedFault]:
         names = [value for name, value in head.headers if name.lower() == SESSION_ID]
         self._sessions[head.exchange] = names[0] if names else ""
-        if (met := self._over_http.enter_head(head)) is not None:
-            self._met.add(head.exchange)
-            yield PlannedFault(head.seq, CLIENT, head.method, met.decision, delay_of(met.decision, 0))
+        if (applied := self._over_http.enter_head(head)) is not None:
+            self._with_head_fault.add(head.exchange)
+            yield PlannedFault(head.seq, CLIENT, head.method, applied.decision, delay_of(applied.decision, 0))
 
     def _plan_frame(self, frame: Frame) -> Iterator[PlannedFault]:
         session = self._sessions.get(frame.exchange, "")
-        found = self._findings.get(frame.seq, ())
-        findings = tuple(each for each in found if each.blame == frame.sender)
+        recorded = self._findings.get(frame.seq, ())
+        findings = tuple(finding for finding in recorded if finding.blame == frame.sender)
         requests = self._requests.setdefault(session, OpenRequests())
         facts = requests.facts(frame.sender, frame.raw, frame.message, findings)
-        if frame.sender == CLIENT and frame.exchange in self._met:
+        if frame.sender == CLIENT and frame.exchange in self._with_head_fault:
             return
         policy = self._over_http if frame.exchange else self._over_stdio
         decision = policy.decide(Passing(frame, session, findings))

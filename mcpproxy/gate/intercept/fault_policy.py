@@ -1,6 +1,6 @@
-"""Fault rules and breakpoints as a policy: which rule meets a message, and what it makes of it. No I/O.
+"""Fault rules and breakpoints as a policy: which rule acts on a message, and what it makes of it. No I/O.
 
-Messages are counted for each MCP session; those without a session id are one session, as on stdio.
+Messages are counted per MCP session; all messages without a session id are one session, as on stdio.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from mcpproxy.gate.intercept.fault_decisions import FaultDecider, FaultDecision
 from mcpproxy.gate.intercept.fault_effects import FaultEffect, effect_of
 from mcpproxy.gate.intercept.fault_rules import FaultRules
 from mcpproxy.gate.intercept.message_facts import MessageFacts, OpenRequests
-from mcpproxy.gate.intercept.policies import MetFault, Passing, Policy
+from mcpproxy.gate.intercept.policies import AppliedFault, Passing, Policy
 from mcpproxy.judge.session.frame import CLIENT, RequestHead
 from mcpproxy.protocol.header_names import SESSION_ID
 
@@ -27,7 +27,7 @@ class _Session:
 
 
 class FaultPolicy(Policy):
-    """Asks the rules about each message that enters. ``say`` writes a line to stderr."""
+    """Applies ``rules`` to each message that enters. ``say`` writes a line to stderr."""
 
     def __init__(
         self, rules: FaultRules, say: Callable[[str], None] = lambda _: None, *, is_http: bool = False
@@ -38,17 +38,18 @@ class FaultPolicy(Policy):
         self._sessions: dict[str, _Session] = {}
         self._session_count = 0
         self._token = ""
-        """The ``Authorization`` of the last request."""
+        """The ``Authorization`` header of the last request."""
         self._lost: dict[str, FaultDecision] = {}
+        """Session id -> the decision that has ended the session."""
         self._expired: dict[str, FaultDecision] = {}
-        """Session id, or ``Authorization``, -> the decision that has ended it."""
+        """``Authorization`` header -> the decision that lets the token expire."""
 
     @property
     def matched(self) -> set[str]:
         """The names of the rules that have matched a message."""
         return self._decider.matched
 
-    def enter(self, passing: Passing) -> MetFault | None:
+    def enter(self, passing: Passing) -> AppliedFault | None:
         decision = self.decide(passing)
         if decision is None or decision.rule.action.verb in passing.unfit:
             return None
@@ -56,10 +57,10 @@ class FaultPolicy(Policy):
         if effect is None:
             self._say_once(f"fault rule {decision.rule.name}: its edit fits not every message it matches")
             return None
-        return MetFault(decision, effect)
+        return AppliedFault(decision, effect)
 
     def decide(self, passing: Passing) -> FaultDecision | None:
-        """Return the rule that acts on a message, also if its edit does not fit."""
+        """Return the decision about a message, even if the rule's edit does not fit, if a rule acts on it."""
         session = self._session(passing.session)
         facts = session.requests.facts(passing.sender, passing.raw, passing.message, passing.findings)
         decision = self._decider.decide(session.number, passing.sender, facts)
@@ -69,12 +70,12 @@ class FaultPolicy(Policy):
             case "expire-token" if self._token and decision is not None:
                 self._expired[self._token] = decision
             case "lose-session" | "expire-token":
-                return None  # there is no session that could be lost, and no token
+                return None  # the request names no session to lose, or no token to expire
             case _:
                 pass
         return decision
 
-    def enter_head(self, head: RequestHead) -> MetFault | None:
+    def enter_head(self, head: RequestHead) -> AppliedFault | None:
         fields = {name.lower(): value for name, value in head.headers}
         session, self._token = fields.get(SESSION_ID, ""), fields.get("authorization", "")
         decision = self._lost.get(session) or self._expired.get(self._token)
@@ -82,7 +83,7 @@ class FaultPolicy(Policy):
             lines = (f"{head.method} {head.target}", *(f"{name}: {value}" for name, value in head.headers))
             facts = MessageFacts(CLIENT, "http", "\n".join(lines).encode("latin-1", "replace"))
             decision = self._decider.decide(self._session(session).number, CLIENT, [facts])
-        return None if decision is None else MetFault(decision, FaultEffect())
+        return None if decision is None else AppliedFault(decision, FaultEffect())
 
     def _session(self, name: str) -> _Session:
         session = self._sessions.get(name)

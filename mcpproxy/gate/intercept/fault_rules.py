@@ -1,4 +1,4 @@
-"""Fault rules as data: read from a file of TOML, or from one line for each rule.
+"""Read fault rules from a TOML file, or from one line for each rule.
 
     seed = 7
 
@@ -8,8 +8,8 @@
     nth = "2-4"
     do = {delay = "2s", jitter = "500ms"}
 
-``--fault 'from:server tool:search* => delay 2s, jitter 500ms, nth 2-4'`` is the same rule. ``match`` is the
-filter language of ``show``, for one message.
+``--fault 'from:server tool:search* => delay 2s, jitter 500ms, nth 2-4'`` is the same rule. ``match`` is a
+filter in the language of ``mcpproxy show``, applied to one message.
 """
 
 import hashlib
@@ -41,13 +41,13 @@ MATCHABLE: Final[tuple[Key, ...]] = (
     "from", "kind", "method", "tool", "prompt", "resource", "target", "id", "status", "code", "bytes", "text",
     "rule", "severity",
 )  # fmt: skip
-"""What a filter may ask of one message. The other keys of ``show`` are about a whole call."""
+"""The filter keys that apply to one message. The other keys of ``show`` are about a whole call."""
 
 _MEMBERS: Final = ("name", "on", "match", "nth", "every", "after", "percentage", "limit", "do")
 _KINDS: Final = ("request", "answer", "notification", "not-a-message", "http")
 _SPANS: Final = pattern(r"\d+(?:-\d+)?(?:,\s*\d+(?:-\d+)?)*")
 _WORD: Final = pattern(r"\s*([A-Za-z]+(?:-[a-z]+)*)\s*(?:\s|=|$)\s*")
-"""The name of an action or a parameter, and what separates it from its value."""
+"""The name of an action or a parameter, and the separator before its value."""
 _ARROW: Final = "=>"
 _EXAMPLE: Final = "--fault 'from:server tool:search* => delay 2s, nth 3'"
 _FILE_BYTES: Final = 1 << 20
@@ -55,11 +55,12 @@ _FILE_BYTES: Final = 1 << 20
 
 @slotted(frozen=True)
 class FaultRule:
-    """What happens to which messages.
+    """A rule: which action happens to which messages.
 
-    The messages that pass ``match`` are counted from 1, for each session and direction. The rule acts on
-    those whose number is in ``spans`` (first and last numbers), or else on every ``every``-th after the first
-    ``after``; of these on ``percentage`` percent, and at most ``limit`` times (0: without a limit).
+    The messages that match are counted from 1, per session and direction. The rule acts on the messages whose
+    number is in one of ``spans`` (pairs of first and last number); without spans, on every ``every``-th
+    message after the first ``after``. Of these it acts on ``percentage`` percent, and at most ``limit`` times
+    (0: no limit).
     """
 
     name: str
@@ -71,17 +72,20 @@ class FaultRule:
     percentage: float = 100.0
     limit: int = 0
     on: str = ""
-    """The only transport on which it acts; empty for both."""
+    """The only transport on which it acts, ``stdio`` or ``http``; empty for both."""
 
     @property
     def asks_for_findings(self) -> bool:
-        """Whether messages have to be judged before it is known if they match."""
+        """Whether messages have to be judged to decide whether they match."""
         return any(term.key in FINDING_KEYS for term in self.match.terms)
 
 
 @slotted(frozen=True)
 class FaultRules:
-    """All rules of a session, in order, and the seed. ``digest`` is the SHA-256 of their text."""
+    """All rules of a session, in order, and the seed of their random numbers.
+
+    ``digest`` is the SHA-256, in hexadecimal, of the rules' text and of the addons' files.
+    """
 
     rules: tuple[FaultRule, ...]
     seed: int
@@ -96,18 +100,18 @@ class FaultRules:
 
     @property
     def have_breakpoints(self) -> bool:
-        """Whether one of them holds messages until somebody says what becomes of them."""
+        """Whether a rule holds messages until somebody decides what becomes of them."""
         return any(rule.action.verb == "pause" for rule in self.rules)
 
     @property
     def summary(self) -> str:
-        """What the header of the recording says about them."""
+        """The text about the rules in the header of the recording."""
         names = ", ".join((*(rule.name for rule in self.rules), *(f"addon {name}" for name in self.addons)))
         return f"seed {self.seed}; rules sha256:{self.digest}; {names}"
 
     @property
     def greeting(self) -> str:
-        """What stderr says about them."""
+        """The text about the rules that is written to stderr at the start."""
         faults = f"faults by seed {self.seed}" if self.rules else ""
         addons = f"addons {', '.join(self.addons)}" if self.addons else ""
         return "; ".join(filter(None, (faults, addons)))
@@ -121,13 +125,15 @@ def read_faults(
     addons: Sequence[str] = (),
     breakpoints: Iterable[FaultRule] = (),
 ) -> FaultRules:
-    """Read the rules of ``--faults`` (``files``) and ``--fault`` (``specs``), of which ``addons`` need none.
+    """Read the rules of ``--faults`` (``files``) and ``--fault`` (``specs``).
 
-    ``seed`` is used rather than that of a file; without either the seed is random. ``transport`` is ``stdio``
-    or ``http``. ``breakpoints`` are rules that are read already; they come before those of ``specs``.
+    With ``addons``, the files or names of addons, there may be no rule at all. ``seed`` takes precedence over
+    the seed in a file; without both, the seed is random. ``transport`` is ``stdio`` or ``http``.
+    ``breakpoints`` are rules that were read already; they come before the rules of ``specs``.
 
     Raises:
-        FaultRuleError: a file cannot be read, or a rule cannot be used on this transport.
+        FaultRuleError: a file cannot be read, two rules have the same name, no rule is for this transport, or
+            a rule cannot be used on it.
     """
     rules: list[FaultRule] = []
     digest = hashlib.sha256()
@@ -136,9 +142,9 @@ def read_faults(
         path = path_of(name)
         content = _content(path)
         digest.update(b"file %d\n" % len(content) + content)
-        found, named_seed = _rules_in(path, content, len(rules))
-        rules += found
-        file_seed = named_seed if named_seed is not None else file_seed
+        file_rules, own_seed = _rules_in(path, content, len(rules))
+        rules += file_rules
+        file_seed = own_seed if own_seed is not None else file_seed
     for rule in breakpoints:
         digest.update(f"break {rule.name} {rule.match.text} {rule.action}\n".encode())
         rules.append(rule)
@@ -155,8 +161,8 @@ def read_faults(
         raise FaultRuleError(fact, "name other rules", "faults")
     for rule in rules:
         _refuse_unfit(rule, transport)
-    given = [rule.name for rule in rules]
-    if twice := next((name for name in given if given.count(name) > 1), None):
+    rule_names = [rule.name for rule in rules]
+    if twice := next((name for name in rule_names if rule_names.count(name) > 1), None):
         raise FaultRuleError(f"two rules have the name {twice}", "name each differently", "faults")
     if seed is None:
         seed = file_seed if file_seed is not None else int.from_bytes(os.urandom(4), "big")
@@ -164,10 +170,11 @@ def read_faults(
 
 
 def about(name: str) -> str:
-    """Return what a file of rules, or a ready-made set, says about itself; empty if it says nothing.
+    """Return the description (``about``) in a file of rules or a ready-made set; empty if there is none.
 
     Raises:
         FaultRuleError: the file cannot be read.
+        ValueError: the file is not TOML in UTF-8.
     """
     import tomli
 
@@ -176,13 +183,15 @@ def about(name: str) -> str:
 
 
 def transports_of(name: str) -> tuple[str, ...]:
-    """Return the transports on which rules of a file, or of a ready-made set, act.
+    """Return the transports on which at least one rule of a file, or of a ready-made set, acts.
 
     Raises:
         FaultRuleError: the file cannot be read, or has a rule that cannot be used.
     """
     rules, _ = _rules_in(name, _content(path_of(name)), 0)
-    return tuple(each for each in ("stdio", "http") if any(rule.on in ("", each) for rule in rules))
+    return tuple(
+        transport for transport in ("stdio", "http") if any(rule.on in ("", transport) for rule in rules)
+    )
 
 
 def _content(path: str) -> bytes:
@@ -196,7 +205,7 @@ def _content(path: str) -> bytes:
 
 
 def _rules_in(path: str, content: bytes, count: int) -> tuple[list[FaultRule], int | None]:
-    """Return the rules in a file, and its seed."""
+    """Return the rules in a file, and its seed. ``count`` rules were read before, for their default names."""
     import tomli
 
     try:
@@ -229,13 +238,13 @@ def _rules_in(path: str, content: bytes, count: int) -> tuple[list[FaultRule], i
 
 
 def _rule_lines(content: bytes) -> list[int]:
-    """Return the lines, from 1 on, at which the tables of the rules begin."""
+    """Return the numbers, from 1, of the lines at which the tables of the rules begin."""
     lines = content.decode("utf-8").splitlines()
     return [number for number, line in enumerate(lines, 1) if line.replace(" ", "").startswith("[[rule]]")]
 
 
 def _rule_of_spec(text: str, number: int) -> FaultRule:
-    """Return the rule in one line: ``FILTER => ACTION VALUE, NAME VALUE, ...``."""
+    """Return the rule that one line describes: ``FILTER => ACTION VALUE, NAME VALUE, ...``."""
     try:
         wanted, arrow, words = text.partition(_ARROW)
         if not arrow:
@@ -257,7 +266,7 @@ def _rule_of_spec(text: str, number: int) -> FaultRule:
 
 
 def _parts(text: str) -> list[str]:
-    """Split at the commas that are not in quotation marks or brackets; a list of numbers stays together."""
+    """Split at commas outside quotation marks and brackets; a comma before a digit does not split."""
     parts, depth, quoted, escaped = [""], 0, False, False
     for index, char in enumerate(text):
         if quoted:
@@ -276,7 +285,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _value(name: str, text: str) -> object:
-    """Return a value as TOML has it: a word alone is true, JSON is JSON, anything else a text."""
+    """Return the value of a parameter: no text is true, JSON is read as JSON, and anything else is a text."""
     if not text:
         return True
     if name in ("nth", "name"):
@@ -291,10 +300,10 @@ def _value(name: str, text: str) -> object:
 
 
 def rule_of(members: Mapping[str, object], number: int) -> FaultRule:
-    """Return the rule that ``members`` describe; the ``number`` names it if it has no name.
+    """Return the rule that ``members`` describe. Without a name, it is named by its ``number``.
 
     Raises:
-        FaultRuleError: they describe none. The error names no place.
+        FaultRuleError: they describe no rule. The error names no place.
     """
     for name in members:
         if name not in _MEMBERS:
@@ -347,7 +356,7 @@ def _filter(text: object) -> Filter:
 
 
 def _count(members: Mapping[str, object], name: str) -> int:
-    """Return ``every``, ``after`` or ``limit``; if it is absent, the number that means all messages."""
+    """Return ``every``, ``after`` or ``limit``; if it is absent, the default that restricts nothing."""
     value = members.get(name)
     if value is None:
         return 1 if name == "every" else 0
@@ -357,7 +366,7 @@ def _count(members: Mapping[str, object], name: str) -> int:
 
 
 def _spans(value: object) -> tuple[tuple[int, int], ...]:
-    """Return the first and the last number of each part of ``3``, ``2-4`` or ``3,7``."""
+    """Return the first and the last number of each part of a value such as ``3``, ``2-4`` or ``3,7``."""
     text = str(value) if type(value) in (int, str) else ""
     if _SPANS.fullmatch(text.strip()) is None:
         raise FaultRuleError(f"nth = {value!r} cannot be read", 'write 3, "2-4" or "3,7"')
@@ -372,12 +381,16 @@ def _spans(value: object) -> tuple[tuple[int, int], ...]:
 
 
 def _matches_only(rule: FaultRule, key: str, word: str) -> bool:
-    """Whether the filter of a rule asks that ``key`` is ``word``."""
+    """Whether the filter of a rule requires that ``key`` is ``word``."""
     return any(term.key == key and not term.negated and term.values == (word,) for term in rule.match.terms)
 
 
 def _refuse_unfit(rule: FaultRule, transport: str) -> None:
-    """Refuse what a transport does not have, and faults that wait for the judge."""
+    """Refuse a rule that a transport cannot apply, and a rule about findings that is no breakpoint.
+
+    Raises:
+        FaultRuleError: the rule cannot be used.
+    """
     action = rule.action
     if rule.asks_for_findings and action.verb != "pause":
         fact = f"rule {rule.name}: rule: and severity: are for breakpoints, and {action.verb} is none"

@@ -1,7 +1,7 @@
-"""The options of ``run`` and ``http`` that hold messages before they pass, and the gate that they make.
+"""The options of ``run`` and ``http`` that hold messages before they are forwarded, and their policies.
 
-This module imports the reader of the rules, so it is imported only if one of the options is given. The rules
-are read before the server starts.
+This module imports the reader of the fault rules, so it is imported only if one of the options is given. The
+rules are read before the server starts.
 """
 
 import sys
@@ -26,12 +26,14 @@ Say: TypeAlias = Callable[[str], None]
 
 MakePolicy: TypeAlias = Callable[[Say], Policy]
 MakePolicyFactory: TypeAlias = Callable[[str, Sequence[str], RuleOptions | None], MakePolicy]
-"""Returns what makes a policy, for a command and the values of an option; raises a ``UsageError``."""
+"""Returns a factory of a policy, for the name of a command, the values of an option and the options of rules.
+
+Raises a ``UsageError`` for values that cannot be used."""
 
 
 @slotted(frozen=True)
 class GateOptions:
-    """What a gate is made of: fault rules, addons, a judge of what comes, and other policies."""
+    """What a gate consists of: fault rules, addons, a judge of incoming messages, and other policies."""
 
     rules: FaultRules | None = None
     make_addons: "MakeAddons | None" = None
@@ -41,7 +43,10 @@ class GateOptions:
     def add_policies(
         self, policies: list[Policy], say: Say, addons: "AddonCalls | None", *, is_http: bool
     ) -> ClosedGate:
-        """Add the policies of a session, in their order; return the gate of addons that fail closed."""
+        """Append the policies of a session to ``policies``, in the order in which they act.
+
+        Return the closed gate, which withholds messages that no addon can be asked about.
+        """
         gate = ClosedGate(addons.fail_closed if addons is not None else "", say)
         if self.rules is not None:
             from mcpproxy.gate.intercept.fault_policy import FaultPolicy
@@ -70,8 +75,8 @@ def fault_rules(
     """Return the rules in ``files`` and ``specs``, and ``breakpoints``, for the command ``where``.
 
     Raises:
-        FaultRuleError: they cannot be used.
-        UsageError: there cannot be faults on this system.
+        FaultRuleError: a rule cannot be used.
+        UsageError: the system is Windows, on which there are no faults.
     """
     if sys.platform == "win32":
         raise UsageError(where, "there are no faults on Windows", "leave --fault and --faults out")
@@ -79,7 +84,7 @@ def fault_rules(
 
 
 def addons_factory(where: str, names: Sequence[str]) -> "MakeAddons | None":
-    """Load addons in a process of their own, and return a factory of what asks them; ``None`` without any.
+    """Load addons in a process of their own; return a factory of ``AddonCalls``, or ``None`` without addons.
 
     Raises:
         UsageError: an addon cannot be used.
@@ -105,7 +110,7 @@ def addons_factory(where: str, names: Sequence[str]) -> "MakeAddons | None":
 
 
 def judge_factory(rules: FaultRules | None, rule_options: RuleOptions | None) -> "MakeLiveJudge | None":
-    """Return what makes the judge of messages before they pass; ``None`` if nothing asks for findings."""
+    """Return a factory of the judge of incoming messages; ``None`` if no breakpoint asks for findings."""
     if rules is None or not rules.ask_for_findings:
         return None
 
@@ -118,7 +123,7 @@ def judge_factory(rules: FaultRules | None, rule_options: RuleOptions | None) ->
 
 
 def with_faults(rule_options: RuleOptions | None) -> RuleOptions:
-    """Return the options by which a session with faults is judged."""
+    """Return ``rule_options`` for judging a session that has faults."""
     return replace(rule_options or RuleOptions(), has_faults=True).sealed()
 
 

@@ -1,4 +1,4 @@
-"""Makes the gate of a session, when its relay or proxy is there."""
+"""Factories of gates: the gate of a session can only be made when its relay or proxy exists."""
 
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 def stdio_gate(options: GateOptions, trace: str) -> "MakeLineGate":
-    """Return what makes the gate of a stdio session that is recorded into ``trace``."""
+    """Return a factory of the gate for a stdio session that is recorded into ``trace``."""
 
     def make(relay: "GatedRelay") -> "LineGate":
         from mcpproxy.gate.intercept.stdio_gate import StdioGate
@@ -21,7 +21,10 @@ def stdio_gate(options: GateOptions, trace: str) -> "MakeLineGate":
 
 
 def http_gate(options: GateOptions, endpoint: str, trace: str) -> "MakeProxyGate":
-    """Return what makes the gate of a proxy before an HTTP server, which is recorded into ``trace``."""
+    """Return a factory of the gate for a proxy in front of an HTTP server, recorded into ``trace``.
+
+    ``endpoint`` is the path of the server's MCP endpoint.
+    """
 
     def make(proxy: "GatedProxy") -> "ProxyGate":
         from mcpproxy.gate.intercept.http.http_gate import HttpGate

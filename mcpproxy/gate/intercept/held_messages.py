@@ -1,4 +1,4 @@
-"""The messages that breakpoints hold, and what somebody wants to become of one."""
+"""The messages that breakpoints hold, and how each is released: by a command, or when its time is up."""
 
 from collections.abc import Callable
 from typing import Final
@@ -16,7 +16,7 @@ _INTERNAL_ERROR: Final = FaultAction("error", text="Internal error")
 
 
 class NotDoneError(McpProxyError):
-    """A command that is not done; the text says why to whoever gave it."""
+    """A command that cannot be carried out; the text tells its sender why."""
 
 
 class NothingHeldError(NotDoneError):
@@ -31,8 +31,9 @@ class NothingHeldError(NotDoneError):
 class HeldMessage:
     """A message that is held from ``since_ns`` until somebody releases it, or until ``until_ns``.
 
-    ``then`` says how it is released at that time (of the monotonic clock). ``raw`` are its bytes, on stdio
-    with the line feed. ``findings`` are what was found in it, if messages are judged before they pass.
+    ``then`` says how it is released at ``until_ns``, as ``Release.how`` does. Times are of the monotonic
+    clock. ``raw`` are its bytes, on stdio with the line feed. ``findings`` are the findings about it, if
+    messages are judged before they are forwarded.
     """
 
     mark: FaultMark
@@ -47,10 +48,10 @@ class HeldMessage:
 
 @slotted(frozen=True)
 class Release:
-    """What becomes of the message that fault ``number`` holds.
+    """A command to release the message that is held under ``number``.
 
-    ``how``: ``pass`` gives it, ``edit`` gives ``data`` instead, ``drop`` gives nothing, and ``error`` answers
-    a request or replaces an answer; any other message is dropped.
+    ``how``: ``pass`` forwards it, ``edit`` forwards ``data`` instead, ``drop`` forwards nothing. ``error``
+    answers a request with ``error``, replaces an answer by it, and drops any other message.
     """
 
     number: int
@@ -61,14 +62,16 @@ class Release:
 
 @slotted(frozen=True)
 class Released:
-    """What the receiver of a message is given, and its sender is answered; ``None`` for nothing."""
+    """The bytes that the receiver of a released message gets, and our answer to its sender.
+
+    ``None`` for nothing; without a line feed at the end.
+    """
 
     given: bytes | None = None
     answer: bytes | None = None
 
 
 def _apply_release(held: HeldMessage, release: Release) -> Released:
-    """Return what becomes of a message; all bytes are without a line feed at their end."""
     raw = held.raw.removesuffix(b"\n")
     if release.how == "pass":
         return Released(raw)
@@ -83,7 +86,7 @@ def _apply_release(held: HeldMessage, release: Release) -> Released:
 def held_message(
     mark: FaultMark, passing: Passing, decision: FaultDecision, now_ns: int, raw: bytes | None = None
 ) -> HeldMessage:
-    """Return a message as its breakpoint holds it; ``raw`` are its bytes with what frames them."""
+    """Return a message as its breakpoint holds it; ``raw`` are its bytes, on stdio with the line feed."""
     action, raw = decision.rule.action, passing.raw if raw is None else raw
     until_ns, then = now_ns + action.gap_ns, action.text
     return HeldMessage(mark, passing.sender, raw, passing.message, now_ns, until_ns, then, decision.findings)
@@ -97,7 +100,7 @@ class HeldMessages:
 
     @property
     def messages(self) -> list[HeldMessage]:
-        """What is held, in the order in which it came."""
+        """The held messages, in the order in which they came."""
         return [held for held, _ in self._held.values()]
 
     @property
@@ -105,12 +108,12 @@ class HeldMessages:
         """When ``release_due`` has to be called next; ``None`` if nothing is held."""
         return min((held.until_ns for held, _ in self._held.values()), default=None)
 
-    def hold(self, held: HeldMessage, go_on: Callable[[Released, int], None]) -> None:
-        """Hold a message; ``go_on`` is called once when it is released, with the time."""
-        self._held[held.mark.number] = held, go_on
+    def hold(self, held: HeldMessage, on_release: Callable[[Released, int], None]) -> None:
+        """Hold a message; ``on_release`` is called once when it is released, with the time of the release."""
+        self._held[held.mark.number] = held, on_release
 
     def forget(self, number: int) -> None:
-        """Hold a message no longer, because its connection has ended."""
+        """Forget a held message without releasing it, because its connection has ended."""
         self._held.pop(number, None)
 
     def release(self, release: Release, now_ns: int) -> None:
@@ -121,13 +124,13 @@ class HeldMessages:
         """
         if release.number not in self._held:
             raise NothingHeldError(release.number)
-        held, go_on = self._held[release.number]
+        held, on_release = self._held[release.number]
         outcome = _apply_release(held, release)  # if it fails, the message is still held
         del self._held[release.number]
-        go_on(outcome, now_ns)
+        on_release(outcome, now_ns)
 
     def release_due(self, now_ns: int) -> None:
-        """Release each message whose time is over, as its breakpoint says."""
+        """Release each message whose time is up, as its breakpoint says."""
         for held in self.messages:
             if held.until_ns <= now_ns:
                 self.release(Release(held.mark.number, held.then), now_ns)

@@ -1,4 +1,4 @@
-"""One direction of a stdio session with a gate: what waits in it, in which order, and until when."""
+"""A lane: the lines that wait in one direction of a stdio session with a gate, in order and time."""
 
 import heapq
 from collections import deque
@@ -11,23 +11,27 @@ from mcpproxy.judge.session.frame import FaultMark, Sender
 from mcpproxy.record.framing.lines import LineFramer
 
 LIMIT_BYTES: Final = 16 << 20
-"""The longest line that is held; and how many bytes may wait in a lane before nothing more is read for it."""
+"""The longest line that is held; also how many bytes may wait in a lane before its sender is read no more."""
 
 WITHIN_NS: Final = 1_000_000_000
-"""How long ``reorder`` and ``join`` wait for further messages, unless ``within`` says otherwise."""
+"""How long ``reorder`` and ``join`` wait for further messages, unless the rule has ``within``."""
 
 LaneStepKind: TypeAlias = Literal["pass", "withhold", "give", "answer", "refuse", "end"]
 
 
 @slotted(frozen=True)
 class LaneStep:
-    """What the relay has to do next.
+    """What the relay has to do next, by ``kind``.
 
-    ``pass``: forward ``data`` as it is. ``withhold``: only record ``data``, which ``sender`` sent. ``give``:
-    write ``data`` to the receiver of what ``sender`` sends. ``answer``: do the same with an answer of ours,
-    in the place of ``sender``. ``refuse``: only record ``data``, a request that is refused. ``end``: do what
-    ``ending`` says: ``eof``, ``half-close``, or the name of a signal for the server. All but ``pass``,
-    ``refuse`` and the answer to what was refused have a ``fault``.
+    - ``pass``: forward ``data`` as it is.
+    - ``withhold``: only record ``data``, which ``sender`` sent.
+    - ``give``: write ``data`` to the receiver of what ``sender`` sends.
+    - ``answer``: the same, but ``data`` is our own answer, in the place of ``sender``.
+    - ``refuse``: only record ``data``, a request that is refused.
+    - ``end``: end streams or the server, as ``ending`` says: ``eof``, ``half-close``, or the name of a
+      signal.
+
+    All have a ``fault``, except ``pass``, ``refuse`` and the answer to a refused request.
     """
 
     kind: LaneStepKind
@@ -44,7 +48,7 @@ Pieces: TypeAlias = tuple[tuple[int, bytes], ...]
 class _Due(NamedTuple):
     """A step that waits until ``at_ns``, and the further pieces of its line.
 
-    ``number`` keeps steps of equal times in order. A step that ``keeps_order`` goes after all such steps that
+    ``number`` orders steps with equal times. A step that ``keeps_order`` is done after all such steps that
     were scheduled before it, and later lines wait for it.
     """
 
@@ -56,7 +60,7 @@ class _Due(NamedTuple):
 
 
 class _Held(NamedTuple):
-    """A line that waits for others. ``place`` is the number by which ``reorder`` sorts."""
+    """A line that ``reorder`` or ``join`` holds. ``place`` is the number by which ``reorder`` sorts."""
 
     mark: FaultMark
     line: bytes
@@ -69,7 +73,10 @@ Run: TypeAlias = Callable[[int], Iterator[LaneStep]]
 
 @slotted()
 class Queued:
-    """A line about which addons are asked, or one behind it; ``run`` is known when it may go."""
+    """A line of ``size`` bytes about which addons are asked, or a line behind such a line.
+
+    ``run`` is ``None`` until it is decided what to do with the line.
+    """
 
     size: int
     run: Run | None = None
@@ -77,47 +84,47 @@ class Queued:
 
 @slotted()
 class Lane:
-    """What ``sender`` has sent and its receiver has not got. Times are of one monotonic clock, in ns."""
+    """What ``sender`` has sent and its receiver has not received yet. Times are monotonic, in ns."""
 
     sender: Sender
     framer: LineFramer = field(default_factory=lambda: LineFramer(LIMIT_BYTES))
     waiting: list[_Due] = field(default_factory=list[_Due])
     begun: _Due | None = None
-    """The next piece of a line of which the receiver has a part, so that nothing else may be written."""
+    """The next piece of a line whose beginning the receiver has, so that nothing else may be written."""
     last_due_ns: int = 0
-    """When the last step that keeps the order is due."""
+    """When the last of the steps that keep the order is due."""
     scheduled: int = 0
     """How many steps were scheduled so far."""
     ordered: int = 0
-    """How many steps wait that keep the order."""
+    """How many steps that keep the order are waiting."""
     blocker: FaultMark | None = None
-    """The fault of the last step that keeps the order, for which later lines wait."""
+    """The fault of the last step that keeps the order; later lines wait because of it."""
     held_bytes: int = 0
-    """How many bytes wait, for whatever reason."""
+    """How many bytes wait in this lane, whatever they wait for."""
     in_pieces: bool = False
     """Whether the next line of the framer continues a long line."""
     long_line: tuple[bytes, bytes] = (b"", b"")
-    """The beginning and the end of a long line that does not pass."""
+    """The beginning and the end of a long line that is withheld."""
     in_long_line: bool = False
-    """Whether the receiver has got a part of a long line, so that nothing else may be written."""
+    """Whether the receiver has received a part of a long line, so that nothing else may be written."""
     reordered: dict[str, list[_Held]] = field(default_factory=dict[str, list[_Held]])
-    """Rule -> the lines that it puts into another order."""
+    """Name of a ``reorder`` rule -> the lines that it holds."""
     joined: _Held | None = None
     """The line that waits for the next one, to be written with it."""
     asked: deque[Queued] = field(default_factory=lambda: deque[Queued]())
-    """Lines about which addons are asked, and those behind them, which keep the order."""
+    """Lines about which addons are asked, and the lines behind them, so that the order is kept."""
     paused: int = 0
     """How many lines breakpoints hold."""
     has_ended: bool = False
     """Whether ``sender`` will send nothing more."""
     leaves_in_pieces: bool = False
-    """Whether the receiver was given the beginning of a line only."""
+    """Whether only the beginning of a line has left so far."""
     flush_ns: dict[str, int] = field(default_factory=dict[str, int])
-    """Rule -> when the lines that it holds for ``reorder`` or ``join`` are given, whatever comes."""
+    """Name of a rule -> when the lines that its ``reorder`` or ``join`` holds are given at the latest."""
 
     @property
     def next(self) -> _Due | None:
-        """What is given next; ``None`` if nothing waits."""
+        """The step that is due next; ``None`` if nothing waits."""
         return self.begun or (self.waiting[0] if self.waiting else None)
 
     def schedule(self, step: LaneStep, due_ns: int, *, keeps_order: bool = True, pieces: Pieces = ()) -> None:
@@ -147,7 +154,7 @@ class Lane:
             yield step
 
     def hold(self, mark: FaultMark, line: bytes, action: FaultAction, place: float, now_ns: int) -> None:
-        """Hold a line until those have come with which ``reorder`` sorts it, or ``join`` writes it.
+        """Hold a line until the other lines have arrived with which ``action`` reorders or joins it.
 
         ``place`` is the number by which ``reorder`` sorts.
         """
@@ -173,7 +180,7 @@ class Lane:
         self.flush_ns.pop(rule, None)
 
     def release_joined(self) -> _Held:
-        """Take the line that ``join`` holds out of the lane, and return it."""
+        """Remove the line that ``join`` holds from the lane, and return it."""
         assert self.joined is not None
         held, self.joined = self.joined, None
         self.held_bytes -= len(held.line)

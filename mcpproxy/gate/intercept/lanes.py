@@ -1,12 +1,12 @@
-"""What happens to the lines of a stdio session with a gate, and when. No I/O and no clock.
+"""Decide what happens to the lines of a stdio session with a gate, and when. No I/O and no clock.
 
-A lane is one direction. Lines that no policy acts on pass at once, as the bytes that they were. A line that
-one acts on is withheld, and what its receiver is given instead waits in the lane until it is due. While
-something waits that keeps the order, later lines of the lane are withheld as well and wait behind it, as in a
-slow pipe; these have the mark of the fault that they wait for, with the action ``wait``.
+A lane is one direction. Lines that no policy acts on pass at once, byte for byte. A line that a policy acts
+on is withheld, and its replacement waits in the lane until it is due. While a step that keeps the order
+waits, later lines of the lane are withheld, too, and wait behind it, as in a slow pipe. They are marked with
+the fault that they wait for and the action ``wait``.
 
-A line that is too long to hold passes in pieces, and nobody acts on it. Nothing else enters its lane before
-it has ended. Where an addon fails closed, it does not pass."""
+A line that is too long to hold passes in pieces, and no policy acts on it. Nothing else enters its lane
+before it has ended. If an addon fails closed, such a line is withheld."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -19,15 +19,15 @@ from mcpproxy.gate.intercept.fault_actions import FOREVER_NS
 from mcpproxy.gate.intercept.fault_effects import FaultEffect, delay_of
 from mcpproxy.gate.intercept.held_messages import HeldMessage, HeldMessages, Release, Released, held_message
 from mcpproxy.gate.intercept.lane import LIMIT_BYTES, Lane, LaneStep, Pieces, Queued, Run
-from mcpproxy.gate.intercept.policies import Asked, Instead, MetFault, Passing, Policies, Refused
+from mcpproxy.gate.intercept.policies import AppliedFault, Asked, Instead, Passing, Policies, Refused
 from mcpproxy.judge.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender, other
 from mcpproxy.record.framing.lines import Line
 
 
 class Lanes:
-    """Both lanes of a session. ``say`` writes a line to stderr. Times are of one monotonic clock, in ns.
+    """Both lanes of a session. ``say`` writes a line to stderr. Times are of a monotonic clock, in ns.
 
-    ``ask`` asks addons about a message. When they have answered, ``proceed`` has to be called.
+    ``ask`` asks addons about a message. When they have answered, the caller has to call ``proceed``.
     """
 
     def __init__(self, policies: Policies, say: Callable[[str], None], ask: AskAddons | None = None) -> None:
@@ -54,12 +54,12 @@ class Lanes:
         return next_ns if next_ns < FOREVER_NS else None
 
     def is_waiting(self, sender: Sender) -> bool:
-        """Whether something from ``sender`` still has to be given to the other side."""
+        """Whether something from ``sender`` still has to be given to the other peer."""
         lane = self._lanes[sender]
         return bool(lane.next or lane.flush_ns or lane.paused or lane.asked)
 
     def is_stalled(self, sender: Sender) -> bool:
-        """Whether nothing of the lane will ever be given."""
+        """Whether nothing in the lane will ever be given, because a ``stall`` lasts forever."""
         due = self._lanes[sender].next
         return due is not None and due.at_ns >= FOREVER_NS
 
@@ -68,12 +68,12 @@ class Lanes:
         return self._lanes[sender].held_bytes > LIMIT_BYTES or self.is_stalled(sender)
 
     def take_bytes(self, sender: Sender, data: bytes, now_ns: int) -> Iterator[LaneStep]:
-        """Take bytes of ``sender``, and yield what to do with the lines that they complete."""
+        """Take bytes from ``sender``, and yield what to do with the lines that they complete."""
         lines = self._lanes[sender].framer.feed(data, now_ns)
         return self._leave(self._take_lines(sender, lines, now_ns), now_ns)
 
     def end(self, sender: Sender, now_ns: int) -> Iterator[LaneStep]:
-        """End the stream of ``sender``: its last line may have no line feed."""
+        """End the stream of ``sender``, whose last line may have no line feed; yield what to do."""
         return self._leave(self._end_lane(self._lanes[sender], now_ns), now_ns)
 
     def _end_lane(self, lane: Lane, now_ns: int) -> Iterator[LaneStep]:
@@ -85,7 +85,7 @@ class Lanes:
         yield from lane.take_due(now_ns)
 
     def take_due(self, now_ns: int) -> Iterator[LaneStep]:
-        """Yield what is due by now."""
+        """Yield the steps that are due by now."""
         for lane in self._lanes.values():
             for rule, at_ns in list(lane.flush_ns.items()):
                 if at_ns <= now_ns:
@@ -94,17 +94,17 @@ class Lanes:
         return self._take_waiting(now_ns)
 
     def _take_waiting(self, now_ns: int) -> Iterator[LaneStep]:
-        """Yield what waits in both lanes and is due."""
+        """Yield the waiting steps of both lanes that are due."""
         for lane in self._lanes.values():
             yield from self._leave(lane.take_due(now_ns), now_ns)
 
     @property
     def held(self) -> list[HeldMessage]:
-        """What breakpoints hold, in the order in which it came."""
+        """The messages that breakpoints hold, in the order in which they came."""
         return self._held.messages
 
     def release(self, release: Release, now_ns: int) -> Iterator[LaneStep]:
-        """Release a line that a breakpoint holds, and yield what to do.
+        """Release a line that a breakpoint holds, and return the steps to do.
 
         Raises:
             NothingHeldError: nothing is held under this number.
@@ -123,7 +123,7 @@ class Lanes:
     # What leaves
 
     def _leave(self, steps: Iterator[LaneStep], now_ns: int) -> Iterator[LaneStep]:
-        """Yield ``steps``, without the requests that their receiver must not be given."""
+        """Yield ``steps``, with each request that a policy refuses replaced by a refusal and an answer."""
         return self._leave_or_refuse(steps, now_ns) if self._policies.has_exit else steps
 
     def _leave_or_refuse(self, steps: Iterator[LaneStep], now_ns: int) -> Iterator[LaneStep]:
@@ -150,7 +150,7 @@ class Lanes:
                 yield step if len(passing) == len(step.data) else replace(step, data=passing)
 
     def _refusal(self, sender: Sender, line: bytes, now_ns: int) -> Refused | None:
-        """Return the refusal of a line that leaves, or ``None``; a part of a line is never refused."""
+        """Return the refusal of a line that leaves, or ``None``; a piece of a long line is never refused."""
         lane = self._lanes[sender]
         raw = line.removesuffix(b"\n")
         is_terminated = len(raw) < len(line)
@@ -220,8 +220,8 @@ class Lanes:
             return partial(self._pass_or_wait, sender, line)
         passing = Passing(Frame(0, sender, raw, at_ns, len(line) > len(raw)))
         match self._policies.enter(passing):
-            case MetFault() as met:
-                return partial(self._meet_fault, passing, line, met)
+            case AppliedFault() as applied:
+                return partial(self._apply_fault, passing, line, applied)
             case Instead() as instead:
                 return partial(self._put_instead, sender, line, instead)
             case Withheld() as withheld:
@@ -233,12 +233,12 @@ class Lanes:
                 return partial(self._pass_or_wait, sender, line)
 
     def _ask_about(self, hook: str, passing: Passing, line: bytes) -> None:
-        """Let a line wait for what addons say."""
+        """Let a line wait until addons have answered."""
         assert self._ask is not None
         queued = Queued(len(line))
         sender, raw, message = passing.sender, passing.raw, passing.message
 
-        def go_on(outcome: AddonOutcome) -> None:
+        def on_outcome(outcome: AddonOutcome) -> None:
             instead = instead_after(outcome, raw, message)
             if instead is None:
                 queued.run = partial(self._pass_or_wait, sender, line)
@@ -246,10 +246,10 @@ class Lanes:
                 queued.run = partial(self._put_instead, sender, line, instead)
 
         self._lanes[sender].asked.append(queued)
-        self._ask(hook, sender, raw, go_on)
+        self._ask(hook, sender, raw, on_outcome)
 
     def _put_instead(self, sender: Sender, line: bytes, instead: Instead, now_ns: int) -> Iterator[LaneStep]:
-        """Give other bytes in the place of a line, and an answer to its sender, if any."""
+        """Replace a line by other bytes, if any, and answer its sender, if ``instead`` says so."""
         mark = self._mark(instead.by, instead.how)
         yield LaneStep("withhold", sender, line, mark)
         lane = self._lanes[sender]
@@ -260,13 +260,15 @@ class Lanes:
             self._answer(sender, instead.answer, mark, now_ns)
 
     def _withhold(self, sender: Sender, line: bytes, withheld: Withheld, now_ns: int) -> Iterator[LaneStep]:
-        """Let a line not pass that addons which fail closed cannot see."""
+        """Withhold a line that addons that fail closed cannot see."""
         by = f"addon {self._policies.gate.addons}"
         return self._put_instead(sender, line, Instead(by, "error", withheld.given, withheld.answer), now_ns)
 
-    def _meet_fault(self, passing: Passing, line: bytes, met: MetFault, now_ns: int) -> Iterator[LaneStep]:
-        """Do with a line what a rule says."""
-        sender, decision, action = passing.sender, met.decision, met.decision.rule.action
+    def _apply_fault(
+        self, passing: Passing, line: bytes, applied: AppliedFault, now_ns: int
+    ) -> Iterator[LaneStep]:
+        """Do to a line what a fault rule says."""
+        sender, decision, action = passing.sender, applied.decision, applied.decision.rule.action
         lane, mark = self._lanes[sender], self._mark(decision.rule.name, action.verb)
         if lane.joined is not None:
             lane.flush(lane.joined.mark.rule, now_ns)
@@ -280,17 +282,17 @@ class Lanes:
             return
         delay_ns = delay_of(decision, len(line))
         earliest_ns = lane.last_due_ns if action.keeps_order and lane.ordered else 0
-        if action.verb == "bandwidth":  # each message takes its time after the one before it
+        if action.verb == "bandwidth":  # the time of a message begins when the message before it is through
             due_ns = max(now_ns, earliest_ns) + delay_ns
         else:
             due_ns = max(now_ns + delay_ns, earliest_ns)
         end = b"\n" if line.endswith(b"\n") else b""
-        for pieces in _with_ends(met.effect, end):
+        for pieces in _with_ends(applied.effect, end):
             after_ns, data = pieces[0]
             due_ns += after_ns
             self._schedule(LaneStep("give", sender, data, mark), due_ns, action.keeps_order, pieces[1:])
-        if met.effect.answer is not None:
-            self._answer(sender, met.effect.answer, mark, max(due_ns, now_ns))
+        if applied.effect.answer is not None:
+            self._answer(sender, applied.effect.answer, mark, max(due_ns, now_ns))
         if action.verb in ("disconnect", "kill"):
             step = LaneStep("end", sender, fault=mark, ending=action.text)
             self._schedule(step, due_ns, action.keeps_order)
@@ -298,7 +300,7 @@ class Lanes:
     def _hold(self, lane: Lane, held: HeldMessage) -> None:
         """Hold a line at a breakpoint."""
 
-        def go_on(released: Released, now_ns: int) -> None:
+        def on_release(released: Released, now_ns: int) -> None:
             lane.paused -= 1
             lane.held_bytes -= len(held.raw)
             if released.given is not None:
@@ -309,7 +311,7 @@ class Lanes:
 
         lane.paused += 1
         lane.held_bytes += len(held.raw)
-        self._held.hold(held, go_on)
+        self._held.hold(held, on_release)
 
     def _answer(self, sender: Sender, answer: bytes, mark: FaultMark, due_ns: int) -> None:
         """Answer ``sender`` in the place of the other peer."""
@@ -317,7 +319,7 @@ class Lanes:
         self._schedule(step, due_ns, keeps_order=False)
 
     def _pass_or_wait(self, sender: Sender, line: bytes, now_ns: int) -> Iterator[LaneStep]:
-        """Let a line pass that no rule acts on, behind what waits in its lane."""
+        """Let a line pass that no policy acts on; it waits behind earlier lines of its lane, if any wait."""
         lane = self._lanes[sender]
         if lane.joined is not None:
             mark, first, _ = lane.joined
@@ -352,12 +354,12 @@ def _cut_lines(data: bytes) -> list[bytes]:
 
 
 def _as_line(given: bytes, line: bytes) -> bytes:
-    """Return what is given in the place of ``line`` as a line."""
+    """Return the replacement of ``line`` as one line, terminated as ``line`` is."""
     return given.replace(b"\n", b" ") + (b"\n" if line.endswith(b"\n") else b"")
 
 
 def _with_ends(effect: FaultEffect, end: bytes) -> list[Pieces]:
-    """Return the lines that a receiver is given, each in its pieces; ``end`` ends the last line."""
+    """Return the lines of an effect, each as its pieces; ``end`` is the line end of the last line."""
     if not effect.given:
         return []
     *others, (after_ns, data) = effect.given

@@ -1,7 +1,7 @@
-"""What a filter may ask of one message, and whether the message passes.
+"""The facts of a message that the filter of a fault rule can test, and whether the message matches a filter.
 
-An answer has the method and the target of its request. So the open requests of both directions are
-remembered, each until its answer has come.
+An answer has the method and the target of its request, so open requests of both directions are remembered
+until they are answered.
 """
 
 import json
@@ -29,16 +29,17 @@ _MOST_OPEN: Final = 10_000
 """How many requests are remembered; the oldest is forgotten first."""
 
 FINDING_KEYS: Final[frozenset[Key]] = frozenset({"rule", "severity"})
-"""What a filter asks of a finding."""
+"""The filter keys that test a finding instead of the message."""
 
 
 @slotted()
 class MessageFacts:
-    """One message as a filter sees it. ``raw`` are the bytes of the whole frame, for a batch of all of it.
-    ``kind`` is one of those of ``fault_rules``; ``code`` is that of an error.
+    """One message as a filter sees it.
 
-    ``findings`` blame the sender of the frame for something in it; they are known only to a session that
-    judges before it forwards (``live_judge``).
+    ``raw`` are the bytes of its frame: of the whole batch, if it is in one. ``kind`` is ``request``,
+    ``answer``, ``notification`` or ``not-a-message``, or ``http`` for a request without a message. ``code``
+    is the code of an error. ``findings`` blame the sender of the frame; there are some only if messages are
+    judged before they are forwarded (``live_judge``).
     """
 
     sender: Sender
@@ -54,8 +55,10 @@ class MessageFacts:
 
 @slotted()
 class OpenRequests:
-    """The requests of one session that wait for an answer, each with its method, its target and what it
-    asks for in the end."""
+    """The unanswered requests of one session, each with its method, its target and its innermost request.
+
+    The innermost request is the MCP request that an ACP request carries; otherwise the request itself.
+    """
 
     _unanswered: UnansweredRequests[tuple[str, str | None, Innermost]] = field(
         default_factory=lambda: UnansweredRequests(_MOST_OPEN)
@@ -65,12 +68,12 @@ class OpenRequests:
         self, sender: Sender, raw: bytes, message: Message, findings: tuple[Finding, ...] = ()
     ) -> list[MessageFacts]:
         """Return the facts of each message in a frame; remember its requests until their answers come."""
-        found = [self._single(sender, raw, single) for single in singles(message)]
-        for facts in found if findings else ():
+        all_facts = [self._facts_of(sender, raw, single) for single in singles(message)]
+        for facts in all_facts if findings else ():
             facts.findings = findings
-        return found
+        return all_facts
 
-    def _single(self, sender: Sender, raw: bytes, message: Single) -> MessageFacts:
+    def _facts_of(self, sender: Sender, raw: bytes, message: Single) -> MessageFacts:
         match message:
             case Request():
                 target = target_of(message.method, message.params)
@@ -93,21 +96,21 @@ class OpenRequests:
 
 
 def passes(wanted: Filter, facts: MessageFacts) -> bool:
-    """Whether a message passes a filter, whose keys are all of ``fault_rules.MATCHABLE``.
+    """Whether a message matches a filter that has only keys of ``fault_rules.MATCHABLE``.
 
-    If the filter asks for findings, one of the message's has to pass everything that is asked of findings.
+    If the filter has terms about findings, one finding of the message has to match all of them.
     """
-    asked = [term for term in wanted.terms if term.key in FINDING_KEYS]
-    if asked and not any(_is_found(asked, finding) for finding in facts.findings):
+    finding_terms = [term for term in wanted.terms if term.key in FINDING_KEYS]
+    if finding_terms and not any(_finding_matches(finding_terms, finding) for finding in facts.findings):
         return False
     return all(_matches(term, facts) != term.negated for term in wanted.terms if term.key not in FINDING_KEYS)
 
 
-def _is_found(asked: list[Term], finding: Finding) -> bool:
+def _finding_matches(terms: list[Term], finding: Finding) -> bool:
     return all(
         (term.matches(finding.rule) if term.key == "rule" else finding.severity in term.values)
         != term.negated
-        for term in asked
+        for term in terms
     )
 
 

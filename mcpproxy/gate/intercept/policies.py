@@ -1,15 +1,16 @@
-"""Who decides what becomes of a message: the policies of a session, in a list. No I/O and no clock.
+"""Policies: they decide what becomes of each message of a session. No I/O and no clock.
 
-A message enters the gate when it has come, and leaves it when it is about to be given to its receiver. A
-policy may act at either place:
+A message enters the gate when it arrives, and leaves the gate just before its receiver gets it. A policy can
+act at either place:
 
     sender ─► enter: live judge, fault rules and breakpoints, addons ─► leave: enforcement ─► receiver
 
-A message that enters is shown to one policy after the other until one acts on it; that one decides alone. It
-may wait meanwhile. What leaves, whoever made it, is shown to one policy after the other until one refuses it.
+A message that enters is shown to one policy after the other until one acts on it; that policy decides alone,
+and may let the message wait. A message that leaves, whoever made it, is shown to one policy after the other
+until one refuses it.
 
-Lines (``lanes``) and requests, bodies and events over HTTP (``http_gate``) ask the same ``Policies``, and do
-what they say."""
+Both transports, stdio (``lanes``) and HTTP (``http_gate``), ask the same ``Policies`` and carry out what they
+decide."""
 
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
@@ -26,11 +27,11 @@ from mcpproxy.protocol.message_parts import target_of
 
 @slotted()
 class Passing:
-    """A message on its way.
+    """A message on its way through the gate.
 
-    ``session`` is the ``Mcp-Session-Id`` over HTTP. ``findings`` are what is wrong with it, if it is judged
-    before it passes. ``is_gated``: an addon that fails closed has to see it. ``unfit`` are verbs of
-    fault rules that cannot be done to it.
+    ``session`` is the ``Mcp-Session-Id`` over HTTP. ``findings`` are the findings about it, if messages are
+    judged before they are forwarded. ``is_gated``: an addon that fails closed has to see it. ``unfit`` are
+    the verbs of fault rules that cannot act on it.
     """
 
     frame: Frame
@@ -45,12 +46,12 @@ class Passing:
 
     @property
     def raw(self) -> bytes:
-        """Its bytes, without the line feed or what else frames it."""
+        """Its bytes, without a line feed or other framing."""
         return self.frame.raw
 
     @property
     def at_ns(self) -> int:
-        """When it came, or is to be given."""
+        """When it arrived, or is to be given to its receiver."""
         return self.frame.observed_at_ns
 
     @property
@@ -59,7 +60,7 @@ class Passing:
 
     @property
     def tool(self) -> str:
-        """The tool that a request calls; empty for anything else."""
+        """The name of the tool that a ``tools/call`` request calls; empty for any other message."""
         message = self.message
         if not isinstance(message, Request) or message.method != "tools/call":
             return ""
@@ -68,9 +69,9 @@ class Passing:
 
 @slotted(frozen=True)
 class Refused:
-    """A request does not pass: ``answer`` is our answer to its sender, of a batch to all of its requests.
+    """The refusal of a request. ``answer`` is our answer to its sender, for a batch to all of its requests.
 
-    ``by`` and ``why`` are for the recording, ``status`` is that of the answer over HTTP.
+    ``by`` and ``why`` are for the recording. ``status`` is the HTTP status of the answer.
     """
 
     by: str
@@ -81,9 +82,9 @@ class Refused:
 
 @slotted(frozen=True)
 class Instead:
-    """Other bytes in the place of a message: for its receiver, and for its sender; ``None`` for nothing.
+    """A replacement for a message: ``given`` is for its receiver, ``answer`` for its sender.
 
-    ``by`` and ``how`` are the mark in the recording.
+    ``None`` for nothing. ``by`` and ``how`` are the mark in the recording.
     """
 
     by: str
@@ -93,8 +94,8 @@ class Instead:
 
 
 @slotted(frozen=True)
-class MetFault:
-    """A fault rule acts on a message, or a breakpoint holds it. ``effect`` is what becomes of its bytes."""
+class AppliedFault:
+    """The fault rule or breakpoint that acts on a message, and its effect on the message's bytes."""
 
     decision: FaultDecision
     effect: FaultEffect
@@ -102,49 +103,53 @@ class MetFault:
 
 @slotted(frozen=True)
 class Asked:
-    """Addons are asked by ``hook`` about a message."""
+    """Addons have to be asked about a message, by their hook of this name."""
 
     hook: str
 
 
-Action: TypeAlias = Withheld | Instead | MetFault | Asked
-"""What becomes of a message; ``Withheld``: an addon that fails closed cannot see it."""
+Action: TypeAlias = Withheld | Instead | AppliedFault | Asked
+"""What a policy does with a message; ``Withheld``: an addon that fails closed cannot see the message."""
 
 
 class Policy:
-    """Sees the messages of all sessions, in both directions. A policy overrides what it needs."""
+    """Sees the messages of all sessions, in both directions. A policy overrides the methods that it needs."""
 
     def enter(self, passing: Passing) -> Action | None:
-        """Return what becomes of a message that has come; ``None`` lets the next policy see it."""
+        """Return what becomes of a message that has arrived; ``None`` leaves it to the next policy."""
         del passing
 
     def leave(self, passing: Passing) -> Refused | None:
-        """Return a refusal for a request that its receiver would now be given; ``None`` lets it pass."""
+        """Return a refusal of a request that is about to be given to its receiver; ``None`` lets it pass."""
         del passing
 
     def enter_head(self, head: RequestHead) -> Action | None:
-        """Do as ``enter`` for the head of an HTTP request, before its message."""
+        """Return what becomes of an HTTP request, seeing its head only; ``None`` leaves it to others."""
         del head
 
     def observe(self, event: Event, *, leaves: bool) -> None:
-        """Take note of an event that nobody can act on, such as a part of a message, or an end."""
+        """Take note of an event that no policy can act on, such as a piece of a message, or an end.
+
+        ``leaves`` says at which place of the gate: where messages leave, or where they enter.
+        """
         del event, leaves
 
     def enter_after_failure(self, passing: Passing) -> Withheld | None:
-        """Return what becomes of a message when the policies have failed; ``None`` lets it pass."""
+        """Return what becomes of a message after a policy has failed; ``None`` lets it pass."""
         del passing
 
 
 def refusal(passing: Passing, by: str, code: int, text: str) -> Refused | None:
-    """Return a refusal with a JSON-RPC error; ``None`` for what is not a request."""
+    """Return a refusal with a JSON-RPC error; ``None`` if the message is not a request."""
     effect = error_effect(FaultAction("error", text=text, code=code), passing.raw, passing.message)
     return Refused(by, text, effect.answer) if effect is not None and effect.answer is not None else None
 
 
 class Policies:
-    """The policies of a session in their order. ``gate`` withholds what no addon can be asked about.
+    """The policies of a session in their order. ``gate`` withholds messages that no addon can be asked about.
 
-    A policy that raises is a bug in mcpproxy: ``say`` says so once, and at that place none acts any more.
+    A policy raises only because of a bug in mcpproxy: ``say`` reports it on stderr, and no policy acts at
+    that place any more.
     """
 
     def __init__(
@@ -154,14 +159,14 @@ class Policies:
         self._policies: Final = policies
         self._say = say
         self._failed: set[str] = set()
-        """The places at which a policy has raised."""
-        self.has_entry: Final = any(type(each).enter is not Policy.enter for each in policies)
-        """Whether one acts on what enters."""
-        self.has_exit: Final = any(type(each).leave is not Policy.leave for each in policies)
-        """Whether one acts on what leaves."""
+        """The places at which a policy has raised: ``entry``, ``exit``."""
+        self.has_entry: Final = any(type(policy).enter is not Policy.enter for policy in policies)
+        """Whether a policy acts on messages that enter."""
+        self.has_exit: Final = any(type(policy).leave is not Policy.leave for policy in policies)
+        """Whether a policy acts on messages that leave."""
 
     def enter(self, passing: Passing) -> Action | None:
-        """Return what becomes of a message that has come; ``None`` if it passes."""
+        """Return what becomes of a message that has arrived; ``None`` if it passes."""
         if "entry" not in self._failed:
             try:
                 for policy in self._policies:
@@ -174,7 +179,7 @@ class Policies:
         return next(filter(None, (policy.enter_after_failure(passing) for policy in self._policies)), None)
 
     def enter_head(self, head: RequestHead) -> Action | None:
-        """Return what becomes of an HTTP request, if its head decides that."""
+        """Return what becomes of an HTTP request, if a policy decides by its head; otherwise ``None``."""
         if "entry" not in self._failed:
             try:
                 for policy in self._policies:
@@ -185,7 +190,7 @@ class Policies:
         return None
 
     def leave(self, passing: Passing) -> Refused | None:
-        """Return a refusal for what its receiver would now be given; ``None`` if it passes."""
+        """Return a refusal of a message that is about to be given to its receiver; ``None`` if it passes."""
         if "exit" not in self._failed:
             try:
                 for policy in self._policies:
@@ -196,7 +201,7 @@ class Policies:
         return None
 
     def observe(self, event: Event, *, leaves: bool) -> None:
-        """Let all policies take note of an event that nobody can act on."""
+        """Let all policies take note of an event that no policy can act on."""
         place = "exit" if leaves else "entry"
         if place not in self._failed:
             try:

@@ -1,14 +1,14 @@
-"""The gate of a stdio session: each line is held until it is known what becomes of it.
+"""The gate of a stdio session: it holds each line until it is decided what to do with it.
 
-This module is imported only with an option that holds messages. ``Lanes`` says what to do, and this gate does
-it with the relay. What was withheld and what was given in its place is written to the journal, so that the
-recording shows both, and no peer is blamed for it.
+This module is imported only with an option that holds messages. ``Lanes`` decides, and this gate has the
+relay carry it out. The withheld lines and their replacements are written to the journal, so that the
+recording shows both, and no peer is blamed for what mcpproxy did.
 
 *Order.* A sink is the stream to one of the peers. Steps wait in a queue of their sink while it has no room.
-What follows from a line is done after what was sent before it: our answer waits in the queue of the sink for
-which the line was meant.
+The steps that a line causes are done after what was sent before that line, so our answer to a line waits in
+the queue of the sink for which the line was meant.
 
-*Times.* ``poll`` waits no longer than until the next step is due. A stream whose lane is full is not read."""
+*Times.* The relay's ``poll`` ends when the next step is due. A stream whose lane is full is not read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _OWN: Final[dict[Sender, int]] = {CLIENT: journals.CLIENT_OWN, SERVER: journals.
 
 
 class StdioGate:
-    """Does to the lines of both peers what the policies of ``options`` say; see ``LineGate``."""
+    """Applies the policies of ``options`` to the lines of both peers; implements ``LineGate``."""
 
     def __init__(self, relay: GatedRelay, options: GateOptions, trace: str) -> None:
         self._relay = relay
@@ -64,9 +64,9 @@ class StdioGate:
         self._addons: AddonCalls | None = None
         if options.make_addons is not None:
             self._addons = options.make_addons(relay.say, trace)
-            self._addons.attach(relay.register, relay.unregister, self._go_on)
+            self._addons.attach(relay.register, relay.unregister, self._proceed)
         self._queues: dict[Sink, deque[tuple[LaneStep, int]]] = {}
-        """The steps of each sink that wait until it has room, each with the time of its line."""
+        """Sink -> the steps that wait until it has room, each with the arrival time of its line, in ns."""
 
     def begin(self) -> None:
         policies: list[Policy] = []
@@ -92,7 +92,7 @@ class StdioGate:
         if not self.run_queue(source.sink):
             relay.pause(source.sink)  # the end is read again when the sink has room
             return False
-        if source not in relay.sources:  # the last line met a rule that has closed the stream
+        if source not in relay.sources:  # a rule that acted on the last line has closed the stream
             return False
         if self._lanes.is_waiting(sender):  # the end is read again when the lane is empty
             source.is_held = True
@@ -103,7 +103,7 @@ class StdioGate:
         return True
 
     def _queue(self, sink: Sink, steps: Iterable[LaneStep], at_ns: int) -> None:
-        """Queue steps; lines that pass are put together, so that they are written at once as they came."""
+        """Queue steps for a sink; consecutive lines that pass are joined, so that one write has them all."""
         queue = self._queues.setdefault(sink, deque())
         sender = CLIENT if sink is self._relay.peers[0] else SERVER  # only its lines pass to this sink
         passing: list[bytes] = []
@@ -145,11 +145,11 @@ class StdioGate:
         return True
 
     def _give(self, sink: Sink, step: LaneStep) -> bool:
-        """Write what a peer is given in the place of the other; return whether all was written."""
+        """Write what mcpproxy gives a peer in the place of the other peer; return whether all was written."""
         now_ns = time.monotonic_ns()
         if step.fault is not None:
             self._relay.record(_GIVEN[step.sender], now_ns, _marked(step.fault, step.data))
-        elif step.kind == "answer":  # a ``give`` without a fault is the rest of what was recorded before
+        elif step.kind == "answer":  # a ``give`` without a fault is the rest of data that is recorded already
             self._relay.record(_OWN[step.sender], now_ns, step.data)
         if len(step.data) > CHUNK_BYTES:
             rest = LaneStep("give", step.sender, step.data[CHUNK_BYTES:])
@@ -171,7 +171,7 @@ class StdioGate:
         self._relay.record(journals.NOTE, time.monotonic_ns(), note)
 
     def _sink_of(self, sender: Sender) -> Sink:
-        """Return the sink for what ``sender`` sends."""
+        """Return the sink to which the lines of ``sender`` go."""
         return self._relay.peers[0 if sender == CLIENT else 1]
 
     def _run_or_pause(self, sink: Sink) -> None:
@@ -179,15 +179,15 @@ class StdioGate:
             self._relay.pause(sink)
 
     def _on_command(self, command: Command) -> Command:
-        """Do what a command of ``mcpproxy breakpoints`` says, and return the answer."""
+        """Carry out a command from the control socket, and return the answer."""
         from mcpproxy.gate.intercept.control import do_command
 
         lanes, now_ns = self._lanes, time.monotonic_ns()
 
-        def release(asked: Release) -> None:
+        def release(command: Release) -> None:
             if lanes is None:
-                raise NothingHeldError(asked.number)
-            self._run_steps(lanes.release(asked, now_ns), now_ns)
+                raise NothingHeldError(command.number)
+            self._run_steps(lanes.release(command, now_ns), now_ns)
 
         return do_command(command, lanes.held if lanes is not None else [], now_ns, release)
 
@@ -195,8 +195,8 @@ class StdioGate:
         assert self._addons is not None
         self._addons.ask(hook, "", sender, raw, go_on)
 
-    def _go_on(self) -> None:
-        """Go on with the messages about which addons have answered."""
+    def _proceed(self) -> None:
+        """Proceed with the messages about which addons have answered."""
         if self._relay.peers and self._lanes is not None:
             now_ns = time.monotonic_ns()
             self._run_steps(self._lanes.proceed(now_ns), now_ns)
@@ -215,7 +215,7 @@ class StdioGate:
         return left_s if timeout_s is None or (left_s is not None and left_s < timeout_s) else timeout_s
 
     def _run_steps(self, steps: Iterable[LaneStep], now_ns: int) -> None:
-        """Do steps that no line has brought."""
+        """Do steps that are due, or released, without a new line having arrived."""
         for step in steps:
             if self._judge is not None:
                 self._judge.note_step(step, now_ns)
@@ -231,7 +231,7 @@ class StdioGate:
         return is_behind and self._relay.peers[1].open
 
     def _hold_full(self) -> None:
-        """Hold a stream whose lane is full, and read it again when the lane has room."""
+        """Stop reading each stream whose lane is full; read it again when the lane has room."""
         assert self._lanes is not None
         for source in self._relay.sources:
             if (sender := _SENDERS.get(source.kind)) is not None:

@@ -1,1 +1,1 @@
-"""Addons: the process in which they run, and what a relay asks it."""
+"""Addons: the process in which they run, and the questions that a relay asks it."""

@@ -1,12 +1,14 @@
-"""The relay's side of addons: it asks the addon host about messages and waits for no answer.
+"""The relay's side of addons: it asks the addon host about messages, without blocking until the answer.
 
-An answer comes by a callback. Unless all addons are concurrent, the host takes up one question after the
-other, in their order; the next ones are sent to it already, so that it need not wait for them.
+The addon host is a process that runs the addons. Its answer arrives by a callback. Unless all addons are
+concurrent, the host works on one question after the other; the next questions are sent ahead, so that it need
+not wait for them.
 
-If the host does not answer within the budget of its addons, or has ended, the question that it had taken up
-has failed, another host is started, and gets the others. Of concurrent addons all open questions have failed.
-No more than ``_MOST_STARTS`` hosts are started in ``_STARTS_NS``, whatever messages do to them; while there
-is none, every question fails at once. If an addon fails closed, what has failed never passes."""
+If the host does not answer within the budget of its addons, or has ended, the question that it was working on
+has failed; a new host is started, and gets the other questions. With concurrent addons all open questions
+have failed. No more than ``_MOST_STARTS`` hosts are started within ``_STARTS_NS``, whatever messages do to
+them; while there is no host, every question fails at once. A message whose question has failed passes, unless
+an addon fails closed."""
 
 import json
 import os
@@ -31,18 +33,18 @@ _START_S: Final = 30.0
 """How long addons may take to load."""
 _START_NS: Final = int(_START_S * 1e9)
 _SLACK_NS: Final = 250_000_000
-"""How long after the budget an answer may still come: the host itself ends a coroutine that is late."""
+"""For how long after the budget an answer may still arrive: the host itself ends a coroutine that is late."""
 _MOST_STARTS: Final = 3
 _STARTS_NS: Final = 60 * 10**9
 _CHUNK_BYTES: Final = 64 << 10
-"""How much is read at once. To make room for four times as much takes 20 µs, for which each message waits."""
+"""How many bytes are read at once. Allocating four times as much would delay each message by 20 µs."""
 _UNSENT_BYTES: Final = 1 << 20
-"""While so much waits for the host to read, further questions wait as well."""
+"""If this many bytes wait to be sent to the host, further questions are not written yet."""
 _MOST_NOTES: Final = 20
-"""How many different lines about addons are written to stderr."""
+"""How many different lines about addons are written to stderr at most."""
 
 _HOWS: Final = ("same", "new", "answer", "drop", "error")
-"""How a message may go on; see ``AddonOutcome``."""
+"""The values of ``AddonOutcome.how``."""
 
 Register: TypeAlias = Callable[[int, Callable[[int], None], int], None]
 
@@ -54,12 +56,14 @@ class _Question:
     number: int
     words: tuple[str, str, str]
     raw: bytes
-    go_on: Callable[[AddonOutcome], None]
+    on_outcome: Callable[[AddonOutcome], None]
 
 
 class AddonHostProcess:
-    """An addon host. Its first frame says whether it has loaded its addons, and what they are like:
-    their names (``addons``), the ``hooks`` that one of them has, and ``budget_ns``, the sum of their budgets.
+    """An addon host. Its first frame says whether it could load its addons, and describes them.
+
+    Until then ``is_ready`` is false. ``addons`` are their names, ``hooks`` the hooks that at least one of
+    them has, and ``budget_ns`` is the sum of their budgets.
     """
 
     def __init__(self, transport: str, names: Sequence[str]) -> None:
@@ -89,7 +93,7 @@ class AddonHostProcess:
         """Wait until the addons are loaded.
 
         Raises:
-            UsageError: they cannot be used.
+            UsageError: an addon cannot be used.
         """
         self.sock.settimeout(_START_S)
         try:
@@ -107,12 +111,12 @@ class AddonHostProcess:
         self.sock.setblocking(False)
 
     def receive(self) -> list[AddonFrame]:
-        """Return the frames that have come.
+        """Return the frames that have arrived.
 
         Raises:
             LookupError: an addon cannot be used; the error has the reason.
-            OSError: none has come, or none will come any more.
-            ValueError: what has come are no frames of a host.
+            OSError: nothing has arrived, or the host has ended.
+            ValueError: what has arrived are not frames of a host.
         """
         data = self.sock.recv(_CHUNK_BYTES)
         if not data:
@@ -137,12 +141,12 @@ class AddonHostProcess:
         self.is_ready = True
 
     def kill(self) -> None:
-        """End the process at once."""
+        """Kill the process, and wait for its end."""
         self._process.kill()
         self.let_end(1.0)
 
     def let_end(self, patience_s: float = 3.0) -> None:
-        """Let the process end by itself, after it has called ``closed`` of its addons."""
+        """Let the process call the ``closed`` hooks and end; after ``patience_s`` seconds, kill it."""
         with suppress(OSError):  # it has ended already
             self.sock.shutdown(socket.SHUT_RDWR)  # the recorder has a copy of the descriptor
         self.sock.close()
@@ -150,12 +154,15 @@ class AddonHostProcess:
             self._process.wait(patience_s)
         except subprocess.TimeoutExpired:
             self._process.kill()
-            with suppress(subprocess.TimeoutExpired):  # it ends when the system lets it
+            with suppress(subprocess.TimeoutExpired):  # the system will end it later
                 self._process.wait(patience_s)
 
 
 class AddonCalls:
-    """Asks a host, which is ready, about messages. ``start`` starts another one; it does not wait for it."""
+    """Asks a host, which has to be ready, about messages.
+
+    ``start`` starts another host without waiting until it is ready. ``say`` writes a line to stderr.
+    """
 
     def __init__(
         self, host: AddonHostProcess, start: Callable[[], AddonHostProcess], say: Callable[[str], None]
@@ -165,16 +172,16 @@ class AddonCalls:
         self._say = say
         self._register: Register | None = None
         self._unregister: Callable[[int], None] = _ignore
-        self._first = host  # what its addons are like holds for every later one
+        self._first = host  # later hosts have the same addons, so its description holds for them, too
         self._ready_by_ns = 0
         self._waiting: deque[_Question] = deque()
         self._asked: dict[int, tuple[_Question, int]] = {}
         """Number -> a question that was sent to the host, and when; the oldest first."""
         self._answered_ns = 0
-        """When the host gave its last answers."""
+        """When the host last answered."""
         self._number = 0
         self._starts: deque[int] = deque(maxlen=_MOST_STARTS)
-        """When the last hosts were started in the place of others."""
+        """When the last hosts were started to replace others."""
         self._started_ns = 0
         self._unsent = b""
         self._said: set[str] = set()
@@ -184,16 +191,16 @@ class AddonCalls:
     def attach(
         self, register: Register, unregister: Callable[[int], None], after: Callable[[], None] | None = None
     ) -> None:
-        """Watch the host in the relay's loop, whose functions the first two are.
+        """Watch the host in the relay's loop, by the loop's functions ``register`` and ``unregister``.
 
-        ``after`` is called when questions have been answered, once for all that were answered at once.
+        ``after`` is called after questions have been answered, once for all that were answered together.
         """
         self._register, self._unregister = register, unregister
         self._after = after or _do_nothing
         self._watch()
 
     def wants(self, hook: str) -> bool:
-        """Whether an addon wants to know of the messages of ``hook``; start a host if there is none."""
+        """Whether an addon has to see the messages of ``hook``; start a host if there is none."""
         if hook not in self._first.hooks and not self._is_remembered(hook):
             return False
         self._start_again(time.monotonic_ns())
@@ -205,7 +212,10 @@ class AddonCalls:
         return self._first.fail_closed
 
     def wants_now(self, hook: str, passing: Passing) -> bool:
-        """Whether a message waits for what addons say. What they only have to know of, they are told."""
+        """Whether a message has to wait until addons have answered.
+
+        If addons need it only beside its response, they are told of it here, and it need not wait.
+        """
         if not self.wants(hook):
             return False
         if self.only_remembers(hook):
@@ -214,46 +224,50 @@ class AddonCalls:
         return True
 
     def ask(
-        self, hook: str, session: str, sender: Sender, raw: bytes, go_on: Callable[[AddonOutcome], None]
+        self, hook: str, session: str, sender: Sender, raw: bytes, on_outcome: Callable[[AddonOutcome], None]
     ) -> None:
-        """Ask about a message; ``go_on`` is called once, later."""
+        """Ask about a message; ``on_outcome`` is called once, later."""
         self._number += 1
-        self._waiting.append(_Question(self._number, (hook, sender, session), raw, go_on))
+        self._waiting.append(_Question(self._number, (hook, sender, session), raw, on_outcome))
         self._send()
 
     def only_remembers(self, hook: str) -> bool:
-        """Whether addons see the messages of ``hook`` only beside the responses, so that these need not wait.
+        """Whether addons see the messages of ``hook`` only beside their responses, so they need not wait.
 
-        Where an addon fails closed, the response must not come without it, so it waits."""
+        If an addon fails closed, it must not see a response without its request, so the request waits."""
         return self._is_remembered(hook) and not self.fail_closed
 
     def _is_remembered(self, hook: str) -> bool:
         return hook == "request" and hook not in self._first.hooks and "response" in self._first.hooks
 
     def remember(self, session: str, sender: Sender, raw: bytes) -> None:
-        """Let addons see a request beside its response. A host that reads too little does not get it."""
+        """Send a request to the host, to show it to addons beside its response.
+
+        If too many bytes already wait to be sent, the request is left out.
+        """
         if len(self._unsent) < _UNSENT_BYTES:
-            self._tell("remember", sender, session, content=raw)
+            self._tell_host("remember", sender, session, content=raw)
 
     def follow(self, trace: str) -> None:
-        """Let addons know of the findings that are recorded into ``trace``."""
+        """Let the host call the ``finding`` hooks for the findings that are recorded into ``trace``."""
         self._trace = trace
         if trace and "finding" in self._first.hooks:
-            self._tell("recording", content=os.fsencode(trace))
+            self._tell_host("recording", content=os.fsencode(trace))
 
     def close_session(self, session: str) -> None:
-        """Say that a session has ended."""
+        """Let the host call the ``closed`` hooks for a session that has ended."""
         if "closed" in self._first.hooks:
-            self._tell("closed", "", session)
+            self._tell_host("closed", "", session)
 
-    def _tell(self, *words: str, content: bytes = b"") -> None:
+    def _tell_host(self, *words: str, content: bytes = b"") -> None:
+        """Send the host a frame that it does not answer."""
         if self._host is not None and self._host.is_ready:
             self._unsent += encode_frame(0, *words, content=content)
             self._flush()
 
     @property
     def next_due_ns(self) -> int | None:
-        """When ``give_up_late`` has to be called next; ``None`` if nothing is asked."""
+        """When ``give_up_late`` has to be called next; ``None`` if no question is open."""
         if self._asked:
             return self._late_ns
         if self._waiting and (self._host is None or not self._host.is_ready):
@@ -264,12 +278,12 @@ class AddonCalls:
     def _late_ns(self) -> int:
         """When the oldest question that was sent should have been answered."""
         _, since_ns = next(iter(self._asked.values()))
-        if not self._first.is_concurrent:  # the host took it up when it had answered the one before
+        if not self._first.is_concurrent:  # the host began with it after it had answered the one before
             since_ns = max(since_ns, self._answered_ns)
         return since_ns + self._first.budget_ns + _SLACK_NS
 
     def give_up_late(self, now_ns: int) -> None:
-        """Give up what should have been answered by now."""
+        """Let the questions fail that should have been answered by now."""
         if self._asked and self._late_ns <= now_ns:
             self._replace("did not answer in time", now_ns)
         host = self._host
@@ -281,12 +295,12 @@ class AddonCalls:
         closed = self.fail_closed
         outcome = AddonOutcome("error" if closed else "same", closed or self._first.addons)
         for question in questions:
-            question.go_on(outcome)
+            question.on_outcome(outcome)
         if questions:
             self._after()
 
     def close(self) -> None:
-        """Let the host end."""
+        """Let the host end, and ask nothing more."""
         self._register = None
         if self._host is not None:
             self._unregister(self._host.sock.fileno())
@@ -294,7 +308,7 @@ class AddonCalls:
             host.let_end(1.0 + self._first.budget_ns / 1e9)
 
     def _send(self) -> None:
-        """Send the questions that may be sent now."""
+        """Send the waiting questions, as many as may be sent now."""
         if self._host is None or not self._host.is_ready:
             return
         now_ns = time.monotonic_ns()
@@ -307,7 +321,7 @@ class AddonCalls:
     def _flush(self) -> None:
         if self._host is None or not self._unsent or not self._host.is_ready:
             return
-        with suppress(BlockingIOError, ConnectionError):  # reading will show that it has ended
+        with suppress(BlockingIOError, ConnectionError):  # if the host has ended, reading from it shows that
             self._unsent = self._unsent[self._host.sock.send(self._unsent) :]
         if self._unsent:
             self._watch()
@@ -343,7 +357,7 @@ class AddonCalls:
             self._send()
         for number, words, content in frames:
             if words[0] == "note":
-                self._note(content.decode("utf-8", "replace"))
+                self._say_once(content.decode("utf-8", "replace"))
             elif number not in self._asked:
                 continue
             elif len(words) != 2 or words[0] not in _HOWS:
@@ -352,29 +366,29 @@ class AddonCalls:
             else:
                 question, _ = self._asked.pop(number)
                 self._answered_ns = now_ns
-                question.go_on(AddonOutcome(words[0], words[1], content))
+                question.on_outcome(AddonOutcome(words[0], words[1], content))
         self._after()
 
     def _replace(self, why: str, now_ns: int) -> None:
-        """End the host, let what it had taken up fail, and start another."""
+        """Kill the host, let the questions fail that it was working on, and start another host."""
         assert self._host is not None
-        self._note(f"{self._first.addons} {why}; {self._consequence}")
+        self._say_once(f"{self._first.addons} {why}; {self._consequence}")
         self._unregister(self._host.sock.fileno())
         self._host.kill()
         self._host, self._unsent = None, b""
         asked = [question for question, _ in self._asked.values()]
         self._asked.clear()
-        taken_up = len(asked) if self._first.is_concurrent else 1
-        self._waiting.extendleft(reversed(asked[taken_up:]))
+        failed_count = len(asked) if self._first.is_concurrent else 1
+        self._waiting.extendleft(reversed(asked[failed_count:]))
         self._start_again(now_ns)
-        self._fail(asked[:taken_up])
+        self._fail(asked[:failed_count])
 
     @property
     def _consequence(self) -> str:
         return "messages are answered with an error" if self.fail_closed else "messages pass"
 
     def _start_again(self, now_ns: int) -> None:
-        """Start a host if there is none that may still become ready, unless too many were started lately."""
+        """Start a host unless there is one that may still become ready, or too many were started lately."""
         if self._register is None:  # the session has not begun, or is over
             return
         if self._host is not None:
@@ -383,27 +397,27 @@ class AddonCalls:
             return
         self._ready_by_ns = now_ns
         if len(self._starts) == _MOST_STARTS and now_ns - self._starts[0] < _STARTS_NS:
-            self._note(f"{self._first.addons} failed too often; for up to a minute {self._consequence}")
+            self._say_once(f"{self._first.addons} failed too often; for up to a minute {self._consequence}")
             return
         self._starts.append(now_ns)
         try:
             self._host = self._start()
         except OSError as error:
             why = error.strerror or error
-            self._note(f"{self._first.addons} cannot be started ({why}); {self._consequence}")
+            self._say_once(f"{self._first.addons} cannot be started ({why}); {self._consequence}")
             return
         self._started_ns = now_ns
         self._ready_by_ns += max(self._first.budget_ns, 10**9)
         self._watch()
 
-    def _note(self, text: str) -> None:
+    def _say_once(self, text: str) -> None:
         if text not in self._said and len(self._said) < _MOST_NOTES:
             self._said.add(text)
             self._say(f"addon {text}")
 
 
 MakeAddons: TypeAlias = Callable[[Callable[[str], None], str], AddonCalls]
-"""Makes what asks the addons, from what writes a line to stderr, and the path of the recording."""
+"""Makes an ``AddonCalls``, given a function that writes a line to stderr, and the path of the recording."""
 
 
 def _ignore(fd: int) -> None:

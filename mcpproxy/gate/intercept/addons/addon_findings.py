@@ -1,4 +1,4 @@
-"""The findings of a recording that is still being written, for the hook ``finding`` of addons."""
+"""Read the findings of a recording while it is being written, for the ``finding`` hook of addons."""
 
 import json
 from typing import Any
@@ -7,12 +7,12 @@ from mcpproxy.addons import Finding
 
 
 class FindingReader:
-    """Reads the findings in the recording at ``path``. It need not be there yet."""
+    """Reads the findings in the recording at ``path``, which need not exist yet."""
 
     def __init__(self, path: str) -> None:
         self._path = path
         self._position = 0
-        """Where the last whole line ended."""
+        """The offset in bytes at which the last complete line ended."""
 
     def read(self) -> list[Finding]:
         """Return the findings that were written since the last call."""
@@ -24,13 +24,13 @@ class FindingReader:
             return []
         lines = content[: content.rfind(b"\n") + 1]
         self._position += len(lines)
-        found = [_finding(line) for line in lines.splitlines() if line.startswith(b'{"type":"finding"')]
-        return [finding for finding in found if finding is not None]
+        findings = [_finding(line) for line in lines.splitlines() if line.startswith(b'{"type":"finding"')]
+        return [finding for finding in findings if finding is not None]
 
 
 def _finding(line: bytes) -> Finding | None:
     try:
-        found: dict[str, Any] = json.loads(line)
-        return Finding(found["rule"], found["blame"], found["message"], found["frame"])
-    except (ValueError, KeyError, RecursionError):  # not one that our recorder writes
+        members: dict[str, Any] = json.loads(line)
+        return Finding(members["rule"], members["blame"], members["message"], members["frame"])
+    except (ValueError, KeyError, RecursionError):  # not a line that our recorder writes
         return None

@@ -1,21 +1,21 @@
-"""What a relay and its addon host tell each other: frames of a number, some words, and bytes.
+"""The frames that a relay and its addon host exchange: each has a number, some words, and bytes.
 
-The words of a question are the hook, the sender and the session; its bytes are the message. The answer
-has its number, and says how the message goes on, because of which addon, and with which bytes. A message
-costs two of these frames, so they are not JSON.
+The words of a question are the hook, the sender and the session; its bytes are the message. Its answer has
+the same number; the words are an outcome and the name of the addon that caused it, and the bytes are the new
+message, if any. Each message takes two frames, so for speed they are not JSON.
 """
 
 import struct
 from typing import Final, NamedTuple
 
 _HEAD: Final = struct.Struct(">III")
-"""The number, and how many bytes the words and the content have."""
+"""The number of the frame, and the lengths in bytes of its words and of its content."""
 _MOST_BYTES: Final = 32 << 20
-"""More than the longest message, and than any words."""
+"""A length limit that no message and no words of ours reach."""
 
 
 class AddonFrame(NamedTuple):
-    """A frame. ``number`` is that of a question; 0 for what needs no answer."""
+    """A frame. ``number`` is the number of a question and of its answer; 0 if the frame needs no answer."""
 
     number: int
     words: list[str]
@@ -38,7 +38,7 @@ class FrameReader:
         """Take the next bytes; return the frames that they complete.
 
         Raises:
-            ValueError: they are no frames.
+            ValueError: the bytes are not frames.
         """
         self._held += data
         held, position = self._held, 0

@@ -1,6 +1,6 @@
-"""The hooks of addons, called for the messages of all sessions.
+"""Call the hooks of addons for the messages of all sessions.
 
-Every question of the relay is answered: whatever fails here, in a hook or around it, counts as a failed hook.
+Every question of the relay is answered: a failure here, even outside a hook, counts as a failed hook.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _NOTE_CHARACTERS: Final = 300
 
 
 class _OpenSession:
-    """A session, and its requests that wait for an answer."""
+    """A session and its unanswered requests."""
 
     def __init__(self, session: Session) -> None:
         self.session = session
@@ -37,7 +37,7 @@ class _OpenSession:
 class AddonHost:
     """Calls the hooks of ``addons``, one after the other.
 
-    It calls ``send`` with frames for the relay, which say how each message goes on.
+    ``send`` gets the frames for the relay: answers that say what becomes of each message, and notes.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class AddonHost:
         self.has_only_functions = not any(
             inspect.iscoroutinefunction(hook) for hooks in self._hooks.values() for _, hook in hooks
         )
-        """Whether no hook is a coroutine function, so that nothing here ever waits."""
+        """Whether no hook is a coroutine function, so that no call here ever waits."""
 
     @property
     def hooks(self) -> list[str]:
@@ -72,24 +72,25 @@ class AddonHost:
         return [
             addon_name(addon)
             for addon in self._addons
-            if not addon.fail_open and any(addon is each for hook in hooks for each, _ in self._hooks[hook])
+            if not addon.fail_open
+            and any(addon is having for hook in hooks for having, _ in self._hooks[hook])
         ]
 
     async def take_frame(self, question: AddonFrame) -> None:
-        """Do what a frame of the relay asks for, and answer if it is a question."""
+        """Handle a frame of the relay, and answer it if it is a question."""
         try:
             how, addon, content = await self._result(question)
-        except Exception as error:  # none may leave a question unanswered
+        except Exception as error:  # every question gets an answer
             self.note(f"{question.words[0]}: {_error_text(error)}")
             how, addon, content = ("error" if self.fail_closed else "same"), ", ".join(self.fail_closed), b""
         if question.number:
             self._send(encode_frame(question.number, how, addon, content=content))
 
     async def _result(self, question: AddonFrame) -> tuple[str, str, bytes]:
-        """Return how a message goes on, because of which addon, and its new bytes.
+        """Return what becomes of a message, because of which addon, and with which bytes.
 
-        It goes on in one of five ways: ``same``, ``new`` (with the new bytes), ``drop``, ``answer`` (with the
-        bytes of the answer), or ``error``, because a hook of an addon that fails closed has failed.
+        There are five outcomes: ``same``, ``new`` (with the new bytes), ``drop``, ``answer`` (with the bytes
+        of the answer), and ``error``: a hook of an addon that fails closed has failed.
         """
         hook, sender, session = question.words
         if hook == "closed":
@@ -100,21 +101,22 @@ class AddonHost:
         if hook == "remember":
             self._remember(opened, message)
             return "same", "", b""
-        return await self._call(hook, opened, message)
+        return await self._call_hooks(hook, opened, message)
 
-    async def _call(self, hook: str, opened: _OpenSession, message: Message) -> tuple[str, str, bytes]:
+    async def _call_hooks(self, hook: str, opened: _OpenSession, message: Message) -> tuple[str, str, bytes]:
         """Call the hooks for a message, and return the same as ``_result``."""
         how = by = ""
-        told: tuple[Message | None, ...] = ()
+        request: tuple[Message | None, ...] = ()
         if hook == "response":
-            told = (opened.requests.take(other(message.sender), _id(message)),)
+            request = (opened.requests.take(other(message.sender), _id(message)),)
         for addon, function in self._hooks[hook]:
             try:
-                given = _checked(await self._returned(addon, function, opened.session, *told, message), hook)
+                result = await self._call(addon, function, opened.session, *request, message)
+                given = _checked(result, hook)
             except (Exception, asyncio.CancelledError) as error:  # it concerns this message only
                 if _is_cancelled():
                     raise
-                self._tell_failure(addon, hook, error)
+                self._note_failure(addon, hook, error)
                 if addon.fail_open:
                     continue
                 return "error", addon_name(addon), b""
@@ -131,47 +133,47 @@ class AddonHost:
         return (how, by, message.raw) if how else ("same", "", b"")
 
     async def close(self, id: str | None = None) -> None:
-        """Call the hooks ``closed`` for one open session; for all of them if ``id`` is ``None``."""
+        """Call the ``closed`` hooks for the open session ``id``, or for all open sessions if ``None``."""
         for name in [id] if id is not None else list(self._sessions):
             if opened := self._sessions.pop(name, None):
-                await self._tell("closed", opened.session)
+                await self._notify("closed", opened.session)
 
     async def tell_findings(self, reader: FindingReader) -> None:
-        """Call the hooks ``finding`` for the findings since the last call."""
+        """Call the ``finding`` hooks for the findings since the last call."""
         for finding in reader.read():
             opened = self._sessions.get("") or await self._open("")
-            await self._tell("finding", opened.session, finding)
+            await self._notify("finding", opened.session, finding)
 
     async def _open(self, id: str) -> _OpenSession:
         if len(self._sessions) >= _MOST_SESSIONS:
             await self.close(next(iter(self._sessions)))
         opened = self._sessions[id] = _OpenSession(Session(id, self._transport))
-        await self._tell("opened", opened.session)
+        await self._notify("opened", opened.session)
         return opened
 
-    async def _tell(self, hook: str, session: Session, *told: object) -> None:
-        """Call the hooks whose result does not count."""
+    async def _notify(self, hook: str, session: Session, *arguments: object) -> None:
+        """Call hooks whose results are ignored."""
         for addon, function in self._hooks[hook]:
             try:
-                await self._returned(addon, function, session, *told)
-            except (Exception, asyncio.CancelledError) as error:  # as in ``_call``
+                await self._call(addon, function, session, *arguments)
+            except (Exception, asyncio.CancelledError) as error:  # as in ``_call_hooks``
                 if _is_cancelled():
                     raise
-                self._tell_failure(addon, hook, error)
+                self._note_failure(addon, hook, error)
 
-    async def _returned(self, addon: Addon, function: Callable[..., object], *told: object) -> object:
+    async def _call(self, addon: Addon, function: Callable[..., object], *arguments: object) -> object:
         """Call a hook, and wait for its result as long as the budget of its addon allows."""
-        result = function(*told)
+        result = function(*arguments)
         if result is None or not inspect.isawaitable(result):
             return result
-        if self.has_only_functions:  # there is no task that could wait; there is one from the next message on
+        if self.has_only_functions:  # no task runs that could wait; from the next message on, one does
             self.has_only_functions = False
             if isinstance(result, Coroutine):
                 cast("Coroutine[object, object, object]", result).close()
             raise TypeError("a function returned what has to be awaited; write it as async def")
         return await asyncio.wait_for(cast("Awaitable[object]", result), addon.budget_s)
 
-    def _tell_failure(self, addon: Addon, hook: str, error: BaseException) -> None:
+    def _note_failure(self, addon: Addon, hook: str, error: BaseException) -> None:
         is_late = isinstance(error, TimeoutError)
         why = f"took longer than {addon.budget_s:g} s" if is_late else _error_text(error)
         self.note(f"{addon_name(addon)}.{hook}: {why}")
@@ -182,7 +184,7 @@ class AddonHost:
         self._send(encode_frame(0, "note", content=line.encode("utf-8", "replace")))
 
     def note_asyncio(self, loop: asyncio.AbstractEventLoop, about: dict[str, Any]) -> None:
-        """Let the relay write one line for what asyncio would write a traceback for."""
+        """Let the relay write one line to stderr where asyncio would write a traceback."""
         del loop
         error = about.get("exception")
         why = f": {_error_text(error)}" if isinstance(error, BaseException) else ""
@@ -199,18 +201,18 @@ def addon_name(addon: Addon) -> str:
 def _error_text(error: BaseException) -> str:
     try:
         return f"{type(error).__name__}: {error}"
-    except Exception:  # its own text fails
+    except Exception:  # its own ``__str__`` fails
         return type(error).__name__
 
 
 def _is_cancelled() -> bool:
-    """Whether this task was cancelled, and not only a task for which it waits."""
+    """Whether this task itself was cancelled, not only a task that it waits for."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
 def _checked(result: object, hook: str) -> Result:
-    """Return what a hook returned.
+    """Return the result of a hook, if it is valid.
 
     Raises:
         TypeError, ValueError: the hook may not return that.
@@ -227,8 +229,8 @@ def _checked(result: object, hook: str) -> Result:
 
 
 def _id(message: Message) -> RequestId | None:
-    """Return the id of a request or response; ``None`` if there is none, or none that can be used."""
+    """Return the id of a request or response; ``None`` if there is no valid id."""
     try:
         return request_id(message.id)
-    except ValueError:  # an addon has replaced the message by one whose id cannot be used
+    except ValueError:  # an addon has replaced the message by one with an invalid id
         return None

@@ -1,7 +1,8 @@
-"""The process of addons: ``python -m mcpproxy.gate.intercept.addons.addon_host FD TRANSPORT NAME...``.
+"""The addon host: ``python -m mcpproxy.gate.intercept.addons.addon_host FD TRANSPORT NAME...``.
 
-It reads messages from a socket and answers what becomes of each. Whatever an addon does, it does it here: the
-relay waits for an answer no longer than the addon's budget, and then ends this process and starts another.
+This process runs the addons. It reads messages from a socket, and answers what becomes of each. A bad addon
+harms only this process: if there is no answer within the addon's budget, the relay kills it and starts
+another.
 """
 
 import asyncio
@@ -25,13 +26,13 @@ from mcpproxy.gate.intercept.addons.addon_loading import AddonError, load_addons
 
 _CHUNK_BYTES: Final = 64 << 10
 _LOOK_S: Final = 0.2
-"""How often the recording is read for findings, if an addon wants them."""
+"""The interval at which the recording is read for findings, if an addon has a ``finding`` hook."""
 _GRACE_S: Final = 2.0
-"""How long hooks may run on when the relay has gone."""
+"""For how long hooks may go on running after the relay has gone."""
 
 
 class HostLoop:
-    """Gives the frames of the relay to a host: one after the other, or with ``is_concurrent`` at once."""
+    """Passes the relay's frames to an ``AddonHost``, in turn, or with ``is_concurrent`` at once."""
 
     def __init__(self, sock: socket.socket, host: AddonHost, *, is_concurrent: bool) -> None:
         self._sock = sock
@@ -41,16 +42,16 @@ class HostLoop:
         self._backlog: deque[AddonFrame] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._findings: FindingReader | None = None
-        self._following: asyncio.Task[None] | None = None
+        self._follow_task: asyncio.Task[None] | None = None
         self._relay_left = asyncio.Event()
 
     async def run(self) -> None:
-        """Do what the relay asks for, until it has gone."""
+        """Handle the frames of the relay until it has gone."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._host.note_asyncio)
         loop.add_reader(self._sock, self._on_readable)
         await self._relay_left.wait()
-        for task in (*self._tasks, *filter(None, (self._following,))):
+        for task in (*self._tasks, *filter(None, (self._follow_task,))):
             task.cancel()
         if self._findings is not None:
             await self._host.tell_findings(self._findings)
@@ -65,16 +66,16 @@ class HostLoop:
             asyncio.get_running_loop().remove_reader(self._sock)
             self._relay_left.set()
         self._backlog += self._frames.feed(data)
-        self._take_next()
+        self._take_frames()
 
-    def _take_next(self) -> None:
+    def _take_frames(self) -> None:
         while self._backlog and (self._is_concurrent or not self._tasks):
             question = self._backlog.popleft()
             if question.words[0] == "recording":
                 self._findings = FindingReader(os.fsdecode(question.content))
-                self._following = asyncio.create_task(self._follow(self._findings))
+                self._follow_task = asyncio.create_task(self._follow(self._findings))
             elif self._host.has_only_functions:
-                _finish(self._host.take_frame(question))
+                _run_at_once(self._host.take_frame(question))
             else:
                 task = asyncio.create_task(self._host.take_frame(question))
                 self._tasks.add(task)
@@ -83,7 +84,7 @@ class HostLoop:
     def _on_done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not self._relay_left.is_set():
-            self._take_next()
+            self._take_frames()
 
     async def _follow(self, findings: FindingReader) -> None:
         while True:
@@ -91,7 +92,7 @@ class HostLoop:
             await self._host.tell_findings(findings)
 
 
-def _finish(coroutine: Coroutine[None, None, None]) -> None:
+def _run_at_once(coroutine: Coroutine[None, None, None]) -> None:
     """Run a coroutine that never waits; a task for it would take longer than the hook."""
     try:
         coroutine.send(None)
@@ -103,21 +104,26 @@ def _finish(coroutine: Coroutine[None, None, None]) -> None:
 def _leave_with_the_relay(sock: socket.socket) -> None:
     """End this process soon after the relay has gone, even if a hook never returns."""
     poll = select.poll()
-    poll.register(sock, 0)  # a hang-up is reported all the same
+    poll.register(sock, 0)  # a hang-up is always reported
     poll.poll()
-    time.sleep(_GRACE_S)  # what is still running may end by itself
+    time.sleep(_GRACE_S)  # for hooks that are still running
     os._exit(1)
 
 
 def main(argv: list[str]) -> int:
-    """Run the host; its first frame says which hooks there are, or why the addons cannot be used."""
+    """Run the host. Its first frame describes the addons, or says why they cannot be used.
+
+    Return the exit status: 2 if an addon cannot be used.
+    """
     fd, transport, *names = argv
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal sends it to the relay as well
-    os.dup2(2, 1)  # stdout belongs to the protocol
+    signal.signal(
+        signal.SIGINT, signal.SIG_IGN
+    )  # the relay gets it from the terminal, too, and ends this process
+    os.dup2(2, 1)  # stdout is for protocol messages only
     sock = socket.socket(fileno=int(fd))
 
     def send(data: bytes) -> None:
-        with suppress(OSError):  # the relay has gone, which reading shows
+        with suppress(OSError):  # the relay has gone; reading shows that, too
             sock.sendall(data)
 
     try:

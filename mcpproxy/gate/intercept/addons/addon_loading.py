@@ -1,4 +1,4 @@
-"""Finds the addon classes in files and in installed packages, and makes an object of each."""
+"""Load addons: find the addon classes in files and in installed packages, and make an object of each."""
 
 import importlib.util
 import os
@@ -12,7 +12,7 @@ from mcpproxy.addons import Addon
 from mcpproxy.errors import McpProxyError
 
 GROUP: Final = "mcpproxy.addons"
-"""The group of entry points in which installed packages offer addons."""
+"""The group of entry points by which installed packages offer addons."""
 
 
 class AddonError(McpProxyError):
@@ -20,10 +20,10 @@ class AddonError(McpProxyError):
 
 
 def load_addons(names: Sequence[str]) -> list[Addon]:
-    """Return an object of each addon class in these files, and of those that are installed by these names.
+    """Return an object of each addon class that ``names`` denote: paths of files, or names of entry points.
 
     Raises:
-        AddonError: one of them cannot be used.
+        AddonError: an addon cannot be used.
     """
     return [addon for name in names for addon in _loaded(name)]
 
@@ -31,11 +31,11 @@ def load_addons(names: Sequence[str]) -> list[Addon]:
 def _loaded(name: str) -> Iterator[Addon]:
     try:
         classes = _in_file(name) if name.endswith(".py") or os.sep in name else _installed(name)
-        for each in classes:
-            yield each()
+        for addon_class in classes:
+            yield addon_class()
     except AddonError:
         raise
-    except Exception as error:  # an addon is a program of somebody else
+    except Exception as error:  # an addon is foreign code, and may raise anything
         place = _place(error, name)
         raise AddonError(f"{place}: {type(error).__name__}: {error}; correct it") from None
 
@@ -47,25 +47,25 @@ def _in_file(path: str) -> list[type[Addon]]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     folder = os.path.dirname(os.path.abspath(path))
-    # In front while the addon is loaded, as for any program, and last from then on: what mcpproxy imports
-    # later, or the next addon, is not to be found here.
+    # The folder comes first while the addon is loaded, as for any program. Afterwards it comes last, so that
+    # later imports of mcpproxy, and the next addon, do not find modules here.
     sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
     finally:
-        with suppress(ValueError):  # the addon has taken it away
+        with suppress(ValueError):  # the addon has removed it
             sys.path.remove(folder)
         sys.path.append(folder)
-    if not (found := _classes(module)):
+    if not (classes := _addon_classes(module)):
         raise AddonError(f"{path}: there is no addon; derive a class from mcpproxy.addons.Addon")
-    return found
+    return classes
 
 
-def _classes(module: ModuleType) -> list[type[Addon]]:
+def _addon_classes(module: ModuleType) -> list[type[Addon]]:
     return [
-        each
-        for each in vars(module).values()
-        if isinstance(each, type) and issubclass(each, Addon) and each.__module__ == module.__name__
+        value
+        for value in vars(module).values()
+        if isinstance(value, type) and issubclass(value, Addon) and value.__module__ == module.__name__
     ]
 
 
@@ -83,7 +83,7 @@ def _installed(name: str) -> list[type[Addon]]:
 
 
 def _place(error: Exception, name: str) -> str:
-    """Return the line of an addon's file in which an error was raised."""
+    """Return the place in an addon's file at which an error was raised: ``FILE:LINE``, or the name alone."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"
     traceback, line = error.__traceback__, 0

@@ -1,4 +1,4 @@
-"""What addons make of a message."""
+"""The outcome of asking addons about a message."""
 
 from collections.abc import Callable
 from typing import Final, TypeAlias
@@ -15,10 +15,10 @@ _FAILED: Final = FaultAction("error", text="An addon failed")
 
 @slotted(frozen=True)
 class AddonOutcome:
-    """What becomes of a message.
+    """What becomes of a message, because of which addon.
 
-    ``how``: ``same``, ``new``, ``answer``, ``drop``, or ``error`` for a hook that failed. ``raw`` is the new
-    message, or the answer to its sender.
+    ``how``: ``same`` (it passes), ``new``, ``answer``, ``drop``, or ``error`` for a failed hook. ``raw`` is
+    the new message, or the answer to its sender.
     """
 
     how: str
@@ -27,11 +27,11 @@ class AddonOutcome:
 
 
 AskAddons: TypeAlias = Callable[[str, Sender, bytes, Callable[[AddonOutcome], None]], None]
-"""Asks addons by a hook about a message: its sender, its bytes, and what is called once with their answer."""
+"""Asks addons about a message: hook, sender, bytes, and a function to call once with the outcome."""
 
 
 def addon_hook(message: Message) -> str | None:
-    """Return the hook for a message; ``None`` for a batch, and for what is not a message."""
+    """Return the name of the hook for a message; ``None`` for a batch, and for bytes that are no message."""
     match message:
         case Request():
             return "request"
@@ -44,7 +44,7 @@ def addon_hook(message: Message) -> str | None:
 
 
 def instead_after(outcome: AddonOutcome, raw: bytes, message: Message) -> Instead | None:
-    """Return what addons put in the place of a message; ``None`` if it passes."""
+    """Return the replacement of a message after addons were asked; ``None`` if it passes unchanged."""
     given: bytes | None = None
     answer: bytes | None = None
     match outcome.how:

@@ -1,4 +1,4 @@
-"""Addons as a policy: whether they are asked about a message, and what becomes of it if they cannot be."""
+"""Addons as a policy: decide whether to ask them about a message, and what to do if that is impossible."""
 
 from collections.abc import Callable
 
@@ -11,8 +11,8 @@ from mcpproxy.judge.session.frame import CLIENT
 class AddonPolicy(Policy):
     """Asks addons about each message that enters.
 
-    ``wants`` says whether they are asked by a hook about a message. ``gate`` withholds what they cannot be
-    asked about.
+    ``wants(hook, passing)`` returns whether addons have to be asked about a message. ``gate`` withholds
+    messages that they cannot be asked about.
     """
 
     def __init__(self, wants: Callable[[str, Passing], bool], gate: ClosedGate) -> None:

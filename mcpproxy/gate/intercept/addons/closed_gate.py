@@ -1,9 +1,9 @@
-"""What becomes of a message that no addon can be asked about, where an addon fails closed: it never passes.
+"""If an addon fails closed, withhold every message that no addon can be asked about.
 
-Such are batches, bytes that are not a JSON-RPC message but that a lenient peer may take for one, members that
-two peers may read differently, and what is too long to hold. The one who waits for an answer gets an error,
-if the id can be known. To find it, text is read that need not be JSON, or that is only the beginning and the
-end of a message.
+Such messages are batches, bytes that are not JSON-RPC but that a lenient peer may accept, objects with a
+repeated member, which two peers may read differently, and messages that are too long to hold. The peer that
+waits for an answer gets an error, if the id of the request can be found. To find it, the text is read
+leniently: it need not be JSON, and may be only the beginning and the end of a message.
 """
 
 import re
@@ -39,16 +39,16 @@ _ID_AT_THE_END: Final = re.compile(
 )
 
 
-class _Told(NamedTuple):
-    """Who is told that a message does not pass, its receiver or its sender, and the id as JSON has it."""
+class _Recipient(NamedTuple):
+    """The peer that gets the error for a withheld message, its receiver or its sender, and the id in JSON."""
 
-    who: Literal["receiver", "sender"]
+    peer: Literal["receiver", "sender"]
     id: bytes
 
 
 @slotted(frozen=True)
 class Withheld:
-    """Why a message does not pass; what its receiver is given instead, and its sender is answered, if any."""
+    """Why a message does not pass; ``given`` goes to its receiver instead, and ``answer`` to its sender."""
 
     why: str
     given: bytes | None = None
@@ -61,9 +61,9 @@ class Withheld:
 
 
 class ClosedGate:
-    """Withholds messages for ``addons``, the names of those that fail closed; if there are none, nothing.
+    """Withholds messages for ``addons``, the names of the addons that fail closed; without any, it is open.
 
-    ``say`` writes a line to stderr; each reason is said once for each sender.
+    ``say`` writes a line to stderr, once for each sender and reason.
     """
 
     def __init__(self, addons: str = "", say: Callable[[str], None] = lambda _: None) -> None:
@@ -72,38 +72,40 @@ class ClosedGate:
         self._said: set[tuple[Sender, str]] = set()
 
     def withhold_unseen(self, sender: Sender, raw: bytes, message: Message) -> Withheld | None:
-        """Return what becomes of a message that no addon can be asked about; ``None`` if it is no such."""
+        """Withhold a message if no addon can be asked about it; otherwise return ``None``."""
         if not self.addons or not (why := _unseen(raw, message)):
             return None
         return self.withhold(sender, raw, why)
 
     def withhold(self, sender: Sender, raw: bytes, why: str, end: bytes | None = None) -> Withheld:
-        """Return what becomes of a message that must not pass.
+        """Return what its peers get instead of a message that must not pass.
 
-        Only its beginning and its end are read. If ``end`` is given, ``raw`` is the beginning alone.
+        Only its beginning and its end are read. If ``end`` is given, ``raw`` is only the beginning.
         """
         self.say_once(sender, why)
         if end is None and raw.lstrip()[:1] == b"[":
-            told = [_told(sender, item, why) for item in islice(elements(raw), _MOST_ITEMS)]
-            if not told and sender == CLIENT:
-                told = [_Told("sender", b"null")]
+            recipients = [_recipient(sender, item, why) for item in islice(elements(raw), _MOST_ITEMS)]
+            if not recipients and sender == CLIENT:
+                recipients = [_Recipient("sender", b"null")]
             given, answer = (
-                [self.error(each.id, why) for each in told if each is not None and each.who == who]
-                for who in ("receiver", "sender")
+                [self.error(item.id, why) for item in recipients if item is not None and item.peer == peer]
+                for peer in ("receiver", "sender")
             )
             return Withheld(why, _batch(given), _batch(answer))
-        one = _told(sender, raw, why, end)
-        error = self.error(one.id, why) if one is not None else None
-        return Withheld(why, error, None) if one and one.who == "receiver" else Withheld(why, None, error)
+        recipient = _recipient(sender, raw, why, end)
+        if recipient is None:
+            return Withheld(why)
+        error = self.error(recipient.id, why)
+        return Withheld(why, error, None) if recipient.peer == "receiver" else Withheld(why, None, error)
 
     def say_once(self, sender: Sender, why: str) -> None:
-        """Say once why a message does not pass."""
+        """Say on stderr, once for each sender and reason, why a message does not pass."""
         if (sender, why) not in self._said:
             self._said.add((sender, why))
             self._say(f"a message of the {sender} does not pass {self.addons}: {why}")
 
     def error(self, id: bytes, why: str) -> bytes:
-        """Return the error for a message with this id, as JSON has it."""
+        """Return the JSON-RPC error for a request with this ``id``, which is JSON text."""
         code = PARSE_ERROR if why in _UNREADABLE else INVALID_REQUEST
         text = f"mcpproxy: {self.addons} cannot see this message, and fails closed: {why}"
         return error_message(code, text, id)
@@ -117,7 +119,7 @@ _UNREADABLE: Final = set(map(_reason_of, (Flaw.NOT_JSON, Flaw.NOT_UTF8, Flaw.TOO
 
 
 def _unseen(raw: bytes, message: Message) -> str:
-    """Return why no addon can be asked about a message; empty if one can, or if there is nothing to ask."""
+    """Return why no addon can be asked about a message; empty if one can be, or if the message is empty."""
     if isinstance(message, Malformed):
         return "" if message.flaw is Flaw.EMPTY else _reason_of(message.flaw)
     if isinstance(message, Batch):
@@ -126,7 +128,7 @@ def _unseen(raw: bytes, message: Message) -> str:
 
 
 def is_message(raw: bytes, message: Message) -> bool:
-    """Whether a lenient peer may take this for a message, or for several."""
+    """Whether a lenient peer may read these bytes as a message, or as a batch."""
     lenient = parse_leniently(raw) if isinstance(message, Malformed) else message
     return lenient is not None and not isinstance(lenient, Malformed)
 
@@ -135,8 +137,8 @@ def _batch(errors: Sequence[bytes]) -> bytes | None:
     return b"[%b]" % b",".join(errors) if errors else None
 
 
-def _told(sender: Sender, start: bytes, why: str, end: bytes | None = None) -> _Told | None:
-    """Return who is told of a message; ``None`` for a notification, and if nobody knows whom it concerns."""
+def _recipient(sender: Sender, start: bytes, why: str, end: bytes | None = None) -> _Recipient | None:
+    """Return who gets the error for a message; ``None`` for a notification, and if that cannot be known."""
     is_whole = end is None and len(start) <= ENDS_BYTES
     members = readable_members(start[:ENDS_BYTES].removeprefix(b"\xef\xbb\xbf"))
     id, has_method = members.get("id", b""), "method" in members
@@ -144,10 +146,11 @@ def _told(sender: Sender, start: bytes, why: str, end: bytes | None = None) -> _
         id = found[1]
     if not _is_id(id):
         is_notification = is_whole and has_method and "id" not in members and why not in _UNREADABLE
-        return None if sender != CLIENT or is_notification else _Told("sender", b"null")
-    if has_method == ("result" in members or "error" in members):  # either: then it is the client who waits
-        return _Told("sender" if sender == CLIENT else "receiver", id)
-    return _Told("sender" if has_method else "receiver", id)
+        return None if sender != CLIENT or is_notification else _Recipient("sender", b"null")
+    # A message that is both a request and an answer, or neither: the error goes to the client.
+    if has_method == ("result" in members or "error" in members):
+        return _Recipient("sender" if sender == CLIENT else "receiver", id)
+    return _Recipient("sender" if has_method else "receiver", id)
 
 
 def _is_id(text: bytes) -> bool:

@@ -1,5 +1,5 @@
-"""What a gate that fails closed does not let pass over HTTP, besides single messages: requests and answers
-whose body no addon can be asked about, because it is compressed, too long, or no JSON."""
+"""The gate over HTTP if an addon fails closed: it also refuses bodies that no addon can be asked about,
+because they are compressed, too long, or no JSON."""
 
 import re
 from string import punctuation
@@ -27,16 +27,16 @@ _ABOUT_BODIES: Final = frozenset(
         b"digest",
     )
 )
-"""Fields of a head that say something of its body."""
+"""The header fields that describe the body."""
 
 
 class GatedPaths:
-    """The paths to which MCP messages are posted: the endpoint's, those below it, and those that servers of
-    HTTP+SSE name."""
+    """The paths to which MCP messages are posted: the endpoint, paths below it, and paths that servers of the
+    HTTP+SSE transport name."""
 
     def __init__(self) -> None:
         self._paths: set[str] = set()
-        self._has_all = False  # every path is gated
+        self._gates_all = False  # whether every path is gated
 
     def add(self, target: str) -> None:
         """Gate the path of a target or URL."""
@@ -45,43 +45,43 @@ class GatedPaths:
     def add_named(self, named: str, target: str) -> None:
         """Gate the path of a URL that a server named in its answer to a request to ``target``."""
         if len(named) > LONGEST_URL or len(self._paths) > _MOST_PATHS:
-            self._has_all = True
+            self._gates_all = True
             return
         url = quote(re.sub("[\t\r\n]", "", named), safe=punctuation, errors="surrogateescape")
-        for each in (url, url.replace("\\", "/")):  # which some clients take for the same
+        for reading in (url, url.replace("\\", "/")):  # some clients read a backslash as a slash
             try:
-                self.add(urljoin(f"http://server{target}", each))
+                self.add(urljoin(f"http://server{target}", reading))
             except ValueError:  # no URL
-                self.add(each)
+                self.add(reading)
 
     def has(self, target: str) -> bool:
         """Whether a request to this target is gated, however its path is written."""
-        if self._has_all:
+        if self._gates_all:
             return True
-        below = tuple(each + "/" for each in self._paths if each)
+        below = tuple(path + "/" for path in self._paths if path)
         return any(path in self._paths or path.startswith(below) for path in _readings(target))
 
 
 def _readings(target: str) -> set[str]:
-    """Return what servers may take for the path of a target or URL: as it is, and without dot segments.
+    """Return how servers may read the path of a target or URL: as it is written, or without dot segments.
 
-    Neither has empty segments, parameters, or a slash at the end.
+    Both readings are in lower case, without empty segments, parameters, or a slash at the end.
     """
     path = re.sub("(?i)^https?://[^/?#]*", "", target)
     path = re.split("[?#]", path, maxsplit=1)[0]
     text = unquote_to_bytes(path.encode("latin-1", "replace")).decode("utf-8", "surrogateescape")
-    segments = [name for each in re.split(r"[/\\]", text.casefold()) if (name := each.partition(";")[0])]
+    segments = [name for part in re.split(r"[/\\]", text.casefold()) if (name := part.partition(";")[0])]
     resolved: list[str] = []
     for name in segments:
         if name == "..":
             del resolved[-1:]
         elif name != ".":
             resolved.append(name)
-    return {"".join("/" + name for name in each) for each in (segments, resolved)}
+    return {"".join("/" + name for name in names) for names in (segments, resolved)}
 
 
 def check_request(route: Route, *, is_gated: bool, is_json: bool) -> None:
-    """Check the head of a request.
+    """Refuse a request if its head shows that no addon could be asked about its body.
 
     Raises:
         Refusal: no addon could be asked about its body.
@@ -100,7 +100,7 @@ def check_request(route: Route, *, is_gated: bool, is_json: bool) -> None:
 
 
 def too_long() -> Refusal:
-    """Return the refusal of a request that is too long for addons."""
+    """Return the refusal of a request whose body is too long for addons."""
     return Refusal(413, f"addons that fail closed see no body over {LIMIT_BYTES >> 20} MiB")
 
 
@@ -109,7 +109,7 @@ def _is_coded(coding: bytes | None) -> bool:
 
 
 def error_head(head: bytes, length: int) -> bytes:
-    """Return the head of an answer whose body is replaced by an error in JSON, and ends the connection."""
+    """Return ``head`` for a new body, a JSON error of ``length`` bytes, after which the connection ends."""
     first, *lines = head[:-4].split(b"\r\n")
     kept = [line for line in lines if line.partition(b":")[0].strip().lower() not in _ABOUT_BODIES]
     own = (b"Content-Type: application/json", b"Content-Length: %d" % length, b"Connection: close")

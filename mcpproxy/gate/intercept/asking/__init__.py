@@ -1,1 +1,1 @@
-"""The other side of the socket of a session: the command and the page, which ask what is held."""
+"""The client side of a session's control socket, by which a command or the page asks what is held."""

@@ -1,7 +1,7 @@
-"""Asks the relay of a running session what it holds, and answers what it holds.
+"""Send commands to the relay of a running session: list the messages that it holds, and release them.
 
-The socket that is found beside a recording may be anybody's: only one of this user is connected to, and what
-it answers is bounded in size and time, and checked, before anybody uses it.
+The socket beside a recording may belong to anybody. So we connect only to a socket of the same user, limit
+the size and the time of its answer, and check the answer before using it.
 """
 
 import json
@@ -15,19 +15,19 @@ from mcpproxy.errors import UsageError
 from mcpproxy.gate.intercept.control import Command, control_path
 
 _ANSWER_S: Final = 10.0
-"""How long a relay may take to answer, unless ``ask`` is told otherwise."""
+"""How many seconds a relay may take to answer by default."""
 _ANSWER_BYTES: Final = 256 << 20
-"""The longest answer: the most that is held, in base64, and what is found in it."""
+"""The longest answer: as much as a relay can hold, in base64, and the findings about it."""
 _LARGEST: Final = 1 << 53
 """The largest number in an answer: a browser reads larger ones inexactly."""
 
 
 class NoAnswerError(UsageError):
-    """The relay of a session does not answer, although it runs, or its answer is none."""
+    """The relay of a session runs, but does not answer, or what it sends is not an answer of a relay."""
 
 
 class NotHeldError(UsageError):
-    """The message that a command names is not held, or not any more."""
+    """The message that a command names is not held, or is no longer held."""
 
 
 def ask(trace: str, command: Command, answer_s: float = _ANSWER_S) -> Command:
@@ -37,44 +37,44 @@ def ask(trace: str, command: Command, answer_s: float = _ANSWER_S) -> Command:
     gives them.
 
     Raises:
-        NoAnswerError: the session runs, but nobody answers within ``answer_s``, or not as a relay does.
+        NoAnswerError: the session runs, but there is no valid answer within ``answer_s`` seconds.
         NotHeldError: nothing is held under the number that the command names.
         UsageError: the session does not run, or the command is refused.
     """
     try:
-        line = _line(trace, json.dumps(command).encode() + b"\n", answer_s)
+        line = _exchange(trace, json.dumps(command).encode() + b"\n", answer_s)
     except FileNotFoundError:
         fact = "this session holds nothing at breakpoints"
         raise UsageError(trace, fact, "start one with --break FILTER") from None
     except PermissionError as error:
         fact = f"the socket beside it {error.strerror}" if error.filename else "its socket may not be used"
         raise UsageError(trace, fact, "nothing is asked; only a session of yours can be answered") from None
-    except (TimeoutError, BlockingIOError):  # the second one: too many wait to be connected
+    except (TimeoutError, BlockingIOError):  # ``BlockingIOError``: too many clients wait to be accepted
         fact = "its session does not answer"
         raise NoAnswerError(trace, fact, "its process may be stopped; try again") from None
     except OSError:
         raise UsageError(trace, "its session has ended", "name one that runs") from None
     try:
-        said = _checked(command, json.loads(line))
+        answer = _checked(command, json.loads(line))
     except (ValueError, KeyError, TypeError, RecursionError):
         fact = "what its socket answers is not an answer of mcpproxy"
         raise NoAnswerError(trace, fact, "see which program listens there") from None
-    if "refused" in said:
-        kind = NotHeldError if "gone" in said else UsageError
-        raise kind(trace, str(said["refused"]), "mcpproxy breakpoints lists what is held")
-    return said
+    if "refused" in answer:
+        kind = NotHeldError if "gone" in answer else UsageError
+        raise kind(trace, str(answer["refused"]), "mcpproxy breakpoints lists what is held")
+    return answer
 
 
-def _line(trace: str, asked: bytes, answer_s: float) -> bytes:
-    """Return the line that is answered.
+def _exchange(trace: str, line: bytes, answer_s: float) -> bytes:
+    """Send a line to the relay, and return the line that it answers.
 
     Raises:
-        TimeoutError: it does not come in time, or is too long.
+        TimeoutError: the answer does not arrive in time, or is too long.
         OSError: there is no session.
     """
     end_s = time.monotonic() + answer_s
     with own_sockets.connect(control_path(trace), answer_s) as sock:
-        sock.sendall(asked)
+        sock.sendall(line)
         answer = bytearray()
         while not answer.endswith(b"\n"):
             sock.settimeout(max(end_s - time.monotonic(), 0.001))
@@ -87,13 +87,13 @@ def _line(trace: str, asked: bytes, answer_s: float) -> bytes:
     return bytes(answer)
 
 
-def _checked(command: Command, said: object) -> Command:
-    """Return the members of an answer that are known.
+def _checked(command: Command, value: object) -> Command:
+    """Return an answer with only those members that we know.
 
     Raises:
-        ValueError, TypeError, KeyError: it is not an answer to this command.
+        ValueError, TypeError, KeyError: ``value`` is not an answer to this command.
     """
-    answer = _object(said)
+    answer = _object(value)
     if "refused" in answer:
         gone: Command = {"gone": True} if answer.get("gone") is True else {}
         return {"refused": _text(answer["refused"]), **gone}
@@ -103,16 +103,16 @@ def _checked(command: Command, said: object) -> Command:
             raise ValueError(do)
         return {"done": do, "number": _count(answer["number"])}
     if command.get("starts") is not True:
-        whole = [_read_members(each, _WHOLE) for each in _list(answer["held"])]
-        if do == "show" and len(whole) != 1:
+        messages = [_read_members(item, _WHOLE) for item in _list(answer["held"])]
+        if do == "show" and len(messages) != 1:
             raise ValueError(do)
-        return {"held": whole}
+        return {"held": messages}
     if answer.get("same") is True:
         return {"same": True}
     state = answer["state"]
     if not isinstance(state, int):
         raise TypeError(state)
-    return {"state": state, "held": [_read_members(each, _START) for each in _list(answer["held"])]}
+    return {"state": state, "held": [_read_members(item, _START) for item in _list(answer["held"])]}
 
 
 def _object(value: object) -> Command:
@@ -128,7 +128,7 @@ def _list(value: object) -> list[object]:
 
 
 def _text(value: object) -> str:
-    """Return a text without lone surrogates, which JSON can name and UTF-8 cannot write."""
+    """Return a text without lone surrogates, which JSON can express but UTF-8 cannot encode."""
     if not isinstance(value, str):
         raise TypeError(value)
     return value.encode("utf-8", "backslashreplace").decode()
@@ -145,7 +145,7 @@ def _count(value: object) -> int:
 
 
 def _seconds(value: object) -> float:
-    if not isinstance(value, int | float) or not 0 <= value <= _LARGEST:  # so it is no NaN either
+    if not isinstance(value, int | float) or not 0 <= value <= _LARGEST:  # refuses NaN, too
         raise TypeError(value)
     return value
 
@@ -158,12 +158,12 @@ def _base64(value: object) -> str:
 
 def _findings(value: object) -> list[Command]:
     members = {"rule": _text, "message": _text}
-    return [_read_members(each, members) for each in _list(value)]
+    return [_read_members(item, members) for item in _list(value)]
 
 
-def _read_members(value: object, members: Mapping[str, Callable[[object], object]]) -> Command:
-    given = _object(value)
-    return {name: read(given[name]) for name, read in members.items()}
+def _read_members(value: object, readers: Mapping[str, Callable[[object], object]]) -> Command:
+    members = _object(value)
+    return {name: read(members[name]) for name, read in readers.items()}
 
 
 _FACTS: Final[dict[str, Callable[[object], object]]] = {

@@ -1,4 +1,4 @@
-"""What becomes of the answers of a server: what policies say, as steps of a tunnel. No I/O and no clock."""
+"""Apply the policies to the answers of a server, as steps of a tunnel. No I/O and no clock."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -22,7 +22,7 @@ from mcpproxy.gate.intercept.http.http_answer_steps import (
 )
 from mcpproxy.gate.intercept.http.http_assembly import Assembly
 from mcpproxy.gate.intercept.http.http_heads import status_head, with_length
-from mcpproxy.gate.intercept.policies import Action, Asked, Instead, MetFault, Passing, Policies
+from mcpproxy.gate.intercept.policies import Action, AppliedFault, Asked, Instead, Passing, Policies
 from mcpproxy.judge.session.frame import SERVER, FaultMark, Frame
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.protocol.raw_json import value_bytes
@@ -30,16 +30,17 @@ from mcpproxy.record.framing.bodies import Chunked, Length
 from mcpproxy.record.framing.sse import SseBlock
 
 _IN_BODIES: Final = ("duplicate",)
+"""The verbs that cannot act on the message of a body."""
 _IN_EVENTS: Final = ("status",)
-"""What rules cannot do to the message of a body, or of an event."""
+"""The verbs that cannot act on the message of an event."""
 
 
 class AnswerFaults:
-    """Turns what a server has answered into steps.
+    """Turns the answers of a server into steps.
 
     ``mark`` makes the mark of a fault. ``connection`` returns the number of the connection. ``on_endpoint``
-    is called with the place to which a server of HTTP+SSE lets clients post, as the server names it, and the
-    target of the request.
+    is called when a server of the HTTP+SSE transport names the URL to which clients post, with that URL as
+    the server names it, and the target of the request.
     """
 
     def __init__(
@@ -58,8 +59,10 @@ class AnswerFaults:
     # The head
 
     def altered_head(self, answer: HeldAnswer, sent: bytes, content: bytes = b"") -> list[AnswerStep]:
-        """Return the steps for a head that meets a fault, at the beginning of ``sent``; none if it meets
-        none. ``content`` is the content of the body after it in ``sent``."""
+        """Return the steps for a head that a fault changes; none if the head stays.
+
+        ``sent`` begins with the head; ``content`` is the content of the body after it.
+        """
         decision = answer.expected.decision
         if decision is None:
             return []
@@ -73,7 +76,7 @@ class AnswerFaults:
         return steps
 
     def passed(self, answer: HeldAnswer, raw: bytes, content: bytes) -> list[AnswerStep]:
-        """Return the steps for an answer, complete in ``raw``, of which at most the head meets a fault."""
+        """Return the steps for an answer, complete in ``raw``, whose body passes; its head may change."""
         if answer.expected.decision is None:
             return [AnswerStep("pass", raw)]
         if not answer.is_stream:
@@ -81,12 +84,12 @@ class AnswerFaults:
         rest = raw[len(answer.head) :]
         return [*self.altered_head(answer, answer.head), AnswerStep("pass", rest)]
 
-    # What addons that fail closed cannot see
+    # Answers that addons that fail closed cannot see
 
     def refused(self, answer: HeldAnswer, sent: bytes, why: str, error: bytes = b"") -> list[AnswerStep]:
-        """Return the steps for an answer whose body does not pass; ``sent`` is what has come of it.
+        """Return the steps for an answer whose body does not pass; ``sent`` is what has arrived of it.
 
-        The client gets its head, with an error as the body: that of ``error``, or for its request.
+        The client gets its head, with an error as the body: ``error``, or an error for the expected id.
         """
         fault = self._gate_mark()
         self.gate.say_once(SERVER, why)
@@ -96,7 +99,7 @@ class AnswerFaults:
         return [AnswerStep("alter", sent, fault, has_more=True), *steps, AnswerStep("end", fault=fault)]
 
     def refused_stream(self, answer: HeldAnswer, sent: bytes, why: str) -> list[AnswerStep]:
-        """Return the steps for an event stream whose rest does not pass; its head has passed."""
+        """Return the steps for an event stream whose head has passed, and whose rest does not pass."""
         fault = self._gate_mark()
         self.gate.say_once(SERVER, why)
         steps = [AnswerStep("alter", sent, fault, has_more=True)]
@@ -107,12 +110,12 @@ class AnswerFaults:
         return [*steps, AnswerStep("end", fault=fault)]
 
     def end(self, sent: bytes) -> list[AnswerStep]:
-        """Return the steps that close a connection on which nothing more can be read."""
+        """Return the steps that close a connection whose bytes cannot be read any more."""
         fault = self._gate_mark()
         return [AnswerStep("alter", sent, fault), AnswerStep("end", fault=fault)]
 
     def missing(self, answer: HeldAnswer) -> list[AnswerStep]:
-        """Return the steps for a stream at its end, if what was withheld may have been the answer."""
+        """Return the steps at the end of a stream, with an error if the answer may have been withheld."""
         if not answer.unseen or not answer.expected.id:
             return []
         fault = self._gate_mark()
@@ -152,34 +155,39 @@ class AnswerFaults:
             case Instead() as instead:
                 return replaced(instead)
             case Asked(hook):
-                return [AnswerStep("ask", raw, passing=passing, hook=hook, on_answer=replaced)]
-            case MetFault() as met:
-                fault = self._mark_of(met.decision)
+                return [AnswerStep("ask", raw, passing=passing, hook=hook, on_outcome=replaced)]
+            case AppliedFault() as applied:
+                fault = self._mark_of(applied.decision)
 
-                def go_on(new: bytes | None) -> list[AnswerStep]:
+                def on_release(new: bytes | None) -> list[AnswerStep]:
                     if new is None:
                         return [AnswerStep("end", fault=fault)]
                     return given_body(fault, answer.head, new)
 
                 sent = AnswerStep("alter", raw, fault, has_more=True)
-                if met.decision.rule.action.verb == "pause":
-                    return [sent, AnswerStep("hold", fault=fault, passing=passing, met=met, go_on=go_on)]
-                return [sent, *self._met_body(answer, raw, content, met, fault, given_body)]
+                if applied.decision.rule.action.verb == "pause":
+                    return [
+                        sent,
+                        AnswerStep(
+                            "hold", fault=fault, passing=passing, applied=applied, on_release=on_release
+                        ),
+                    ]
+                return [sent, *self._apply_to_body(answer, raw, content, applied, fault, given_body)]
             case None:
                 return None
 
-    def _met_body(
+    def _apply_to_body(
         self,
         answer: HeldAnswer,
         raw: bytes,
         content: bytes,
-        met: MetFault,
+        applied: AppliedFault,
         fault: FaultMark,
         given_body: Callable[[FaultMark, bytes, bytes], list[AnswerStep]],
     ) -> Iterator[AnswerStep]:
-        """Yield what a rule makes of a body."""
-        decision, action, head = met.decision, met.decision.rule.action, answer.head
-        new = b"\n".join(data for _, data in met.effect.given)
+        """Yield the steps for a body on which a fault rule acts."""
+        decision, action, head = applied.decision, applied.decision.rule.action, answer.head
+        new = b"\n".join(data for _, data in applied.effect.given)
         if delay_ns := delay_of(decision, len(content)):
             yield AnswerStep("wait", delay_ns=delay_ns)
         match action.verb:
@@ -207,24 +215,25 @@ class AnswerFaults:
         rest = content[sum(len(block.raw) for block in blocks) :]
         if self.gate.addons and answer.expected.is_gated and rest.strip():
             return self.refused(answer, raw, NOT_COMPLETE)
-        asked = [self._enter(answer, block) for block in blocks]
-        acted = [action for action, _ in asked if action is not None]
-        if not acted:
+        decisions = [self._enter(answer, block) for block in blocks]
+        actions = [action for action, _ in decisions if action is not None]
+        if not actions:
             return None
-        if any(not isinstance(action, MetFault) or is_pause(action) for action in acted):
-            return self._assembled(answer, raw, rest, blocks, asked)
+        if any(not isinstance(action, AppliedFault) or is_pause(action) for action in actions):
+            return self._assembled(answer, raw, rest, blocks, decisions)
         steps: list[AnswerStep] = []
         length = 0
-        """The length in the new head: what is given, and what is missing if the connection is cut."""
-        for block, (action, passing) in zip(blocks, asked, strict=True):
-            met = [*self._event(answer, block, action, passing)]
-            steps += met
-            given = sum(len(step.data) for step in met if step.kind in ("pass", "give"))
-            length += max(given, len(block.raw)) if met[-1].kind == "end" else given
+        # The length in the new head. If the connection is cut, it includes what is missing.
+        for block, (action, passing) in zip(blocks, decisions, strict=True):
+            event_steps = [*self._event(answer, block, action, passing)]
+            steps += event_steps
+            given = sum(len(step.data) for step in event_steps if step.kind in ("pass", "give"))
+            length += max(given, len(block.raw)) if event_steps[-1].kind == "end" else given
         if rest:
             steps.append(AnswerStep("pass", rest))
             length += len(rest)
-        # The exchange ends with the last bytes that the server sent, but not before all is given for them.
+        # The exchange ends with the record of the server's last bytes, unless that record has more. So it
+        # gets more if something is given after it.
         last = max(index for index, step in enumerate(steps) if step.kind in ("pass", "alter"))
         gives = [index for index, step in enumerate(steps) if step.kind == "give" and index > last]
         for index in (last, *gives)[: len(gives)]:
@@ -242,9 +251,9 @@ class AnswerFaults:
         raw: bytes,
         rest: bytes,
         blocks: list[SseBlock],
-        asked: list[tuple[Action | None, Passing]],
+        decisions: list[tuple[Action | None, Passing]],
     ) -> list[AnswerStep]:
-        """Return the steps for a stream of a known length with events that wait for somebody."""
+        """Return the steps for a stream of a known length with events that wait for a decision."""
 
         def unchanged() -> list[AnswerStep]:
             return self.passed(answer, raw, raw[len(answer.head) :])
@@ -253,23 +262,23 @@ class AnswerFaults:
             return [step.content for step in self.missing(answer)]
 
         gate = self.gate.addons
-        return Assembly(answer, raw, blocks, rest, asked, self._mark, gate, unchanged, own).steps()
+        return Assembly(answer, raw, blocks, rest, decisions, self._mark, gate, unchanged, own).steps()
 
     def events(
         self, answer: HeldAnswer, raw: bytes, blocks: list[SseBlock], tail: bytes = b""
     ) -> list[AnswerStep] | None:
         """Return the steps for events of a stream, in the bytes ``raw``; ``None`` if they pass.
 
-        ``tail`` is the beginning of an event that never ends, which does not pass.
+        ``tail`` is the beginning of an event that is never completed; it does not pass.
         """
         self._learn(answer, blocks)
-        asked = [self._enter(answer, block) for block in blocks]
+        decisions = [self._enter(answer, block) for block in blocks]
         is_missing = answer.body.over and bool(answer.unseen and answer.expected.id)
-        if not any(action is not None for action, _ in asked) and not tail and not is_missing:
+        if not any(action is not None for action, _ in decisions) and not tail and not is_missing:
             return None
         steps = [
             step
-            for block, (action, passing) in zip(blocks, asked, strict=True)
+            for block, (action, passing) in zip(blocks, decisions, strict=True)
             for step in self._event(answer, block, action, passing)
         ]
         if tail:
@@ -287,7 +296,7 @@ class AnswerFaults:
         action: Action | None,
         passing: Passing,
     ) -> Iterator[AnswerStep]:
-        """Yield what becomes of an event."""
+        """Yield the steps for an event on which ``action`` acts."""
         sent = coded(answer.body, block.raw)
 
         def given(fault: FaultMark, data: bytes) -> AnswerStep:
@@ -310,45 +319,45 @@ class AnswerFaults:
             case Instead() as instead:
                 yield from replaced(instead)
             case Asked(hook):
-                yield AnswerStep("ask", sent, passing=passing, hook=hook, on_answer=replaced)
-            case MetFault() as met:
-                fault = self._mark_of(met.decision)
+                yield AnswerStep("ask", sent, passing=passing, hook=hook, on_outcome=replaced)
+            case AppliedFault() as applied:
+                fault = self._mark_of(applied.decision)
                 yield AnswerStep("alter", sent, fault)
-                if not is_pause(met):
-                    yield from self._met_event(answer, block, met, fault, given)
+                if not is_pause(applied):
+                    yield from self._apply_to_event(answer, block, applied, fault, given)
                     return
 
-                def go_on(new: bytes | None) -> list[AnswerStep]:
+                def on_release(new: bytes | None) -> list[AnswerStep]:
                     return [] if new is None else [given(fault, new)]
 
-                yield AnswerStep("hold", fault=fault, passing=passing, met=met, go_on=go_on)
+                yield AnswerStep("hold", fault=fault, passing=passing, applied=applied, on_release=on_release)
 
-    def _met_event(
+    def _apply_to_event(
         self,
         answer: HeldAnswer,
         block: SseBlock,
-        met: MetFault,
+        applied: AppliedFault,
         fault: FaultMark,
         given: Callable[[FaultMark, bytes], AnswerStep],
     ) -> Iterator[AnswerStep]:
-        """Yield what a rule makes of an event."""
-        decision, action = met.decision, met.decision.rule.action
+        """Yield the steps for an event on which a fault rule acts."""
+        decision, action = applied.decision, applied.decision.rule.action
         if delay_ns := delay_of(decision, len(block.raw)):
             yield AnswerStep("wait", delay_ns=delay_ns)
         if action.verb == "cut":
             begun = block.raw[: cut_at(decision, block.raw)]
             yield AnswerStep("give", coded(answer.body, begun), fault, begun, "event")
-        for gap_ns, data in met.effect.given if action.verb != "cut" else ():
+        for gap_ns, data in applied.effect.given if action.verb != "cut" else ():
             if gap_ns:
                 yield AnswerStep("wait", delay_ns=gap_ns)
             yield given(fault, data)
         if action.verb in ("cut", "disconnect"):
             yield AnswerStep("end", fault=fault, is_reset=action.text == "reset")
 
-    # What policies say
+    # Decisions of policies
 
     def _enter(self, answer: HeldAnswer, block: SseBlock) -> tuple[Action | None, Passing]:
-        """Return what becomes of the message in an event, and the message."""
+        """Return the policies' action for the message in an event, and the message."""
         is_gated = bool(self.gate.addons) and answer.expected.is_gated
         is_place = _endpoint(block) is not None
         passing = self._passing(answer, block.data or b"", _IN_EVENTS, is_gated=is_gated and not is_place)
@@ -356,19 +365,19 @@ class AnswerFaults:
             action: Action | None = self.gate.withhold(SERVER, b"", TOO_LONG) if is_gated else None
         else:
             action = self._policies.enter(passing) if block.data else None
-        if is_gated and not is_place and block.data is not None and not isinstance(action, MetFault):
-            self._note_told(answer, passing, action)
+        if is_gated and not is_place and block.data is not None and not isinstance(action, AppliedFault):
+            self._note_answered(answer, passing, action)
         return action, passing
 
-    def _note_told(self, answer: HeldAnswer, passing: Passing, action: Action | None) -> None:
-        """Take note of whether the request has its answer, or of why it may have none."""
-        expected, told = answer.expected, passing.raw
+    def _note_answered(self, answer: HeldAnswer, passing: Passing, action: Action | None) -> None:
+        """Take note if a message answers the expected request, or why it may have been withheld."""
+        expected, given = answer.expected, passing.raw
         if isinstance(action, Withheld):
             if action.given is None:
                 answer.unseen = action.why
                 return
-            told = action.given
-        is_answer = expected.id and value_bytes(told, ("id",)) == expected.id
+            given = action.given
+        is_answer = expected.id and value_bytes(given, ("id",)) == expected.id
         if is_answer and not isinstance(passing.message, Request):
             expected.id = b""
 
@@ -379,7 +388,7 @@ class AnswerFaults:
         return Passing(frame, answer.expected.session, is_gated=is_gated, unfit=unfit)
 
     def _learn(self, answer: HeldAnswer, blocks: list[SseBlock]) -> None:
-        """Take note of where the clients of a server of HTTP+SSE post to, whatever becomes of the event."""
+        """Report the URL to which clients of an HTTP+SSE server post, whatever becomes of the event."""
         for block in blocks if self.gate.addons and answer.expected.is_gated else ():
             if (endpoint := _endpoint(block)) is not None:
                 self._on_endpoint(endpoint, answer.expected.target)
@@ -392,7 +401,7 @@ class AnswerFaults:
 
 
 def _endpoint(block: SseBlock) -> str | None:
-    """Return where the clients of a server of HTTP+SSE post to, if an event says it."""
+    """Return the URL to which clients of an HTTP+SSE server post, if an event names it."""
     data = (block.data or b"").strip()
     is_place = block.event == "endpoint" and block.data is not None and data[:1] not in (b"{", b"[")
     return data.decode("utf-8", "surrogateescape") if is_place else None

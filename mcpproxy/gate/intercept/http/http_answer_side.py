@@ -1,4 +1,4 @@
-"""The side of a tunnel on which a server answers: what it says is held, and given as policies say."""
+"""The server side of a tunnel: it holds the server's answers, and applies the policies to them."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ if TYPE_CHECKING:
 
 
 class AnswerSide:
-    """Does to the answers in one tunnel what the policies say. While one waits, the server is not read."""
+    """Applies the policies to the answers in one tunnel. While an answer waits, the server is not read."""
 
     def __init__(self, gate: HttpGate, tunnel: GatedTunnel) -> None:
         self._gate, self._tunnel = gate, tunnel
         self._answers = self._new_reader()
         self._steps: deque[AnswerStep] = deque()
         self._waiting: AnswerStep | None = None
-        """The step that has to be over before the next one."""
-        self._has_ended = False  # the server, while an answer of it waits
+        """The step that has to be finished before the next one is done."""
+        self._has_ended = False
+        """Whether the server has ended, while steps remain to be done."""
 
     def _new_reader(self) -> AnswerReader:
         gate, records = self._gate, self._tunnel.records
@@ -41,18 +42,18 @@ class AnswerSide:
         return AnswerReader(faults, on_bug)
 
     def expect(self, expected: ExpectedAnswer) -> None:
-        """Take note of a request that is forwarded."""
+        """Take note that a request was forwarded, whose answer is now expected."""
         self._answers.expected.append(expected)
 
     def passes(self, *, is_upgrade: bool) -> bool:
-        """Return whether what the server sends passes from now on, as after an upgrade; then stop reading."""
+        """Return whether all later bytes of the server pass, as after an upgrade; then stop reading them."""
         self._answers.is_done = self._answers.is_done or is_upgrade
         if self._answers.is_done:
             self._gate.stop_reading_answers(self._tunnel.records.number)
         return self._answers.is_done
 
     def take_bytes(self, data: bytes, now_ns: int) -> None:
-        """Take what the server has sent, which is empty at its end."""
+        """Take bytes that the server has sent; no bytes mean that it has ended."""
         if data:
             self._gate.read_answer(data, now_ns, self._tunnel.records.number)
             self._steps += self._answers.feed(data, now_ns)
@@ -62,13 +63,13 @@ class AnswerSide:
         self._run_steps()
 
     def _run_steps(self) -> None:
-        """Do what is to be done with answers, until one waits or all is done."""
+        """Do the steps of the answers, until a step has to wait or none is left."""
         tunnel, now_ns = self._tunnel, time.monotonic_ns()
         while self._steps and not tunnel.is_over:
             step = self._steps.popleft()
             match step.kind:
                 case "wait":
-                    self._gate.proxy.timers.start(step.delay_ns / 1e9, self._let_wait(step, list))
+                    self._gate.proxy.timers.start(step.delay_ns / 1e9, self._suspend(step, list))
                     return
                 case "ask":
                     self._ask(step)
@@ -91,10 +92,10 @@ class AnswerSide:
             self._has_ended = False
             tunnel.end_upstream()
 
-    def _let_wait(self, step: AnswerStep, go_on: Callable[[], list[AnswerStep]]) -> Callable[[], None]:
-        """Let an answer wait, and read the server no further; return what has to be called to go on.
+    def _suspend(self, step: AnswerStep, next_steps: Callable[[], list[AnswerStep]]) -> Callable[[], None]:
+        """Let an answer wait, and stop reading the server; return a function that resumes both.
 
-        ``go_on`` then returns what comes next.
+        It then calls ``next_steps``, which returns the steps that come first.
         """
         tunnel, self._waiting = self._tunnel, step
         tunnel.holds_upstream = True
@@ -105,7 +106,7 @@ class AnswerSide:
                 return
             self._waiting, tunnel.holds_upstream = None, False
             if not tunnel.is_over:
-                self._steps.extendleft(reversed(go_on()))
+                self._steps.extendleft(reversed(next_steps()))
                 self._run_steps()
                 tunnel.watch()
 
@@ -115,32 +116,34 @@ class AnswerSide:
         """Hold a message at a breakpoint."""
         assert step.fault is not None
         assert step.passing is not None
-        assert step.met is not None
-        outcome: list[Released] = []
-        resume = self._let_wait(step, lambda: step.go_on(outcome[0].given))
+        assert step.applied is not None
+        releases: list[Released] = []
+        resume = self._suspend(step, lambda: step.on_release(releases[0].given))
 
-        def released(what: Released, now_ns: int) -> None:
+        def on_release(released: Released, now_ns: int) -> None:
             del now_ns
-            outcome.append(what)
+            releases.append(released)
             resume()
 
-        self._gate.held.hold(held_message(step.fault, step.passing, step.met.decision, now_ns), released)
+        self._gate.held.hold(
+            held_message(step.fault, step.passing, step.applied.decision, now_ns), on_release
+        )
 
     def _ask(self, step: AnswerStep) -> None:
         """Ask addons about a message."""
         addons, passing = self._gate.addons, step.passing
         assert addons is not None
         assert passing is not None
-        said: list[AddonOutcome] = []
-        resume = self._let_wait(
-            step, lambda: step.on_answer(instead_after(said[0], passing.raw, passing.message))
+        outcomes: list[AddonOutcome] = []
+        resume = self._suspend(
+            step, lambda: step.on_outcome(instead_after(outcomes[0], passing.raw, passing.message))
         )
 
-        def answered(outcome: AddonOutcome) -> None:
-            said.append(outcome)
+        def on_outcome(outcome: AddonOutcome) -> None:
+            outcomes.append(outcome)
             resume()
 
-        addons.ask(step.hook, passing.session, SERVER, passing.raw, answered)
+        addons.ask(step.hook, passing.session, SERVER, passing.raw, on_outcome)
 
     def _record(self, step: AnswerStep, now_ns: int) -> None:
         records = self._tunnel.records
@@ -154,7 +157,7 @@ class AnswerSide:
             records.add(journals.SERVER_GIVEN, now_ns, part)
 
     def _withhold(self, fault: FaultMark, now_ns: int) -> None:
-        """Record what the server has sent and the client is not given, because of ``fault``."""
+        """Drop the remaining steps; record the server's bytes in them, which ``fault`` withholds."""
         for step in self._steps:
             if step.kind in ("pass", "alter"):
                 payload = marked(step.fault or fault, step.data)
@@ -162,7 +165,7 @@ class AnswerSide:
         self._steps.clear()
 
     def drop(self) -> None:
-        """Record what the server has sent and nobody was given: its connection is closed."""
+        """Record the server's bytes that the client was not given; the server's connection is closed."""
         now_ns, records = time.monotonic_ns(), self._tunnel.records
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
@@ -178,6 +181,6 @@ class AnswerSide:
         self._answers = self._new_reader()
 
     def close(self) -> None:
-        """Hold nothing more at a breakpoint."""
+        """Forget the message that a breakpoint holds, if any."""
         if self._waiting is not None and self._waiting.kind == "hold" and self._waiting.fault is not None:
             self._gate.held.forget(self._waiting.fault.number)

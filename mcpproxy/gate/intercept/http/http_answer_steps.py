@@ -1,4 +1,4 @@
-"""What a tunnel has to do with the answers of a server, and how events and bodies are written."""
+"""The steps that a tunnel does with a server's answers, and functions that write events and bodies."""
 
 import json
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Final, Literal, TypeAlias
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.gate.intercept.fault_decisions import FaultDecision
 from mcpproxy.gate.intercept.http.http_heads import new_head
-from mcpproxy.gate.intercept.policies import Instead, MetFault, Passing
+from mcpproxy.gate.intercept.policies import AppliedFault, Instead, Passing
 from mcpproxy.judge.session.frame import FaultMark
 from mcpproxy.record.framing.bodies import Body, Chunked
 from mcpproxy.record.framing.sse import SseBlock, SseFramer
@@ -20,15 +20,20 @@ AnswerStepKind: TypeAlias = Literal["pass", "alter", "give", "wait", "hold", "as
 
 @slotted(frozen=True)
 class AnswerStep:
-    """What the tunnel has to do next.
+    """What the tunnel has to do next, by ``kind``.
 
-    ``pass``: forward ``data`` as it is. ``alter``: only record ``data``, which the server sent. ``give``:
-    send ``data`` to the client; ``content`` is what is recorded, a ``head``, ``body`` or ``event`` as
-    ``part`` says. ``wait``: so many nanoseconds. ``hold``: until the message ``passing`` is released, as the
-    breakpoint ``met`` says; ``go_on`` returns the steps for what is given then, ``None`` for nothing.
-    ``ask``: call ``hook`` of the addons for the message ``passing`` in the bytes ``data``; ``on_answer``
-    returns the steps for what they put in its place, ``None`` if it passes. ``end``: close the connection,
-    with a reset if ``is_reset``. ``has_more`` says that something follows with the same ``fault``.
+    - ``pass``: forward ``data`` as it is.
+    - ``alter``: only record ``data``, which the server sent.
+    - ``give``: send ``data`` to the client, and record ``content``, a ``head``, ``body`` or ``event`` as
+      ``part`` says.
+    - ``wait``: wait for ``delay_ns`` nanoseconds.
+    - ``hold``: wait until the message ``passing`` is released from the breakpoint ``applied``; ``on_release``
+      returns the steps for the bytes that are given then, ``None`` for nothing.
+    - ``ask``: ask addons by ``hook`` about the message ``passing``, which is in the bytes ``data``;
+      ``on_outcome`` returns the steps for its replacement, ``None`` if it passes.
+    - ``end``: close the connection, with a reset if ``is_reset``.
+
+    ``has_more`` says that a record with the same ``fault`` follows.
     """
 
     kind: AnswerStepKind
@@ -40,32 +45,34 @@ class AnswerStep:
     has_more: bool = False
     is_reset: bool = False
     passing: Passing | None = None
-    met: MetFault | None = None
-    go_on: "Callable[[bytes | None], list[AnswerStep]]" = lambda _: []
+    applied: AppliedFault | None = None
+    on_release: "Callable[[bytes | None], list[AnswerStep]]" = lambda _: []
     hook: str = ""
-    on_answer: "Callable[[Instead | None], list[AnswerStep]]" = lambda _: []
+    on_outcome: "Callable[[Instead | None], list[AnswerStep]]" = lambda _: []
 
 
 class ChunksOf(Chunked):
-    """A chunked body that knows whether it is between two chunks, and where its last chunk begins."""
+    """A chunked body that can tell whether it is between two chunks, and where its last chunk begins."""
 
     @property
     def is_between(self) -> bool:
-        """Whether no chunk is incomplete."""
+        """Whether the bytes read so far end between two chunks, or after the last one."""
         return self.over or (not self._left and not self._line and self._read == Chunked._size)
 
     def last_chunk(self, raw: bytes) -> bytes:
-        """Return the last chunk, which has no content, and the trailers, at the end of ``raw``."""
+        """Return the last chunk, which has no content, and the trailers; ``raw`` ends with them."""
         end_of_size = len(raw) - len(self._lines or b"")
         return raw[raw.rfind(b"\n", 0, end_of_size - 1) + 1 :]
 
 
 @slotted()
 class ExpectedAnswer:
-    """A request whose answer is expected: its session and method; a fault that meets the answer's head.
+    """A forwarded request whose answer is expected.
 
-    ``is_gated``: the answer has to pass a gate that fails closed. ``id``: of the request that waits for an
-    answer, as JSON has it; empty if there is none. ``target``: path and query.
+    ``session`` is its ``Mcp-Session-Id``, and ``method`` its HTTP method. ``decision`` is a fault that
+    changes the head of the answer. ``is_gated``: an addon that fails closed has to see the answer. ``id`` is
+    the id, in JSON, of the JSON-RPC request that waits for an answer; empty if there is none. ``target`` is
+    its path and query.
     """
 
     session: str
@@ -78,26 +85,28 @@ class ExpectedAnswer:
 
 @slotted()
 class HeldAnswer:
-    """An answer whose body has not ended: how it is read, and what is known of it."""
+    """An answer that is being read and whose body has not ended yet."""
 
     body: Body
     expected: ExpectedAnswer
     head: bytes
     is_whole: bool
-    """Whether nothing of it passes before all of it has come."""
+    """Whether all of it has to arrive before any of it passes."""
     is_stream: bool
+    """Whether it is an event stream."""
     parts: list[bytes] = field(default_factory=list[bytes])
-    """The content of a body that has to be complete."""
+    """The content of the body so far, if all of it has to arrive first."""
     framer: SseFramer = field(default_factory=SseFramer)
     blocks: list[SseBlock] = field(default_factory=list[SseBlock])
+    """The complete events of a stream that are held."""
     unseen: str = ""
-    """Why no addon can be asked about the body, unless it is empty."""
+    """Why no addon can be asked about the body; empty if addons can be asked, or nothing is gated."""
     held_bytes: int = 0
     """How many bytes of events were read and not passed on."""
 
 
 def given_steps(fault: FaultMark, head: bytes, body: bytes, content: bytes) -> list[AnswerStep]:
-    """Return the steps that give a head and a body, whose content is ``content``."""
+    """Return the steps that give a head and a body; ``content`` is the body without its transfer coding."""
     return [
         AnswerStep("give", head, fault, head, "head", has_more=True),
         AnswerStep("give", body, fault, content, "body"),
@@ -105,23 +114,23 @@ def given_steps(fault: FaultMark, head: bytes, body: bytes, content: bytes) -> l
 
 
 def given_head(answer: HeldAnswer) -> bytes:
-    """Return the head of an answer as a rule about heads makes it."""
+    """Return the head of an answer, changed if a rule changes it."""
     decision = answer.expected.decision
     return new_head(decision.rule.action, answer.head) if decision else answer.head
 
 
-def is_pause(met: MetFault) -> bool:
+def is_pause(applied: AppliedFault) -> bool:
     """Whether a rule holds the message at a breakpoint."""
-    return met.decision.rule.action.verb == "pause"
+    return applied.decision.rule.action.verb == "pause"
 
 
 def cut_at(decision: FaultDecision, raw: bytes) -> int:
-    """Return how many bytes are left of what is cut: as many as the rule says, or half of them."""
+    """Return how many bytes of ``raw`` a ``cut`` leaves: as many as the rule says, or half of them."""
     return min(decision.rule.action.count or len(raw) // 2, len(raw) - 1)
 
 
 def coded(body: Body, content: bytes) -> bytes:
-    """Return content in the transfer coding of ``body``."""
+    """Return ``content`` in the transfer coding of ``body``: as a chunk, or as it is."""
     if not isinstance(body, Chunked) or not content:
         return content
     return b"%x\r\n%s\r\n" % (len(content), content)
@@ -138,7 +147,7 @@ def with_data(block: SseBlock, data: bytes) -> bytes:
 
 
 def marked(fault: FaultMark, data: bytes, part: str = "", *, has_more: bool = False) -> bytes:
-    """Return the payload of a record about a fault."""
+    """Return the payload of a journal record about a fault."""
     mark: dict[str, object] = {"rule": fault.rule, "action": fault.action, "number": fault.number}
     if part:
         mark["part"] = part

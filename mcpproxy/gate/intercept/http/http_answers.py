@@ -1,14 +1,14 @@
-"""Reads what servers answer: which bytes pass, and about which policies are asked. No I/O and no clock.
+"""Read the answers of servers: which bytes pass, and which messages policies decide on. No I/O, no clock.
 
-An ``AnswerReader`` reads what one connection of a server sends. It holds the head and the body of an answer
-in JSON until both are complete, and of an event stream each event until it is complete. An event stream whose
-head says its length is held until all of it has come, because the head may get another length. What no policy
-acts on passes as the bytes that it was. In the place of what one acts on comes what it says, with the same
-transfer coding; the head of a body gets its new length.
+An ``AnswerReader`` reads the bytes of one connection to a server. It holds a JSON answer until its head and
+body are complete, and in an event stream it holds each event until it is complete. An event stream whose head
+has a length is held until all of it has arrived, because the head may need another length. Messages that no
+policy acts on pass byte for byte. A replacement has the same transfer coding, and the head gets the new
+length.
 
-Other answers pass as they come: compressed ones, those of other media types, and what is longer than
-``LIMIT_BYTES``. If an addon fails closed they do not pass: the client gets the head of such an answer, and an
-error for its request."""
+Other answers pass as they arrive: compressed ones, other media types, and bodies longer than ``LIMIT_BYTES``.
+If an addon fails closed, they do not pass: the client gets the head of such an answer, and an error for its
+request as the body."""
 
 from collections.abc import Callable
 from typing import Final
@@ -29,7 +29,7 @@ _HEAD_BYTES: Final = 64 << 10
 
 
 def _is_ambiguous(headers: Headers) -> bool:
-    """Whether clients may differ on how a body is read."""
+    """Whether clients may read a body differently, because its type or its coding is given twice."""
     names = [name.lower() for name, value in headers for _ in value.split(",")]
     return max(names.count("content-type"), names.count("content-encoding")) > 1
 
@@ -42,23 +42,23 @@ class AnswerReader:
 
     def __init__(self, faults: AnswerFaults, on_bug: Callable[[Exception], None]) -> None:
         self.is_done = False
-        """Whether everything that comes passes."""
+        """Whether all further bytes pass unread."""
         self.expected: list[ExpectedAnswer] = []
         self._faults = faults
         self._on_bug = on_bug
         self._held = b""
-        """What the server has sent and nobody was given yet."""
+        """The bytes that the server has sent and that were not passed on yet."""
         self._read = 0
-        """How many bytes of it have been read."""
+        """How many of the held bytes have been read."""
         self._answer: HeldAnswer | None = None
 
     def take_held(self) -> bytes:
-        """Return what was not passed on yet; it is held no more."""
+        """Return the bytes that were not passed on yet, and hold them no more."""
         held, self._held, self._read = self._held, b"", 0
         return held
 
     def feed(self, data: bytes, at_ns: int) -> list[AnswerStep]:
-        """Take the next bytes of the server."""
+        """Take the next bytes of the server; return the steps to do."""
         self._held += data
         steps: list[AnswerStep] = []
         try:
@@ -71,7 +71,7 @@ class AnswerReader:
         return steps
 
     def _take_answers(self, steps: list[AnswerStep], at_ns: int) -> None:
-        """Append the steps for what is held to ``steps``."""
+        """Append the steps for the held bytes to ``steps``."""
         while self._held and not self.is_done:
             before = len(self._held), self._read, self._answer
             steps += self._on_head() if self._answer is None else self._on_body(self._answer, at_ns)
@@ -79,7 +79,7 @@ class AnswerReader:
                 break
 
     def end(self) -> list[AnswerStep]:
-        """Take note that the server sends nothing more."""
+        """Take note that the server sends nothing more; return the last steps."""
         answer = self._answer
         if answer is not None and answer.is_whole and isinstance(answer.body, UntilClose):
             return self._whole(answer)
@@ -95,7 +95,7 @@ class AnswerReader:
         return bool(self._faults.gate.addons) and not self.is_done
 
     def _refuse(self, answer: HeldAnswer | None, why: str) -> list[AnswerStep]:
-        """Let nothing pass of what is held and follows."""
+        """Let neither the held bytes nor the rest of the answer pass."""
         held = self.take_held()
         self._answer = None
         if answer is None:
@@ -105,12 +105,13 @@ class AnswerReader:
         return self._faults.refused(answer, held, why)
 
     def _pass(self, size: int | None = None) -> list[AnswerStep]:
+        """Let the first ``size`` held bytes pass, or all of them."""
         data, self._held = self._held[:size], b"" if size is None else self._held[size:]
         self._read = max(0, self._read - len(data))
         return [AnswerStep("pass", data)] if data else []
 
     def _give_up(self) -> list[AnswerStep]:
-        """Stop reading, because this cannot be read."""
+        """Stop reading the answers, which cannot be read; if an addon fails closed, refuse this one."""
         answer = self._answer
         if self._fails_closed and (answer is None or answer.expected.is_gated):
             return self._refuse(answer, "it cannot be read")
@@ -152,7 +153,7 @@ class AnswerReader:
         return self._altered_head(answer) or self._pass(end)
 
     def _altered_head(self, answer: HeldAnswer) -> list[AnswerStep]:
-        """Return the steps for a head that meets a fault; none if it meets none."""
+        """Return the steps for a head that a fault changes; none if it stays."""
         steps = self._faults.altered_head(answer, answer.head)
         if steps:
             size = len(answer.head)
@@ -203,7 +204,7 @@ class AnswerReader:
         return self._faults.passed(answer, raw, content) if steps is None else steps
 
     def _events(self, answer: HeldAnswer, tail: bytes = b"") -> list[AnswerStep]:
-        """Return the steps for events that are complete. ``tail`` is one that never will be."""
+        """Return the steps for complete events. ``tail`` is the beginning of an unfinished event."""
         blocks, answer.blocks, answer.held_bytes = answer.blocks, [], 0
         steps = self._faults.events(answer, self._held[: self._read], blocks, tail)
         if steps is None:

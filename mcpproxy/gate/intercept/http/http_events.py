@@ -1,8 +1,8 @@
-"""Makes events of what passes a proxy: of what is held when it comes, of the rest when it is recorded.
+"""Make events of the traffic through a proxy: of held bytes on arrival, of the rest when it is recorded.
 
-The proxy copies all traffic into the journal, from which the recorder makes the trace. A policy has to see
-it before it passes. So an ``HttpAssembly`` here makes events of the same records, as the recorder does; the
-bytes of a held message go through it before they are journaled, and then no more. No I/O.
+The proxy copies all traffic into the journal, from which the recorder makes the trace. But a policy has to
+see a message before it passes. So an ``HttpAssembly`` here makes events of the same bytes, as the recorder
+does. The bytes of a held message go through it before they are journaled, and are skipped afterwards. No I/O.
 """
 
 import json
@@ -20,9 +20,9 @@ _GIVEN: Final = (journals.CLIENT_GIVEN, journals.SERVER_GIVEN)
 
 
 class HttpEvents:
-    """Makes events, for each connection in the order in which bytes came; of each byte once.
+    """Makes events of the bytes of each connection, in their order, and of each byte only once.
 
-    With ``are_given`` they are about what receivers are given, otherwise about what senders have sent.
+    With ``are_given`` the events are about what receivers are given, otherwise about what senders have sent.
     """
 
     def __init__(self, endpoint: str, *, are_given: bool) -> None:
@@ -32,17 +32,17 @@ class HttpEvents:
         self._unrecorded: dict[int, int] = {}
         """Connection -> how many bytes of its client were read early and are not recorded yet."""
         self._read_ahead: set[int] = set()
-        """The connections on which what the server sends is read before it is recorded."""
+        """The connections on which the server's bytes are read before they are recorded."""
         self._recorded: deque[tuple[int, int, bytes, int]] = deque()
-        """Kind, time, payload and connection of what was recorded and not read yet."""
+        """The records that were not read yet: kind, time in ns, payload and connection."""
 
     def record(self, kind: int, at_ns: int, payload: bytes, connection: int) -> None:
-        """Take note of a record; its events are made when it has been forwarded."""
+        """Take note of a record; ``read_recorded`` makes its events."""
         if kind == journals.CLIENT_EOF:
             self._unrecorded.pop(connection, None)
         if self._are_given:
             if kind in (journals.CLIENT_ALTERED, journals.CLIENT_GIVEN):
-                return  # what was given instead was read early
+                return  # the bytes that were given instead were read early
         elif kind in _GIVEN:
             return
         elif kind in _ALTERED:
@@ -56,7 +56,7 @@ class HttpEvents:
             self._recorded.append((kind, at_ns, payload, connection))
 
     def read_recorded(self) -> Iterator[Event]:
-        """Yield the events of what was recorded."""
+        """Yield the events of the records since the last call."""
         while self._recorded:
             kind, at_ns, payload, connection = self._recorded.popleft()
             if kind == journals.SERVER_EOF:
@@ -67,22 +67,25 @@ class HttpEvents:
     def read_client(
         self, data: bytes, at_ns: int, connection: int, *, is_recorded_later: bool = True
     ) -> Iterator[Event]:
-        """Yield the events of bytes of a client that are held. What was recorded has to be read before."""
+        """Yield the events of a client's bytes that are held. ``read_recorded`` has to be called before.
+
+        ``is_recorded_later``: the same bytes will be recorded, and are then skipped.
+        """
         if is_recorded_later:
             self.skip(connection, len(data))
         yield from self._events(journals.CLIENT, at_ns, data, connection)
 
     def skip(self, connection: int, size: int) -> None:
-        """Make no events of so many bytes that will be recorded of a client."""
+        """Make no events of the next ``size`` bytes of a client that will be recorded."""
         self._unrecorded[connection] = self._unrecorded.get(connection, 0) + size
 
     def read_server(self, data: bytes, at_ns: int, connection: int) -> Iterator[Event]:
-        """Yield the events of bytes of a server that are held; it is read ahead from now on."""
+        """Yield the events of a server's bytes that are held; from now on its records make no events."""
         self._read_ahead.add(connection)
         yield from self._events(journals.SERVER, at_ns, data, connection)
 
     def stop_reading_ahead(self, connection: int) -> None:
-        """Read what a server sends when it is recorded, because it passes in any case."""
+        """Make events of a server's bytes only when they are recorded, because they all pass from now on."""
         self._read_ahead.discard(connection)
 
     def _events(self, kind: int, at_ns: int, payload: bytes, connection: int) -> Iterator[Event]:

@@ -1,10 +1,10 @@
-"""The gate of a proxy before an HTTP server: what the gates of its tunnels share.
+"""The gate of a proxy in front of an HTTP server: what the gates of its tunnels share.
 
 This module is imported only with an option that holds messages. Requests and answers are held until it is
-known what becomes of them: ``http_request_side`` and ``http_answer_side`` do it with the tunnel.
+decided what to do with them; ``http_request_side`` and ``http_answer_side`` then have the tunnel do it.
 
-If a policy or a reader of messages fails because of a bug in mcpproxy, everything passes from then on, and
-stderr says so once, unless an addon fails closed."""
+If a policy or a reader of messages fails because of a bug in mcpproxy, stderr says so once, and everything
+passes from then on, unless an addon fails closed."""
 
 from __future__ import annotations
 
@@ -34,10 +34,11 @@ if TYPE_CHECKING:
 
 @slotted()
 class EnteredRequest:
-    """A request that has come: its message, if it has one, and what becomes of it, ``None`` if it passes.
+    """An HTTP request that has arrived: its message, if any, and what becomes of it; ``None`` if it passes.
 
-    ``id`` is that of a request that waits for an answer, as JSON has it. ``is_gated``: an addon that fails
-    closed has to see it. ``has_message``: its method says that it has a message.
+    ``id`` is the id, in JSON, of a JSON-RPC request that waits for an answer; otherwise empty. ``session`` is
+    its ``Mcp-Session-Id``. ``is_gated``: an addon that fails closed has to see it. ``has_message``: it is a
+    POST, so it should have a message.
     """
 
     action: Action | None = None
@@ -49,9 +50,9 @@ class EnteredRequest:
 
 
 class HttpGate:
-    """Does to requests to ``endpoint``, and to their answers, what the policies of ``options`` say.
+    """Applies the policies of ``options`` to requests to ``endpoint`` and to their answers.
 
-    ``make_tunnel_gate`` makes the gate of a tunnel.
+    ``trace`` is the path of the recording. ``make_tunnel_gate`` makes the gate of a tunnel.
     """
 
     def __init__(
@@ -82,8 +83,9 @@ class HttpGate:
         self.policies = Policies(policies, self.say, gate)
         if gate.addons:
             self.paths.add(endpoint)
-            proxy.router.left_out = frozenset((b"accept-encoding",))  # so servers send what addons can read
-        # What senders have sent, and what receivers are given; ``None`` if no policy sees it.
+            proxy.router.left_out = frozenset((b"accept-encoding",))  # so that servers do not compress bodies
+        # The events of what senders have sent, and of what receivers are given; ``None`` if no policy needs
+        # them.
         self._entering = HttpEvents(endpoint, are_given=False) if self.policies.has_entry else None
         self._leaving = HttpEvents(endpoint, are_given=True) if self.policies.has_exit else None
         self._number = 0
@@ -100,7 +102,7 @@ class HttpGate:
         return self._make_tunnel_gate(self, tunnel)
 
     def mark(self, rule: str, action: str) -> FaultMark:
-        """Return the mark of a new fault."""
+        """Return the mark of a new fault; faults are numbered from 1."""
         self._number += 1
         return FaultMark(rule, action, self._number)
 
@@ -108,11 +110,13 @@ class HttpGate:
         self.proxy.loop.watch(fd, events, handler)
 
     def _on_command(self, command: Command) -> Command:
-        """Do what a command of ``mcpproxy breakpoints`` says, and return the answer."""
+        """Carry out a command from the control socket, and return the answer."""
         from mcpproxy.gate.intercept.control import do_command
 
         now_ns = time.monotonic_ns()
-        return do_command(command, self.held.messages, now_ns, lambda asked: self.held.release(asked, now_ns))
+        return do_command(
+            command, self.held.messages, now_ns, lambda release: self.held.release(release, now_ns)
+        )
 
     def run_due(self, limit_s: float | None) -> float | None:
         now_ns = time.monotonic_ns()
@@ -130,7 +134,7 @@ class HttpGate:
         if self._control is not None:
             self._control.close()
 
-    # What passes, as events
+    # Events of what passes
 
     def _record(self, kind: int, at_ns: int, payload: bytes, number: int) -> None:
         self._journal(kind, at_ns, payload, number)
@@ -150,7 +154,7 @@ class HttpGate:
                     self._stop(fault, is_given=bool(is_given))
 
     def _observe(self, event: Event, *, is_given: bool) -> None:
-        """Let policies take note of an event. Those that see what leaves never see a withheld message."""
+        """Let policies take note of an event; at the exit, no policy sees a withheld message."""
         if is_given and isinstance(event, Frame | RequestHead | ResponseHead) and event.fault is not None:
             if not event.by_proxy:
                 return
@@ -158,7 +162,7 @@ class HttpGate:
         self.policies.observe(event, leaves=is_given)
 
     def _stop(self, fault: Exception, *, is_given: bool) -> None:
-        """Read events no more, because of a bug in mcpproxy."""
+        """Stop making events, because of a bug in mcpproxy."""
         if is_given:
             self._leaving, then = None, "nothing is refused any more"
         else:
@@ -166,8 +170,8 @@ class HttpGate:
         self.say(f"a fault of mcpproxy, {then}: {type(fault).__name__}: {fault}")
 
     def enter(self, data: bytes, now_ns: int, number: int) -> EnteredRequest:
-        """Return what becomes of a request, which is complete in ``data``, when it has come."""
-        self.read_recorded()  # what it says belongs to earlier bytes
+        """Return what becomes of a request that has arrived and is complete in ``data``."""
+        self.read_recorded()  # the records are of earlier bytes
         entered = EnteredRequest()
         if self._entering is not None:
             try:
@@ -183,7 +187,7 @@ class HttpGate:
         return entered
 
     def _entered(self, event: Event, entered: EnteredRequest) -> EnteredRequest:
-        """Return what is known of a request after one of its events."""
+        """Return the facts about a request after one of its events, given the facts before it."""
         if isinstance(event, RequestHead) and not event.by_proxy:
             session = _session_of(event)
             if event.method == "DELETE" and session and self.addons is not None:
@@ -194,7 +198,7 @@ class HttpGate:
             self.policies.observe(event, leaves=False)
             return entered
         gate, passing = self.policies.gate, Passing(event, entered.session, is_gated=entered.is_gated)
-        if event.continues:  # too much is held
+        if event.continues:  # the message is too long to hold
             self.policies.observe(event, leaves=False)
             if gate.addons and entered.is_gated:
                 entered.action = gate.withhold(CLIENT, event.raw, TOO_LONG, b"")
@@ -207,7 +211,10 @@ class HttpGate:
         return entered
 
     def leave(self, data: bytes, now_ns: int, number: int, *, is_altered: bool) -> Refused | None:
-        """Return a refusal for a request that would now be forwarded as ``data``; ``None`` if it passes."""
+        """Return a refusal of a request that is about to be forwarded as ``data``; ``None`` if it passes.
+
+        ``is_altered``: ``data`` is not what the client sent, so it is recorded in another way.
+        """
         refused: Refused | None = None
         if self._leaving is None:
             return None
@@ -228,7 +235,7 @@ class HttpGate:
         return refused
 
     def pass_early(self, data: bytes, now_ns: int, number: int) -> None:
-        """Take note of bytes of a client that pass, before a request that is held."""
+        """Make events of a client's bytes that pass, which came before a request that is held."""
         self.read_recorded()
         for is_given, events in enumerate((self._entering, self._leaving)):
             if events is not None:
@@ -239,24 +246,24 @@ class HttpGate:
                     self._stop(fault, is_given=bool(is_given))
 
     def skip_recorded(self, number: int, size: int) -> None:
-        """Make no events of so many bytes of a client, which will be recorded although they are withheld."""
+        """Make no events of the next ``size`` recorded bytes of a client, because they were withheld."""
         if self._leaving is not None:
             self._leaving.skip(number, size)
 
     def read_answer(self, data: bytes, now_ns: int, number: int) -> None:
-        """Take note of bytes of a server that are held, if a breakpoint asks for findings."""
+        """Make events of a server's bytes that are held, if a breakpoint asks for findings."""
         if self._live is not None and self._entering is not None:
             self.read_recorded()
             for event in self._entering.read_server(data, now_ns, number):
                 self.policies.observe(event, leaves=False)
 
     def stop_reading_answers(self, number: int) -> None:
-        """Take note that what the server of a connection sends passes in any case."""
+        """Take note that all further bytes from the server of a connection pass."""
         self.read_recorded()
         if self._entering is not None:
             self._entering.stop_reading_ahead(number)
 
 
 def _session_of(head: RequestHead) -> str:
-    """Return the session that a request names; empty if it names none."""
+    """Return the session id in a request's head; empty if there is none."""
     return next((value for name, value in head.headers if name.lower() == SESSION_ID), "")

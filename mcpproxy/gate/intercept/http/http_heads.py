@@ -1,4 +1,4 @@
-"""Heads of HTTP messages with other header fields. All other lines stay as they are."""
+"""Change the header fields of HTTP heads. All other lines of a head stay as they are."""
 
 import re
 from http import HTTPStatus
@@ -8,7 +8,7 @@ from mcpproxy.protocol.error_message import IN_PLACE_OF_PEER, error_message
 from mcpproxy.record.relay.http.reply import reply
 
 _CHALLENGE = ("WWW-Authenticate", 'Bearer error="invalid_token"')
-"""The header of a 401 for which the rule names none."""
+"""The challenge in a response with status 401, if the rule has no ``WWW-Authenticate`` header."""
 
 
 def new_head(action: FaultAction, head: bytes) -> bytes:
@@ -21,12 +21,15 @@ def new_head(action: FaultAction, head: bytes) -> bytes:
 
 
 def with_length(head: bytes, length: int) -> bytes:
-    """Return a head whose body is so long."""
+    """Return ``head`` with ``length`` as its ``Content-Length``; unchanged if it has no such field."""
     return re.sub(rb"(?i)(\r\nContent-Length:)[^\r]*", rb"\g<1> %d" % length, head, count=1)
 
 
 def status_head(action: FaultAction, body: bytes = b"") -> tuple[bytes, bytes]:
-    """Return head and body of the answer that a ``status`` action names; by default the body is an error."""
+    """Return the head and body of the response that a ``status`` action asks for.
+
+    Without ``body``, the body is a JSON-RPC error with the phrase of the status.
+    """
     if not body:
         body = error_message(IN_PLACE_OF_PEER, reason(action.count))
     headers = status_headers(action)
@@ -37,7 +40,7 @@ def status_head(action: FaultAction, body: bytes = b"") -> tuple[bytes, bytes]:
 
 
 def status_reply(action: FaultAction, why: str, body: bytes) -> bytes:
-    """Return a whole response that answers a request as an action says; ``body`` as for ``reply``."""
+    """Return the complete response with which an action answers a request; ``body`` as for ``reply``."""
     status = action.count or 200
     fields = b"".join(b"\r\n" + _field(name, value) for name, value in status_headers(action))
     _, _, rest = reply(200, why, body=body).partition(b"\r\n")
@@ -45,14 +48,14 @@ def status_reply(action: FaultAction, why: str, body: bytes) -> bytes:
 
 
 def status_headers(action: FaultAction) -> tuple[tuple[str, str], ...]:
-    """Return the header fields of the answer that an action gives; a 401 always has a challenge."""
+    """Return the header fields of an action's response; a response with status 401 always has a challenge."""
     headers = tuple((name, value) for name, value in action.headers if value is not None)
     is_challenged = any(name.lower() == "www-authenticate" for name, _ in headers)
     return headers if action.count != HTTPStatus.UNAUTHORIZED or is_challenged else (*headers, _CHALLENGE)
 
 
 def reason(status: int) -> str:
-    """Return the phrase after a status."""
+    """Return the reason phrase of an HTTP status; ``Fault`` for an unknown one."""
     try:
         return HTTPStatus(status).phrase
     except ValueError:

@@ -1,6 +1,6 @@
-"""Cuts what a client sends over HTTP into requests that are held until they are whole, and bytes that pass.
+"""Split the bytes of an HTTP client into requests that are held until they are complete, and bytes that pass.
 
-*Limits.* A body over ``LIMIT_BYTES``, or one whose client waits for ``100 Continue``, is forwarded without
+*Limits.* A body over ``LIMIT_BYTES``, or a body whose client waits for ``100 Continue``, is forwarded without
 being judged, and a note in the trace says so."""
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIMIT_BYTES: Final = 16 << 20
 
 
 class HeldRequest(NamedTuple):
-    """A request that is complete, as the client sent it. ``after`` are the bytes that follow it."""
+    """A complete request, as the client sent it. ``after`` are the bytes that follow it."""
 
     raw: bytes
     route: Route
@@ -31,11 +31,12 @@ class HeldRequest(NamedTuple):
 
 
 class RequestHolder:
-    """Gets the bytes of one client.
+    """Holds the requests of one client until they are complete.
 
-    A POST with a JSON body is held, and with ``holds_all`` also a GET or DELETE. ``on_head`` is called with
-    the route of each request; it raises a ``Refusal`` if the request must not pass, or returns whether it is
-    gated: then it must not pass unseen. ``note`` records that a request is not held.
+    It holds each POST with a JSON body, and with ``holds_all`` also each GET and DELETE. ``route`` returns
+    the route of a head. ``on_head`` is called with the route of each request; it raises a ``Refusal`` if the
+    request must not pass, or returns whether the request is gated, that is, must not pass unseen. ``note``
+    records why a request is not held.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class RequestHolder:
         self._route: Route | None = None
 
     def take_held(self) -> bytes:
-        """Return what is held of a request that is not complete; it is held no more."""
+        """Return the held bytes of an incomplete request, and hold them no more."""
         held, self._held = b"".join(self._held or ()) + self._head, None
         self._head = b""
         return held
@@ -69,10 +70,10 @@ class RequestHolder:
         return self._held is not None
 
     def feed(self, data: bytes, passing: list[bytes]) -> HeldRequest | None:
-        """Append to ``passing`` what passes of ``data``; return the first request that is complete.
+        """Append the bytes of ``data`` that pass to ``passing``; return the first request that is complete.
 
         Raises:
-            Refusal: what ``take_held`` returns must not pass.
+            Refusal: the bytes that ``take_held`` returns must not pass.
         """
         buffer, self._head = self._head + data, b""
         position = 0
@@ -117,7 +118,7 @@ class RequestHolder:
         self._body = body_counter(route.length)
         if self._body is None:
             if self._holds_all and route.request.method in (b"GET", b"DELETE"):
-                self._held, self._held_bytes = [], 0  # it is held only to be judged
+                self._held, self._held_bytes = [], 0  # only so that policies see its head
         elif route.request.method == b"POST" and is_json(route):
             if route.request.value(b"expect") is not None:
                 self._note("a body that waits to be asked for")
@@ -142,6 +143,6 @@ class RequestHolder:
 
 
 def is_json(route: Route) -> bool:
-    """Whether a body is said to be JSON, or nothing is said of it."""
+    """Whether the head says that the body is JSON, or does not name its media type."""
     media_type = (route.request.value(b"content-type") or b"").partition(b";")[0].strip(b" \t").lower()
     return media_type in (b"", b"application/json")

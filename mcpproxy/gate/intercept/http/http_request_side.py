@@ -1,9 +1,9 @@
-"""The side of a tunnel on which a client asks: each request is held until it is known what becomes of it.
+"""The client side of a tunnel: it holds each request until it is decided what to do with it.
 
-*Records.* A request that mcpproxy answers or cuts off itself is recorded as the client sent it, with a note
-that names the rule before our answer. Of all other bytes that met a fault the journal has both: what the
-sender sent, and what the receiver was given instead. A message at a breakpoint is recorded when it comes, so
-that it is not lost if the proxy is killed meanwhile."""
+*Records.* A request that mcpproxy itself answers or cuts off is recorded as the client sent it, followed by a
+note that names the rule. For any other request that a policy changes, the journal has both what the client
+sent and what the server was given instead. A request at a breakpoint is recorded when it arrives, so that it
+is not lost if the proxy is killed meanwhile."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mcpproxy.gate.intercept.held_messages import Released, held_message
 from mcpproxy.gate.intercept.http.http_answer_steps import ExpectedAnswer, marked
 from mcpproxy.gate.intercept.http.http_heads import new_head, status_reply, with_length
 from mcpproxy.gate.intercept.http.http_request_holder import HeldRequest, RequestHolder, is_json
-from mcpproxy.gate.intercept.policies import Asked, Instead, MetFault, Passing
+from mcpproxy.gate.intercept.policies import AppliedFault, Asked, Instead, Passing
 from mcpproxy.judge.session.frame import CLIENT, FaultMark
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.record.relay import journal as journals
@@ -34,15 +34,15 @@ if TYPE_CHECKING:
     from mcpproxy.record.relay.http.proxy_interface import GatedTunnel
 
 _ANSWERED: Final = ("error", "status", "lose-session", "expire-token")
-"""Verbs with which mcpproxy answers a request itself."""
+"""The verbs by which mcpproxy itself answers a request."""
 _NOT_ALTERED: Final = (*_ANSWERED, "drop", "disconnect", "delay")
-"""Verbs that do not change the bytes of a request."""
+"""The verbs that do not change the bytes of a request."""
 _ACCEPTED: Final = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-"""The answer to a notification or a response that is dropped."""
+"""The HTTP response to a notification, or to a JSON-RPC response, that is dropped."""
 
 
 class RequestSide:
-    """Does to the requests of one tunnel what the policies say. While one waits, the client is not read."""
+    """Applies the policies to the requests of one tunnel. While a request waits, the client is not read."""
 
     def __init__(self, gate: HttpGate, tunnel: GatedTunnel) -> None:
         self._gate, self._tunnel = gate, tunnel
@@ -50,18 +50,24 @@ class RequestSide:
             gate.proxy.router.route, self._on_head, self._note_unjudged, holds_all=gate.policies.has_entry
         )
         self._fails_closed = bool(gate.policies.gate.addons)
-        self._ids: deque[bytes] = deque()  # of the requests that were read and not forwarded yet
-        self._head_decision: FaultDecision | None = None  # about the head of the next request's answer
+        self._ids: deque[bytes] = deque()
+        """The ids, in JSON, of the requests that were read and not forwarded yet; empty for none."""
+        self._head_decision: FaultDecision | None = None
+        """The fault that changes the head of the answer to the next forwarded request."""
         self._altered: tuple[bytes, FaultMark, bytes, bytes] | None = None
-        """The next request as the client sent it, its fault, and the head and content that are given."""
-        self._unrecorded = b""  # what a client has sent whose request waits, recorded when it goes on
-        self.held_number = 0  # of the request that a breakpoint holds
+        """The next forwarded request as the client sent it, its fault, and the new head and content.
+
+        The first is empty if it is recorded already."""
+        self._unrecorded = b""
+        """The client's bytes while a request waits; recorded when it proceeds, or the tunnel closes."""
+        self.held_number = 0
+        """The number of the fault of the request that a breakpoint holds; 0 for none."""
 
     def take_bytes(self, data: bytes, now_ns: int) -> None:
         """Take bytes of the client: hold a request until it is complete, forward other bytes at once."""
         tunnel = self._tunnel
         passing: list[bytes] = []
-        judged = 0  # how many pieces of ``passing`` were judged
+        shown = 0  # how many pieces of ``passing`` the policies have seen
         while data and not self._holder.passes_all:
             try:
                 held = self._holder.feed(data, passing)
@@ -74,7 +80,7 @@ class RequestSide:
                 break
             tunnel.records.begin(now_ns)
             number = tunnel.records.number
-            if earlier := b"".join(passing[judged:]):
+            if earlier := b"".join(passing[shown:]):
                 self._gate.pass_early(earlier, now_ns, number)
             entered = self._gate.enter(held.raw, now_ns, number)
             self._ids[-1] = entered.id
@@ -89,13 +95,16 @@ class RequestSide:
                     self._act(entered, held, now_ns)
                 return
             passing.append(held.raw)
-            judged, data = len(passing), held.after
-        if data:  # after a request that ends HTTP
+            shown, data = len(passing), held.after
+        if data:  # bytes after a request that ends HTTP, such as an upgrade
             passing.append(data)
         self._forward_passing(passing, now_ns)
 
     def take_end(self, now_ns: int) -> None:
-        """Forward what is held of a request that ends early, because it cannot be judged."""
+        """Forward the held bytes of a request that ends early and so cannot be judged.
+
+        If an addon fails closed, they are refused.
+        """
         was_holding = self._holder.is_holding
         held = self._holder.take_held()
         if self._fails_closed and was_holding and self._holder.is_gated:
@@ -110,10 +119,10 @@ class RequestSide:
             self._tunnel.forward(b"".join(passing), now_ns)
 
     def _on_head(self, route: Route) -> bool:
-        """Take note of a head; return whether its request is gated.
+        """Take note of the head of a request; return whether the request is gated.
 
         Raises:
-            Refusal: no addon could be asked about what follows.
+            Refusal: an addon fails closed, and could not be asked about the body.
         """
         is_gated = False
         if self._fails_closed:
@@ -128,7 +137,10 @@ class RequestSide:
         self._tunnel.records.note("unjudged", why, journals.now_ns())
 
     def _on_unreadable(self, refusal: Refusal, rest: bytes, now_ns: int) -> None:
-        """Do with ``rest``, which begins with a request that cannot be read, what has to be done."""
+        """Handle ``rest``, which begins with a request that cannot be read.
+
+        It is forwarded; if an addon fails closed, it is refused.
+        """
         tunnel = self._tunnel
         if not self._fails_closed:
             self._holder.passes_all = True
@@ -140,7 +152,10 @@ class RequestSide:
             tunnel.refuse(refusal, now_ns)
 
     def on_request(self, route: Route, now_ns: int) -> ExpectedAnswer:
-        """Return what is known of the answer to a request that is forwarded; record what is given instead."""
+        """Return the facts about the expected answer to a request that is now forwarded.
+
+        If the request was changed, record it as the client sent it and as it is given.
+        """
         if self._altered is not None:
             (sent, fault, head, content), self._altered = self._altered, None
             records = self._tunnel.records
@@ -158,17 +173,20 @@ class RequestSide:
     # What becomes of a request
 
     def _act(self, entered: EnteredRequest, held: HeldRequest, now_ns: int) -> None:
+        """Carry out the action that a policy has decided on for a request."""
         passing = entered.passing
         match entered.action:
-            case MetFault(decision) as met if decision.rule.action.verb == "pause" and passing is not None:
-                self._hold(met, passing, held, now_ns)
-            case MetFault() as met:
-                delay_ns = delay_of(met.decision, len(held.raw))
-                if not delay_ns or _is_stream_cut(met, held):
-                    self._meet(met, passing, held, now_ns)
+            case AppliedFault(decision) as applied if (
+                decision.rule.action.verb == "pause" and passing is not None
+            ):
+                self._hold(applied, passing, held, now_ns)
+            case AppliedFault() as applied:
+                delay_ns = delay_of(applied.decision, len(held.raw))
+                if not delay_ns or _is_stream_cut(applied, held):
+                    self._apply(applied, passing, held, now_ns)
                 else:
-                    go_on = self._let_wait(held, lambda now_ns: self._meet(met, passing, held, now_ns))
-                    self._gate.proxy.timers.start(delay_ns / 1e9, go_on)
+                    resume = self._suspend(held, lambda now_ns: self._apply(applied, passing, held, now_ns))
+                    self._gate.proxy.timers.start(delay_ns / 1e9, resume)
             case Asked(hook) if passing is not None:
                 self._ask(hook, passing, held)
             case Withheld() as withheld:
@@ -178,8 +196,11 @@ class RequestSide:
             case _:
                 raise AssertionError(entered.action)
 
-    def _let_wait(self, held: HeldRequest, go_on: Callable[[int], None]) -> Callable[[], None]:
-        """Let a request wait, and read the client no further; return what has to be called to go on."""
+    def _suspend(self, held: HeldRequest, proceed: Callable[[int], None]) -> Callable[[], None]:
+        """Let a request wait, and stop reading the client; return a function that resumes both.
+
+        It then calls ``proceed`` with the time, in ns.
+        """
         tunnel, self._unrecorded = self._tunnel, held.raw + held.after
         tunnel.holds_client = True
         tunnel.watch()
@@ -187,40 +208,41 @@ class RequestSide:
         def resume() -> None:
             tunnel.holds_client, self._unrecorded = False, b""
             if not tunnel.is_over:
-                go_on(time.monotonic_ns())
+                proceed(time.monotonic_ns())
                 tunnel.watch()
 
         return resume
 
     def _ask(self, hook: str, passing: Passing, held: HeldRequest) -> None:
-        """Ask addons about a request, and do what they say."""
+        """Ask addons about a request, and act on their outcome."""
         addons = self._gate.addons
         assert addons is not None
+        outcomes: list[AddonOutcome] = []
 
-        def answered(outcome: AddonOutcome) -> None:
-            def go_on(now_ns: int) -> None:
-                instead = instead_after(outcome, passing.raw, passing.message)
-                if instead is None:
-                    self._forward(held.raw, held, now_ns)
-                else:
-                    self._replace(instead, passing, held, now_ns)
+        def proceed(now_ns: int) -> None:
+            instead = instead_after(outcomes[0], passing.raw, passing.message)
+            if instead is None:
+                self._forward(held.raw, held, now_ns)
+            else:
+                self._replace(instead, passing, held, now_ns)
 
-            said.append(go_on)
+        resume = self._suspend(held, proceed)
+
+        def on_outcome(outcome: AddonOutcome) -> None:
+            outcomes.append(outcome)
             resume()
 
-        said: list[Callable[[int], None]] = []
-        resume = self._let_wait(held, lambda now_ns: said[0](now_ns))
-        addons.ask(hook, passing.session, CLIENT, passing.raw, answered)
+        addons.ask(hook, passing.session, CLIENT, passing.raw, on_outcome)
 
-    def _hold(self, met: MetFault, passing: Passing, held: HeldRequest, now_ns: int) -> None:
-        """Hold a request at a breakpoint. It is recorded now; what is forwarded later is recorded then."""
-        rule = met.decision.rule
+    def _hold(self, applied: AppliedFault, passing: Passing, held: HeldRequest, now_ns: int) -> None:
+        """Hold a request at a breakpoint. It is recorded now, and what is forwarded, after the release."""
+        rule = applied.decision.rule
         fault = self._gate.mark(rule.name, rule.action.verb)
         self._tunnel.records.add(journals.CLIENT_ALTERED, now_ns, marked(fault, held.raw, has_more=True))
-        outcome: list[Released] = []
+        releases: list[Released] = []
 
-        def go_on(now_ns: int) -> None:
-            released = outcome[0]
+        def proceed(now_ns: int) -> None:
+            released = releases[0]
             if released.given is not None:
                 given, head, content = _with_content(held, passing.raw, released.given)
                 self._altered = b"", fault, head, content
@@ -230,24 +252,24 @@ class RequestSide:
             else:
                 self._drop(held, now_ns, f"rule {rule.name}: drop", is_recorded=True)
 
-        resume = self._let_wait(held, go_on)
+        resume = self._suspend(held, proceed)
         self._unrecorded = b""
 
-        def released(what: Released, now_ns: int) -> None:
+        def on_release(released: Released, now_ns: int) -> None:
             del now_ns
             self.held_number = 0
-            outcome.append(what)
+            releases.append(released)
             resume()
 
         self.held_number = fault.number
-        self._gate.held.hold(held_message(fault, passing, met.decision, now_ns), released)
+        self._gate.held.hold(held_message(fault, passing, applied.decision, now_ns), on_release)
 
-    def _meet(self, met: MetFault, passing: Passing | None, held: HeldRequest, now_ns: int) -> None:
-        """Do to a request what a rule says."""
-        decision, action = met.decision, met.decision.rule.action
+    def _apply(self, applied: AppliedFault, passing: Passing | None, held: HeldRequest, now_ns: int) -> None:
+        """Do to a request what a fault rule says."""
+        decision, action = applied.decision, applied.decision.rule.action
         what = f"rule {decision.rule.name}: {action.verb} {action.count or ''}".strip()
         tunnel = self._tunnel
-        if _is_stream_cut(met, held):
+        if _is_stream_cut(applied, held):
             tunnel.records.note("fault", f"{what} of the stream", now_ns)
             self._forward(held.raw, held, now_ns)
             self._gate.proxy.timers.start(delay_of(decision, 0) / 1e9, lambda: self._cut(decision))
@@ -259,31 +281,36 @@ class RequestSide:
             self._head_decision = decision
             self._forward(held.raw, held, now_ns)
         elif action.verb not in _NOT_ALTERED:
-            self._forward(self._alter(met, passing.raw if passing is not None else b"", held), held, now_ns)
+            self._forward(
+                self._alter(applied, passing.raw if passing is not None else b"", held), held, now_ns
+            )
         elif action.verb in _ANSWERED:
             tunnel.records.add(journals.CLIENT, now_ns, held.raw + held.after)
-            response = status_reply(action, what, met.effect.answer or b"")
+            response = status_reply(action, what, applied.effect.answer or b"")
             tunnel.refuse(Refusal(action.count or 200, what, response=response), now_ns)
         else:
             tunnel.records.add(journals.CLIENT, now_ns, held.raw + held.after)
             tunnel.records.note("fault", what, now_ns)
             self._cut(decision)
 
-    def _alter(self, met: MetFault, message: bytes, held: HeldRequest) -> bytes:
-        """Return the request that is forwarded instead."""
-        action = met.decision.rule.action
+    def _alter(self, applied: AppliedFault, message: bytes, held: HeldRequest) -> bytes:
+        """Return the request that a fault rule makes of ``held``, and remember both for the records."""
+        action = applied.decision.rule.action
         if action.verb in ("set-header", "drop-header"):
             head, blank, body = held.raw.partition(b"\r\n\r\n")
             head, content = new_head(action, head + blank), message
             given = head + body
         else:
-            new = b"\n".join(data for _, data in met.effect.given)
+            new = b"\n".join(data for _, data in applied.effect.given)
             given, head, content = _with_content(held, message, new)
-        self._altered = held.raw, self._gate.mark(met.decision.rule.name, action.verb), head, content
+        self._altered = held.raw, self._gate.mark(applied.decision.rule.name, action.verb), head, content
         return given
 
     def _withhold(self, withheld: Withheld, passing: Passing | None, held: HeldRequest, now_ns: int) -> None:
-        """Answer a request that must not pass; in the place of an answer the server gets an error."""
+        """Answer a request that must not pass.
+
+        If it carries the answer to a request of the server, the server gets an error in its place.
+        """
         by = f"addon {self._gate.policies.gate.addons}"
         if withheld.given is not None and passing is not None:
             self._replace(Instead(by, "error", withheld.given), passing, held, now_ns)
@@ -292,7 +319,7 @@ class RequestSide:
             self._answer(held, now_ns, f"{by}: {withheld.why}", withheld.answer or b"", status)
 
     def _replace(self, instead: Instead, passing: Passing, held: HeldRequest, now_ns: int) -> None:
-        """Give other bytes in the place of a request, or answer it."""
+        """Forward other bytes in the place of a request, answer it, or drop it."""
         what = f"{instead.by}: {instead.how}"
         if instead.given is not None:
             new, head, content = _with_content(held, passing.raw, instead.given)
@@ -316,20 +343,20 @@ class RequestSide:
         *,
         is_recorded: bool = False,
     ) -> None:
-        """Answer a request; with ``is_recorded`` the request itself is recorded already."""
+        """Answer a request with ``answer``; ``is_recorded``: the request itself is recorded already."""
         sent = held.after if is_recorded else held.raw + held.after
         self._tunnel.records.add(journals.CLIENT, now_ns, sent)
         self._tunnel.refuse(Refusal(status, what, response=reply(status, what, body=answer)), now_ns)
 
     def _drop(self, held: HeldRequest, now_ns: int, what: str, *, is_recorded: bool = False) -> None:
-        """Close the connection of a request that is not answered."""
+        """Drop a request, which closes its connection; ``is_recorded`` as for ``_answer``."""
         sent = held.after if is_recorded else held.raw + held.after
         self._tunnel.records.add(journals.CLIENT, now_ns, sent)
         self._tunnel.records.note("fault", what, now_ns)
         self._tunnel.close()
 
     def _forward(self, request: bytes, held: HeldRequest, now_ns: int) -> None:
-        """Forward a request in the place of ``held``, and take what follows it."""
+        """Forward ``request`` in the place of ``held`` unless a policy refuses it; take what follows it."""
         tunnel, is_altered = self._tunnel, self._altered is not None
         refused = self._gate.leave(request, now_ns, tunnel.records.number, is_altered=is_altered)
         if refused is not None:
@@ -353,21 +380,21 @@ class RequestSide:
             self._tunnel.close()
 
     def close(self) -> None:
-        """Record what a client has sent whose request waits, and hold it no more."""
+        """Record the client's bytes that are not recorded yet, and forget a request at a breakpoint."""
         if self._unrecorded:
             self._tunnel.records.add(journals.CLIENT, time.monotonic_ns(), self._unrecorded)
         if self.held_number:
             self._gate.held.forget(self.held_number)
 
 
-def _is_stream_cut(met: MetFault, held: HeldRequest) -> bool:
-    """Whether the stream that a request asks for is cut when the delay is over."""
-    action = met.decision.rule.action
+def _is_stream_cut(applied: AppliedFault, held: HeldRequest) -> bool:
+    """Whether the event stream that a GET opens is cut after the delay of a ``disconnect``."""
+    action = applied.decision.rule.action
     return action.verb == "disconnect" and action.delay_ns > 0 and held.route.request.method == b"GET"
 
 
 def _with_content(held: HeldRequest, message: bytes, new: bytes) -> tuple[bytes, bytes, bytes]:
-    """Return a request with ``new`` in the place of ``message``: all of it, its head, and ``new``."""
+    """Replace ``message`` in a request by ``new``; return the complete request, its head, and ``new``."""
     head, blank, body = held.raw.partition(b"\r\n\r\n")
     head += blank
     if new == message:

@@ -1,4 +1,7 @@
-"""The gate of one tunnel: what its client asks and its server answers is held until it may pass."""
+"""The gate of one tunnel: it holds the client's requests and the server's answers until they may pass.
+
+A tunnel is one client connection to the proxy, with its connections to the server.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,8 @@ if TYPE_CHECKING:
 
 
 class HttpTunnelGate:
-    """Both sides of a tunnel; see ``TunnelGate``. Answers pass at once if no policy acts on what enters."""
+    """Both sides of a tunnel; implements ``TunnelGate``. Without a policy for messages that enter, answers
+    pass at once."""
 
     def __init__(self, gate: HttpGate, tunnel: GatedTunnel) -> None:
         self._tunnel = tunnel

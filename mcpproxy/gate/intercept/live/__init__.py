@@ -1,1 +1,1 @@
-"""Messages judged before they pass, for breakpoints on findings."""
+"""Judge messages before they are forwarded, for breakpoints on findings."""

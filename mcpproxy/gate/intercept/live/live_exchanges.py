@@ -1,10 +1,10 @@
-"""The judge in the proxy's own process over HTTP, for breakpoints on findings; see ``live_judge``.
+"""Judge HTTP exchanges in the proxy's own process, for breakpoints on findings; see ``live_judge``.
 
-There are two ``HttpAssembly``s. That of the proxy gets what a peer sends when it is read, before anything is
-decided; the one here gets what is recorded, when it is recorded, which says what became of each message. Both
-make the same events of what a peer sent, in the same order for each connection, and number exchanges
-differently. So a peer is judged by the events of the first, and the other peer is given them when the second
-says so.
+There are two ``HttpAssembly`` objects. The proxy's assembly gets the bytes of a peer when they are read,
+before anything is decided. The assembly here gets the records of the journal, which show what became of each
+message. Both make the same events of what a peer sent, in the same order for each connection, but number
+exchanges differently. So the events of the first are judged against their sender, and count as received by
+the other peer only when the second shows that they passed.
 """
 
 import json
@@ -31,30 +31,30 @@ from mcpproxy.record.recorder.http.assembly import HttpAssembly
 from mcpproxy.record.relay import journal as journals
 
 _Sent: TypeAlias = Frame | RequestHead | ResponseHead
-_MOST_UNASKED: Final = 1000
-"""How many messages are remembered until somebody asks what was found; the oldest is forgotten first."""
+_MOST_UNTAKEN: Final = 1000
+"""For how many messages of a server findings are kept until they are taken; the oldest are dropped first."""
 _SENDERS: Final[dict[type[_Sent], Sender]] = {RequestHead: CLIENT, ResponseHead: SERVER}
 _ENDS: Final[dict[int, Sender]] = {journals.CLIENT_EOF: CLIENT, journals.SERVER_EOF: SERVER}
 
 
 @slotted()
 class _Direction:
-    """What one peer has sent on a connection."""
+    """The events that one peer has sent on a connection."""
 
-    ungiven: deque[_Sent] = field(default_factory=lambda: deque[_Sent]())
-    """What was judged, and of which it is not known yet what became of it."""
+    undecided: deque[_Sent] = field(default_factory=lambda: deque[_Sent]())
+    """Judged events of which no record shows yet what became of them."""
     head: int = 0
     """The number of the last head."""
-    of_head: Findings = ()
-    """What is wrong with it, which is told with the message after it."""
-    found: deque[tuple[int, Findings]] = field(
-        default_factory=lambda: deque[tuple[int, Findings]](maxlen=_MOST_UNASKED)
+    head_findings: Findings = ()
+    """The findings about that head; they are returned with the message after it."""
+    untaken: deque[tuple[int, Findings]] = field(
+        default_factory=lambda: deque[tuple[int, Findings]](maxlen=_MOST_UNTAKEN)
     )
-    """The messages of the server, each as a hash, of which nobody has asked yet what was found."""
+    """The hashes of a server's messages, and their findings, until ``take_found`` takes them."""
 
 
 class LiveExchanges(Policy):
-    """Judges what peers send over HTTP, and remembers what the other peer is given. This never raises."""
+    """Judges what each peer sends over HTTP, and notes what the other peer is given. This never raises."""
 
     def __init__(self, judge: LiveJudge, endpoint: str) -> None:
         self._judge: Final = judge
@@ -62,9 +62,9 @@ class LiveExchanges(Policy):
         self._recorded = HttpAssembly(json.dumps(options).encode())
         self._directions: dict[tuple[int, Sender], _Direction] = {}
         self._exchanges: dict[int, int] = {}
-        """Number of an exchange in what is recorded -> its number in what is sent."""
+        """Number of an exchange in the records -> its number in the events that were judged."""
         self._ended: dict[int, Sender] = {}
-        """Connection -> the peer that has ended first."""
+        """Connection -> the peer that closed its side first."""
 
     def enter(self, passing: Passing) -> None:
         frame = passing.frame
@@ -81,7 +81,7 @@ class LiveExchanges(Policy):
             self.judge_sent(event)
 
     def judge_sent(self, event: Event) -> Findings:
-        """Judge an event of what is sent; return what was found in a message and in the head before it."""
+        """Judge an event that a peer sent; return the findings about a message and the head before it."""
         if not self._judge.is_judging:
             return ()
         if isinstance(event, ExchangeEnd):
@@ -89,32 +89,35 @@ class LiveExchanges(Policy):
         if not isinstance(event, _Sent):
             return ()
         event = _numbered(event, self._judge.next_number(), event.exchange)
-        if event.by_proxy:  # our own answer; nothing else becomes of it
+        if event.by_proxy:  # our own answer always reaches its receiver
             self._judge.note_event(event)
             return ()
         sender: Sender = event.sender if isinstance(event, Frame) else _SENDERS[type(event)]
         direction = self._directions.setdefault((event.connection, sender), _Direction())
-        direction.ungiven.append(event)
+        direction.undecided.append(event)
         if not isinstance(event, Frame):
-            direction.head, direction.of_head = event.seq, self._judge.judge_sent(event)
+            direction.head, direction.head_findings = event.seq, self._judge.judge_sent(event)
             return ()
         findings = self._judge.judge_sent(event, direction.head)
-        findings, direction.of_head = (*direction.of_head, *findings), ()
+        findings, direction.head_findings = (*direction.head_findings, *findings), ()
         if sender == SERVER and not event.continues:
-            direction.found.append((hash(event.raw), findings))
+            direction.untaken.append((hash(event.raw), findings))
         return findings
 
     def take_found(self, connection: int, content: bytes) -> Findings:
-        """Return what was found in the next message ``content`` of the server of a connection."""
+        """Return the findings about the next message of the server of a connection with these bytes.
+
+        The findings about messages before it are dropped.
+        """
         direction = self._directions.get((connection, SERVER))
-        while direction is not None and direction.found:
-            of, findings = direction.found.popleft()
-            if of == hash(content):
+        while direction is not None and direction.untaken:
+            message_hash, findings = direction.untaken.popleft()
+            if message_hash == hash(content):
                 return findings
         return ()
 
     def take_record(self, kind: int, at_ns: int, payload: bytes, connection: int) -> None:
-        """Take a record of the journal, which says what became of what was sent."""
+        """Take a record of the journal, which shows what became of something that was sent."""
         if not self._judge.is_judging:
             return
         try:
@@ -135,12 +138,12 @@ class LiveExchanges(Policy):
 
     def _on_recorded(self, event: _Sent) -> None:
         if event.by_proxy:
-            if event.fault is not None:  # what is given in the place of what was sent
+            if event.fault is not None:  # a replacement of what was sent
                 exchange = self._exchanges.get(event.exchange, event.exchange)
                 self._judge.note_event(_numbered(event, self._judge.next_number(), exchange))
             return
         sender: Sender = event.sender if isinstance(event, Frame) else _SENDERS[type(event)]
-        sent = self._directions[event.connection, sender].ungiven.popleft()
+        sent = self._directions[event.connection, sender].undecided.popleft()
         if type(sent) is not type(event):
             raise LookupError("what is recorded is not what was sent")
         if isinstance(event, RequestHead):

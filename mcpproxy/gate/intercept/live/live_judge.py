@@ -1,12 +1,12 @@
-"""The judge in the relay's own process, for breakpoints on findings: ``--break 'rule:PROTO-*'``.
+"""Judge messages in the relay's own process, for breakpoints on findings: ``--break 'rule:PROTO-*'``.
 
-The recorder judges what has passed. A message that is to be held for a finding has to be judged before, so it
-is judged here as well, by the same rules and in the same two views: a sender by what it sends, when it sends
-it; a receiver by what it is given, when it is given. Only a session with such a breakpoint imports this
-module.
+The recorder judges messages after they have passed. To hold a message because of a finding, it has to be
+judged before, so it is judged here as well, by the same rules and in the same two views: the view of a sender
+has what that peer sends, when it sends it; the view of a receiver has what that peer is given, when it is
+given. Only a session with such a breakpoint imports this module.
 
-A bug of ours in it harms nothing: judging ends, stderr says so once, and no breakpoint on a finding holds
-anything more. If a function of the user's own rules fails, only its rules end."""
+A bug in mcpproxy does no harm here: judging ends, stderr says so once, and no breakpoint on a finding holds
+anything any more. If a function of the user's own rules fails, only its rules end."""
 
 from collections import deque
 from collections.abc import Callable
@@ -41,10 +41,10 @@ Say: TypeAlias = Callable[[str], None]
 
 
 class LiveJudge:
-    """Judges what each peer sends, and remembers what the other is given.
+    """Judges what each peer sends, by the rules of ``options``, and notes what the other peer is given.
 
-    The rules are those of ``options``. Frames and heads are numbered as in the recording: each that was sent,
-    and each that was given in its place. This never raises.
+    All frames and heads that were sent, and all their replacements, are numbered as in the recording. This
+    never raises; ``say`` writes a line to stderr.
     """
 
     def __init__(self, options: RuleOptions, say: Say) -> None:
@@ -55,7 +55,7 @@ class LiveJudge:
         try:
             with self._guarded_stdout():
                 rules, self._selection = options.resolve(self._leave_out)
-                # ``lists_all``: the hundredth finding of a cause holds its message, too.
+                # ``lists_all``: the hundredth finding with the same cause holds its message, too.
                 views = rules.observer(lists_all=True, has_faults=True)
             assert isinstance(views, TwoViews)
             self._views = views
@@ -64,7 +64,7 @@ class LiveJudge:
 
     @property
     def is_judging(self) -> bool:
-        """Whether no bug has ended it."""
+        """Whether messages are judged: no bug has ended that."""
         return self._views is not None
 
     def next_number(self) -> int:
@@ -73,25 +73,24 @@ class LiveJudge:
         return self._number
 
     def judge_sent(self, event: Frame | RequestHead | ResponseHead, head: int = 0) -> Findings:
-        """Judge what a peer has sent; return what is wrong with it, of the rules that are wanted.
+        """Judge what a peer has sent; return the findings about it by the selected rules.
 
-        ``head`` is the number of the HTTP head before it. What only now shows that something earlier was
-        wrong is left out: that has passed.
+        ``head`` is the number of the HTTP head before it, whose findings are included. Findings about earlier
+        events, which the new event only brings to light, are left out: those events have passed already.
         """
-        return tuple(
-            found for found in self._judge(event, _sender(event)) if found.frame in (event.seq, head)
-        )
+        findings = self._judge(event, _sender_of(event))
+        return tuple(finding for finding in findings if finding.frame in (event.seq, head))
 
     def note_given(self, event: Frame | RequestHead | ResponseHead) -> None:
-        """Take note that the other peer is given what ``judge_sent`` has judged."""
-        self._judge(event, other(_sender(event)))
+        """Take note that the other peer is given an event that ``judge_sent`` has judged."""
+        self._judge(event, other(_sender_of(event)))
 
     def note_event(self, event: Event, peer: Sender | None = None) -> None:
-        """Take note of another event, which only ``peer`` saw; what mcpproxy gives has its mark."""
+        """Take note of any other event. Only ``peer`` saw it; ``None``: the event's own marks say who did."""
         self._judge(event, peer)
 
     def stop(self, fault: Exception) -> None:
-        """Judge no more, because of a bug in mcpproxy."""
+        """Stop judging because of a bug in mcpproxy, and say so on stderr."""
         self._views = None
         self._say(f"a fault of mcpproxy, no breakpoint on a finding holds: {type(fault).__name__}: {fault}")
 
@@ -100,14 +99,14 @@ class LiveJudge:
             return ()
         try:
             with self._guarded_stdout():
-                found = self._views.observe(event) if peer is None else self._views.observe_as(peer, event)
-            return tuple(finding for finding in found if self._selection.takes(finding.rule))
+                findings = self._views.observe(event) if peer is None else self._views.observe_as(peer, event)
+            return tuple(finding for finding in findings if self._selection.takes(finding.rule))
         except Exception as fault:  # a bug in mcpproxy must not end the session
             self.stop(fault)
             return ()
 
     def _guarded_stdout(self) -> AbstractContextManager[object]:
-        """Keep what a user's rule prints away from stdout, which belongs to the protocol."""
+        """Keep the prints of a user's rule away from stdout, which is for protocol messages only."""
         return printing_to_stderr() if self._runs_code else nullcontext()
 
     def _leave_out(self, codes: tuple[str, ...], fault: "CustomRuleError") -> None:
@@ -119,15 +118,15 @@ MakeLiveJudge: TypeAlias = Callable[[Say], LiveJudge]
 
 
 class LiveLines(Policy):
-    """Judges the lines of a stdio session: as they come, and as ``Lanes`` lets them go.
+    """Judges the lines of a stdio session when they arrive, and notes which of them ``Lanes`` lets pass.
 
-    The lanes tell what becomes of each line in the order in which the lines came: it passes, or is withheld.
+    In each direction, the steps of the lanes pass or withhold the lines in the order in which they arrived.
     """
 
     def __init__(self, judge: LiveJudge) -> None:
         self._judge: Final = judge
-        self._came: Final[dict[Sender, deque[Frame]]] = {CLIENT: deque(), SERVER: deque()}
-        """The lines of which the lanes have not said what becomes of them."""
+        self._undecided: Final[dict[Sender, deque[Frame]]] = {CLIENT: deque(), SERVER: deque()}
+        """The judged lines that the lanes have neither passed nor withheld yet."""
 
     def enter(self, passing: Passing) -> None:
         passing.findings = self.judge_line(passing.frame)
@@ -137,21 +136,21 @@ class LiveLines(Policy):
             self.judge_line(event)
 
     def judge_line(self, frame: Frame) -> Findings:
-        """Judge a line, or a piece of one, and return what was found."""
+        """Judge a line, or a piece of a line, and return the findings about it."""
         if not self._judge.is_judging:
             return ()
         frame.seq = self._judge.next_number()
-        self._came[frame.sender].append(frame)
+        self._undecided[frame.sender].append(frame)
         return self._judge.judge_sent(frame)
 
     def note_step(self, step: LaneStep, now_ns: int) -> None:
-        """Take note of what the relay does next."""
+        """Take note of the next step that the relay does."""
         if not self._judge.is_judging:
             return
         if step.kind in ("pass", "withhold", "refuse"):
-            if not self._came[step.sender]:
+            if not self._undecided[step.sender]:
                 self._judge.stop(LookupError("a line that was not judged"))
-            elif (frame := self._came[step.sender].popleft()) and step.kind == "pass":
+            elif (frame := self._undecided[step.sender].popleft()) and step.kind == "pass":
                 self._judge.note_given(frame)
         elif step.kind in ("give", "answer"):
             *lines, last = step.data.split(b"\n")
@@ -169,7 +168,7 @@ class LiveLines(Policy):
         self._judge.note_event(Eof(sender, now_ns))
 
 
-def _sender(event: Frame | RequestHead | ResponseHead) -> Sender:
+def _sender_of(event: Frame | RequestHead | ResponseHead) -> Sender:
     if isinstance(event, Frame):
         return event.sender
     return CLIENT if isinstance(event, RequestHead) else SERVER

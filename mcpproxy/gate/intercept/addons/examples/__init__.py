@@ -1,1 +1,1 @@
-"""Addons to start from, and to use as they are: ``mcpproxy --addon FILE``."""
+"""Example addons, to use as they are or to start from: ``mcpproxy --addon FILE``."""
