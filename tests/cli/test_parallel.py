@@ -36,4 +36,5 @@ def test_a_file_that_is_gone_is_for_the_work_to_tell(tmp_path: Path) -> None:
     def attempt(path: str) -> str:
         return "there" if os.path.exists(path) else "gone"
 
-    assert list(parallel.results_of(attempt, [*files(tmp_path, 1), str(tmp_path / "none")])) == ["there", "gone"]
+    paths = [*files(tmp_path, 1), str(tmp_path / "none")]
+    assert list(parallel.results_of(attempt, paths)) == ["there", "gone"]

@@ -40,7 +40,7 @@ class Recorder:
         self.relay_ends_ns = 0
         self.reader = JournalReader(str(self.journal.path))
         self.pace = Pace(self.reader)
-        self.pace.goes_on(clock.now_ns)
+        self.pace.may_continue(clock.now_ns)
         self.naps = 0
 
     def traffic_for(self, ms: int) -> None:
@@ -56,7 +56,7 @@ class Recorder:
         read_ns = self.clock.now_ns
         self.clock.used_ns += ms * MS
         self.passes(ms)
-        return self.pace.goes_on(read_ns)
+        return self.pace.may_continue(read_ns)
 
     def waits(self) -> bool:
         def pause(for_s: float) -> bool:
@@ -100,7 +100,7 @@ def test_it_waits_for_the_end_of_a_burst_and_then_reads_on(recorder: Recorder) -
     naps = recorder.naps
     for read_ns in range(began_ns, recorder.clock.now_ns, 8 * MS):  # what came meanwhile
         recorder.clock.used_ns += 12 * MS
-        assert recorder.pace.goes_on(read_ns)
+        assert recorder.pace.may_continue(read_ns)
     assert recorder.naps == naps
 
 
@@ -120,7 +120,7 @@ def test_it_waits_no_longer_than_it_may(recorder: Recorder) -> None:
     assert not recorder.records(ms=12)
     assert not recorder.waits()
     assert LONGEST_BURST_NS <= recorder.clock.now_ns - read_ns <= LONGEST_BURST_NS + 20 * MS
-    assert recorder.pace.goes_on(read_ns + 8 * MS)  # it is a second old: that is enough
+    assert recorder.pace.may_continue(read_ns + 8 * MS)  # it is a second old: that is enough
 
 
 def test_it_waits_for_no_more_than_the_journal_may_hold(recorder: Recorder) -> None:
@@ -154,7 +154,7 @@ def test_a_late_recorder_has_full_priority_until_it_has_caught_up(
     recorder.pace.caught_up()
     assert said == []
     for _ in range(2):
-        recorder.pace.goes_on(recorder.clock.now_ns - LATE_NS - 1)
+        recorder.pace.may_continue(recorder.clock.now_ns - LATE_NS - 1)
     assert said == ["full"]
     for _ in range(2):
         recorder.pace.caught_up()
