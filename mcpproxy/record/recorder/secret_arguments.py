@@ -68,7 +68,7 @@ def mask_arguments(command: Sequence[str], masking: ArgumentMasking) -> Iterator
 
 
 def secret_texts(masker: Masker) -> Callable[[str], str]:
-    """Return a function that masks the secrets in a text that have the format of a known provider."""
+    """Return a function that masks the secrets with a known format in a text."""
 
     def mask(value: str) -> str:
         return value if MARK in value else masker.value(value)

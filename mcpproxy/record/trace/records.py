@@ -36,8 +36,8 @@ ARGUMENTS_MASKED: Final = "arguments"
 
 EVERYTHING: Final = "everything"
 TOOLS: Final = "tools"
-"""Values of ``Header.kept``: the bodies to and from a language model are recorded completely, or only the
-parts that concern tools."""
+"""Values of ``Header.kept``: the texts in bodies to and from a language model are all recorded, or are masked
+unless they concern tools."""
 
 
 @slotted(frozen=True)
@@ -80,7 +80,7 @@ class Header:
     model: str = ""
     """With ``mcpproxy model``: the dialect (request format) that the user named, or ``any``; else empty."""
     kept: str = ""
-    """With ``mcpproxy model``: ``everything``, or ``tools``, which leaves out all other texts; else empty."""
+    """With ``mcpproxy model``: ``everything``, or ``tools`` if all other texts are masked; else empty."""
 
 
 HEADER_MEMBERS: Final = Header.__match_args__

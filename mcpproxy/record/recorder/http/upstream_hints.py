@@ -5,18 +5,11 @@ server that demands a client certificate says so in an error page, which clients
 speaks only TLS closes a connection without TLS and sends no response.
 """
 
-from __future__ import annotations
+from typing import Final
 
 from mcpproxy.base.upstream.client_certificates import REFUSING, certificate_advice
 from mcpproxy.base.upstream.redirects import MAYBE_LOGIN, REDIRECTS, SAME_REQUEST
-from mcpproxy.judge.session.frame import SERVER, ExchangeEnd, Frame, RequestHead, ResponseHead
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from typing import Final
-
-    from mcpproxy.judge.session.frame import Event
-
+from mcpproxy.judge.session.frame import SERVER, Event, ExchangeEnd, Frame, RequestHead, ResponseHead
 
 _MOST_HINTS: Final = 20
 """The largest number of hints in a session: a server may redirect each request elsewhere."""

@@ -145,7 +145,10 @@ class ProxyGate(Protocol):
         ...
 
     def run_due(self, limit_s: float | None) -> float | None:
-        """Do what is due. Return how many seconds the proxy may wait, at most ``limit_s``; ``None``: any."""
+        """Do what is due. Return how many seconds the proxy may wait, at most ``limit_s``.
+
+        ``None`` means no limit.
+        """
         ...
 
     def close(self) -> None:

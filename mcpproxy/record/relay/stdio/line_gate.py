@@ -52,8 +52,10 @@ class LineGate(Protocol):
         ...
 
     def run_due(self, timeout_s: float | None) -> float | None:
-        """Do what is due. Return how many seconds the relay may wait, at most ``timeout_s``; ``None``:
-        any."""
+        """Do what is due. Return how many seconds the relay may wait, at most ``timeout_s``.
+
+        ``None`` means no limit.
+        """
         ...
 
     @property

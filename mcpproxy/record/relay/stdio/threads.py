@@ -16,7 +16,8 @@ import subprocess
 import sys
 import threading
 import time
-from typing import IO, TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import IO, Final
 
 from mcpproxy.record.relay import journal as journals
 from mcpproxy.record.relay.exit_status import (
@@ -27,16 +28,12 @@ from mcpproxy.record.relay.exit_status import (
     recorder_s,
     shell_code,
 )
+from mcpproxy.record.relay.journal import Journal
 from mcpproxy.record.relay.spawned_recorder import SpawnedRecorder
 from mcpproxy.record.relay.stderr_line import stderr_line
 from mcpproxy.record.relay.stdio.inheritance import occupy_standard, release
 from mcpproxy.record.relay.stdio.server_life import ServerLife
 from mcpproxy.record.relay.stdio.signals import ENDING, catch, name_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from mcpproxy.record.relay.journal import Journal
 
 CHUNK_BYTES: Final = 64 << 10
 
