@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     import uvicorn
 
 _BACKLOG: Final = 64
+"""How many connections may wait to be accepted."""
 
 
 class AdminPort:

@@ -21,6 +21,7 @@ from mcpproxy.record.recorder.checkpoint import Checkpoint, write_checkpoint
 from mcpproxy.record.relay import crash_buffer, journal
 
 _READ_BYTES: Final = 64 << 10
+"""How many bytes of a segment are read at a time, except of a longer record."""
 
 _LONGEST_BYTES: Final = LIMIT_BYTES + (16 << 20)
 """The longest record: a refused line is one record, and the length of lines is limited."""

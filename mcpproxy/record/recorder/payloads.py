@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mcpproxy.judge.ruleset.rule_options import RuleOptions
 
 _LARGEST: Final = 1 << 63
+"""Every number in a payload must be below this."""
 
 _OPTIONAL_TEXTS: Final = ("mode", "listen", "endpoint", "upstream", "boot", "faults", "model", "kept")
 """Members of START that may be absent; in the header they are then empty."""

@@ -28,6 +28,7 @@ LAG_NS: Final = 1_000_000_000
 """The delay from which on the summary says how late findings were shown."""
 
 _WAITING_BYTES: Final = 256 << 10
+"""How many bytes of lines may wait for the pipe."""
 
 
 class StderrNotes:

@@ -41,6 +41,7 @@ SENDERS: Final[tuple[Sender, Sender]] = (CLIENT, SERVER)
 
 
 _REASON_CHARACTERS: Final = 240
+"""The longest reason, in characters, that is taken from the last lines of stderr."""
 
 
 @slotted()

@@ -65,6 +65,7 @@ def session_name(id: str) -> str:
 
 
 _USUAL_ID_LENGTH: Final = 64
+"""The names of longer ids are not cached."""
 
 
 @lru_cache(maxsize=256)

@@ -21,7 +21,9 @@ from mcpproxy.record.trace.records import Continued
 
 SUFFIX: Final = ".shipped"
 VERSION: Final = 1
+"""The version of the note's format."""
 _LIMIT_BYTES: Final = 1 << 20
+"""The longest note that is read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from mcpproxy.record.trace.members import NotARecordError
 from mcpproxy.record.trace.records import Header
 
 _HEADER_LIMIT: Final = 16 << 20
+"""The longest header that is read, in bytes."""
 
 SECOND_HEADER: Final = "a second header: two traces in one file"
 ENDLESS: Final = "the next file that it names is itself, an earlier one, or has no valid name"

@@ -15,6 +15,7 @@ BATCH_BYTES: Final = 256 << 10
 """Records are collected up to this size before they are written."""
 
 _BLOCK_BYTES: Final = 64 << 10
+"""How many bytes are searched for a line feed at a time."""
 
 
 class TraceWriter:

@@ -15,6 +15,7 @@ from mcpproxy.record.recorder.http.body_frames import coding_of
 from mcpproxy.record.recorder.masking import ID_LENGTH, Masker
 
 _MAX_CACHED: Final = 256
+"""How many heads are cached; then the cache is cleared."""
 
 
 @slotted()

@@ -10,6 +10,7 @@ from mcpproxy.record.recorder.model.json_tree import JsonPlace, tree_of
 
 _MARKS: Final = (b'"partial_json"', b"_arguments.delta", b'"tool_calls"')
 _MOST_VALUES: Final = 1000
+"""An event with more JSON values is not searched."""
 
 
 def argument_pieces(event: bytes) -> Iterator[JsonPlace]:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Final
 
 _BACKLOG: Final = 4096
+"""How many connections may wait to be accepted."""
 
 
 def listen(host: str, port: int) -> socket.socket:

@@ -27,6 +27,7 @@ BROKEN: Final = 8 | 16
 """Error or hang-up, which epoll reports for every watched descriptor. The values are those of epoll."""
 
 _EVENTS_PER_TURN: Final = 256
+"""How many ready descriptors are handled in one turn."""
 
 
 class Loop:

@@ -28,6 +28,7 @@ CACHED_S: Final = 10.0
 """How long the addresses of a name are cached."""
 
 _CACHED_NAMES: Final = 1024
+"""How many names are cached; then the cache is cleared."""
 
 
 class Upstream:

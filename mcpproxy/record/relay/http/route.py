@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 
 _CACHED_ROUTES: Final = 256
 _CACHED_BYTES: Final = 2 << 10
+"""How many routes are cached, and the longest head, in bytes, whose route is."""
 
 
 class Route:

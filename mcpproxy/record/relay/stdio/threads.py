@@ -36,6 +36,7 @@ from mcpproxy.record.relay.stdio.server_life import ServerLife
 from mcpproxy.record.relay.stdio.signals import ENDING, catch, name_of
 
 CHUNK_BYTES: Final = 64 << 10
+"""How many bytes are read at once."""
 
 
 def run(
