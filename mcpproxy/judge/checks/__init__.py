@@ -112,7 +112,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
     roots.FAMILY,
     sampling.FAMILY,
     elicitation.FAMILY,
-    # What deceives a reader
+    # Deceptive texts and addresses
     deceptive_text.FAMILY,
     addresses.FAMILY,
     # Deprecated features
@@ -163,7 +163,7 @@ SPLIT_CHECKS: Final = (
     (("STDIO-001",), stdio.split_message),
     (("STDIO-002", "STDIO-003"), stdio.spread_output),
 )
-"""The checks of JSON that was written over several lines, a message or other JSON, each with its rules."""
+"""The checks of a message, and of another value, that was written over several lines, with their rules."""
 
 
 def decided_rules() -> frozenset[str]:

@@ -1,4 +1,4 @@
-"""The sessions of the Agent Client Protocol: initialize comes first, then they are opened, then used.
+"""The sessions of the Agent Client Protocol: a client opens them after initialize, before it uses them.
 
 The client is an editor, the server of the connection an agent. What happens in a session is judged by
 ``turns`` (prompts and stop reasons) and ``reported_work`` (tool calls).
@@ -50,12 +50,12 @@ class AcpSession:
 class PromptTurn:
     """The agent's work on one prompt.
 
-    ``busy`` is set during a turn, ``cancel_seq`` is the frame that cancelled that turn.
-    ``last_cancel_seq`` is the latest frame that cancelled any turn of the session. ``idle_seq`` is the latest
-    state update that said that the agent is idle. The other fields are used in version 2 only: ``works`` is
-    set while the agent says that it works. ``has_stopped`` is set once it gave a stop reason in this session.
-    ``prompt_seq`` is the frame of the prompt that found the agent idle, 0 once its work has ended; the last
-    three fields say what the agent has done since then.
+    ``busy`` is set during a turn, ``cancel_seq`` and ``cancel_ns`` are the frame and the time of the first
+    session/cancel in that turn. ``last_cancel_seq`` is the latest frame that cancelled any turn of the
+    session. ``idle_seq`` is the frame of the latest state update that said that the agent is idle. The other
+    fields are used in version 2 only: ``works`` is set while the agent says that it works. ``has_stopped`` is
+    set once it gave a stop reason in this session. ``prompt_seq`` is the frame of the prompt that found the
+    agent idle, 0 once its work has ended; the last three fields say what the agent has done since then.
     """
 
     busy: bool = False
@@ -114,7 +114,7 @@ class Sessions:
         return session
 
     def mention(self, id: object) -> None:
-        """Remember that both sides may know the session with this id."""
+        """Record that both sides may know the session with this id."""
         if isinstance(id, str) and id not in self.mentioned:
             self.mentioned[id] = None
             if len(self.mentioned) > MAX_REMEMBERED:

@@ -12,6 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from mcpproxy.base.slotted import slotted
+from mcpproxy.judge.checks.basic.capabilities import initialize_seq
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.judge.checks.engine.rows import ACP_ONLY, Check, DispatchKey, RuleFamily, StateUpdate
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender, Severity, other
@@ -65,11 +66,6 @@ def _declarations(history: History) -> Declarations | None:
     return None if history.has_gap or declarations.agent is None else declarations
 
 
-def _initialize_seq(history: History) -> tuple[int, ...]:
-    """Return the frame of the initialize request, as evidence for a finding; empty if it was not seen."""
-    return (history.initialize.seq,) if history.initialize else ()
-
-
 # Undeclared features
 
 _CAPABILITY_RULES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
@@ -120,7 +116,7 @@ def undeclared_method(context: MessageContext[Request], history: History) -> Ite
             *_CAPABILITY_RULES[capability],
             problem,
             pointer=context.at + "/method",
-            related=_initialize_seq(history),
+            related=initialize_seq(history),
         )
 
 
@@ -146,7 +142,7 @@ def undeclared_transport(context: MessageContext[Request], history: History) -> 
             *broken_rule,
             f"client gave the agent {server_label} over {transport_label}, {reason}",
             pointer=f"{context.at}/params/mcpServers/{index}",
-            related=_initialize_seq(history),
+            related=initialize_seq(history),
             # A warning only, because a later version may define an unknown transport. SSE was removed.
             at_most="warning" if broken_rule == _UNKNOWN_TRANSPORT and transport != "sse" else None,
             data={
@@ -206,7 +202,7 @@ def undeclared_directories(context: MessageContext[Request], history: History) -
         sent = f"client sent {message.method} with additionalDirectories"
         problem = f"{sent}, but the agent never declared {capability}"
         pointer = context.at + "/params/additionalDirectories"
-        yield Violation("ACP-003", "A-013", problem, pointer=pointer, related=_initialize_seq(history))
+        yield Violation("ACP-003", "A-013", problem, pointer=pointer, related=initialize_seq(history))
 
 
 def undeclared_content(context: MessageContext[Request], history: History) -> Iterator[Violation]:
@@ -223,7 +219,7 @@ def undeclared_content(context: MessageContext[Request], history: History) -> It
             )
             full_pointer = context.at + "/params/prompt" + pointer
             yield Violation(
-                "ACP-004", "A-014", problem, pointer=full_pointer, related=_initialize_seq(history)
+                "ACP-004", "A-014", problem, pointer=full_pointer, related=initialize_seq(history)
             )
             return
 
@@ -255,7 +251,7 @@ def foreign_method(context: MessageContext[Request | Notification], history: His
     ):
         version = context.candidates[0].removeprefix("acp-")
         problem = f"{side} sent {shown_method}, which version {version} of ACP does not have"
-        yield Violation("ACP-010", "A-028", problem, pointer=pointer, related=_initialize_seq(history))
+        yield Violation("ACP-010", "A-028", problem, pointer=pointer, related=initialize_seq(history))
         return
     definition = acp.method(name, versions[0])
     assert definition is not None

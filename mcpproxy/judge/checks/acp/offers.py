@@ -21,7 +21,7 @@ from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.wording import shown
 
 MAX_SESSIONS: Final = 1024
-"""How many sessions have their offers remembered."""
+"""The number of sessions whose offers are remembered."""
 
 MAX_VALUES: Final = 16_384
 """How many modes and values a session may offer; above that, no choice in it is reported."""

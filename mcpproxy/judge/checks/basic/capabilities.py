@@ -46,7 +46,7 @@ def _undeclared_request(need: Need, message: Request, context: MessageContext, h
         _requirement(message.method, need, context.sender),
         problem,
         pointer=context.at + "/method",
-        related=_initialize_seq(history),
+        related=initialize_seq(history),
         # The specification says MUST NOT for tools/call only; for the other requests it says SHOULD.
         at_most="warning" if need.condition == "task" and message.method != "tools/call" else None,
     )
@@ -87,7 +87,7 @@ def _undeclared_notification(
         _notification_requirement(need),
         problem,
         pointer=context.at + "/method",
-        related=_initialize_seq(history),
+        related=initialize_seq(history),
         # A warning only, although the specification says MUST: undeclared logging is very common.
         at_most="warning" if need.path == "logging" else None,
     )
@@ -117,7 +117,7 @@ def undeclared_service(context: MessageContext, history: History) -> Iterable[Vi
             "R-045",
             problem,
             pointer=context.at + "/result",
-            related=(*_initialize_seq(history), request.seq),
+            related=(*initialize_seq(history), request.seq),
             # Some libraries answer every list request. A server that lists nothing offers nothing.
             at_most="info" if _is_empty_list(request, context) else None,
         ),
@@ -149,7 +149,7 @@ def unserved_capability(context: MessageContext[ErrorResponse], history: History
             "R-046" if request.method in LISTS else "D-009",
             problem,
             pointer=context.at + "/error/code",
-            related=(*_initialize_seq(history), request.seq),
+            related=(*initialize_seq(history), request.seq),
         )
 
 
@@ -224,7 +224,7 @@ def _declarer(need: Need, sender: Sender) -> Sender:
     return sender if need.declared_by == "sender" else need.declared_by
 
 
-def _initialize_seq(history: History) -> tuple[int, ...]:
+def initialize_seq(history: History) -> tuple[int, ...]:
     """Return the frame of initialize, as evidence for a finding; empty if it was not seen."""
     return (history.initialize.seq,) if history.initialize else ()
 

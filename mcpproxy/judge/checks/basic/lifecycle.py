@@ -40,10 +40,10 @@ from mcpproxy.protocol.wording import kind
 
 
 def input_of(context: MessageContext, history: History) -> Input | None:
-    """Return what this message means for the handshake; ``None`` if it has no part in it.
+    """Return the step that this message takes in the handshake; ``None`` if it takes none.
 
-    A stateless request has no part in it. While all earlier requests of the connection were stateless, a
-    request other than initialize and ping has none either, because it may be a faulty stateless request.
+    A stateless request takes none. While all earlier requests of the connection were stateless, a request
+    other than initialize and ping takes none either, because it may be a faulty stateless request.
     """
     message, sender = context.message, context.sender
     if isinstance(message, Request):
@@ -104,7 +104,7 @@ def _out_of_order(
         CLIENT_AFTER_REFUSAL: f"client sent {method} although initialize (frame {initialize}) was refused",
     }[breaks]
     if context.frame.exchange and breaks == CLIENT_BEFORE_INITIALIZED:
-        return  # Over HTTP one POST may overtake another: `_late_initialized` reports it once it is certain.
+        return  # Over HTTP one POST may overtake another: ``_late_initialized`` reports it if it is certain.
     stateful = tuple(revision for revision in context.candidates if revision in STATEFUL)
     yield Violation(*breaks, problem, related=(initialize,) if initialize else (), candidates=stateful)
 

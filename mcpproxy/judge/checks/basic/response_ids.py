@@ -85,7 +85,7 @@ def _unmatched_id(
 
 
 def _describe_open_request(asker: Side) -> tuple[str, tuple[int, ...]]:
-    """Return a clause that names the only open request, and its frame; both empty if there is not one only.
+    """Return a clause that names the only open request, and its frame; both empty unless exactly one is open.
 
     A cancelled request is not open: its answer is not awaited any more.
     """
@@ -97,6 +97,7 @@ def _describe_open_request(asker: Side) -> tuple[str, tuple[int, ...]]:
 
 
 def _only_open_request(asker: Side) -> SentRequest | None:
+    """Return the only pending request that is not cancelled; ``None`` unless there is exactly one."""
     awaited = [*islice((request for request in asker.pending.values() if not request.cancelled), 2)]
     return awaited[0] if len(awaited) == 1 else None
 

@@ -13,7 +13,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.judge.checks.engine.rows import ASKS, MISSHAPEN, Check, RuleFamily
-from mcpproxy.judge.checks.stateless.rounds import SUPPORTED
+from mcpproxy.judge.checks.stateless.rounds import MAY_ASK_FOR_INPUT
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, Response
 from mcpproxy.protocol.revisions import is_shape_known
@@ -130,7 +130,7 @@ def _asks_where_not_allowed(context: MessageContext, message: Response) -> bool:
     """
     result, request = message.result, context.answers
     asks_for_input = isinstance(result, dict) and result.get("resultType") == "input_required"
-    return asks_for_input and request is not None and request.method not in SUPPORTED
+    return asks_for_input and request is not None and request.method not in MAY_ASK_FOR_INPUT
 
 
 def _check_shape(

@@ -13,10 +13,10 @@ from mcpproxy.judge.session.history import History, SentRequest
 from mcpproxy.protocol.wording import seconds
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
-"""A missing answer is an error this long after initialize, when it is cancelled or the client leaves."""
+"""If initialize has waited this long when it is cancelled or the client leaves, that is an error."""
 
 IMPATIENCE_NS: Final = 2_000_000_000
-"""A missing answer is an info this long after initialize, when it is cancelled or the client leaves."""
+"""If initialize has waited this long when it is cancelled or the client leaves, that is an info."""
 
 
 def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
@@ -29,7 +29,7 @@ def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[V
     if request.seq < history.client.refused_seq:
         return  # A later error without an id may be the answer to initialize.
     if history.over_http:
-        return  # `transports.http` and `transports.streams` judge the exchange of initialize.
+        return  # ``transports.initialize_answer`` judges the exchange of initialize.
     if ending := history.unprovoked_end(event):
         problem = f"server {ending} without answering initialize ({spelled(request.id)})"
         yield _never_answered(problem, request)

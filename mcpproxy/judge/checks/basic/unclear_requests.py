@@ -76,7 +76,7 @@ def repeated_member_names(context: MessageContext, history: History) -> Iterable
 
 
 def remember_unclear(context: MessageContext[Request], history: History) -> None:
-    """Remember who sent a request that repeats the name of a member."""
+    """Record who sent a request that repeats the name of a member."""
     if repeated_names(context.frame.raw, context.message.value):
         history.of(UnclearRequests).senders.add(context.sender)
 

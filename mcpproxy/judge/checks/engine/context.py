@@ -67,7 +67,7 @@ class MessageContext(Generic[M_co]):
     - ``answers`` is the request that the message answers, ``None`` if it is not a response or the request is
       unknown.
     - ``at`` is the JSON Pointer of the message in the frame: empty, or the index in a batch (``/0``).
-    - ``happened`` is what the message means for the handshake, ``None`` if it has no part in it.
+    - ``happened`` is the step that the message takes in the handshake, ``None`` if it takes none.
     - ``asked`` is the history's record of the message, if it is a request with a usable id. The record is
       made after the checks have run, so only state updates have it.
     - ``method`` is the method of the message, or of the request that it answers.

@@ -277,7 +277,7 @@ class Dispatch:
             row for f in families for row in f.updates if protocol in row.protocols
         )
         self._by_protocol: Final[dict[Protocol, Dispatch]] = {protocol: self}
-        self.plans: Final = BoundedCache(self._plan, MOST_PLANS)
+        self.plans: Final = BoundedCache(self._make_plan, MOST_PLANS)
         self.http_checks_for: Final[
             Callable[[Moment, Traffic, str, HttpFact], tuple[HttpCheckFunction, ...]]
         ] = lru_cache(maxsize=MOST_PLANS)(self._select_http_checks)
@@ -294,7 +294,7 @@ class Dispatch:
         rows = (row for f in self.families for row in (*f.checks, *f.http, *f.events, *f.stderr))
         return frozenset(code for row in rows for code in row.rules)
 
-    def _plan(self, dispatch_key: DispatchKey) -> DispatchPlan:
+    def _make_plan(self, dispatch_key: DispatchKey) -> DispatchPlan:
         """Make the plan for one kind of message."""
         checks = tuple(
             row

@@ -123,10 +123,10 @@ class Check:
     - ``kinds``: the kinds of message, as classes or by ``KIND_NAMES``;
     - ``methods``: the methods; the method of a response is that of its request;
     - ``protocols``, ``sender``: the protocol of the session, and who sent the message;
-    - ``within``: revisions, of which one must be a candidate for the message;
-    - ``members``: names of members, of which the params or the result must have one;
-    - ``mentions``: words, mostly names of members with their quotes, of which one must occur in the frame;
-    - ``given``: facts, of which one must hold; if the row also has ``mentions``, a fact or a word is enough;
+    - ``within``: revisions; one of them must be a candidate for the message;
+    - ``members``: names of members; the params or the result must have one of them;
+    - ``mentions``: words, mostly names of members with their quotes; one of them must occur in the frame;
+    - ``given``: facts; one of them must hold; if the row also has ``mentions``, a fact or a word is enough;
     - ``unless``: a function that returns whether to exclude the messages with a ``DispatchKey``.
     """
 
@@ -232,8 +232,8 @@ MCP: Final[tuple[Traffic, ...]] = (*STREAMABLE, *LEGACY)
 class HttpCheck:
     """One check of an HTTP exchange, the moments at which it runs, and the exchanges for which it is called.
 
-    ``methods`` are HTTP methods; empty means all. ``given`` are facts about the exchange, of which one must
-    hold unless the field is empty.
+    ``methods`` are HTTP methods; empty means all. ``given`` are facts about the exchange; unless it is empty,
+    one of them must hold.
     """
 
     rules: tuple[str, ...]

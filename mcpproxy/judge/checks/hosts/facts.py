@@ -15,7 +15,7 @@ from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import CLIENT_INFO_KEY
 
 Effect: TypeAlias = Literal["refused", "lost", "changed"]
-"""The host refuses the server or a request to its model, loses something for the model, or changes it."""
+"""The host refuses the server or a request to its model, loses a part for the model, or changes a part."""
 
 Grade: TypeAlias = Literal["measured", "source", "changelog", "document", "thread"]
 """The evidence for a fact, best first: a run of the host, its source, its changelog, a text, a report."""
@@ -33,8 +33,8 @@ MAX_CLIENTS: Final = 256
 class HostFact:
     """One fact about a host.
 
-    ``kind`` selects the function that decides which messages the fact is about, and ``settings`` are its
-    limits, names and patterns. ``says`` is what the host does, as a clause after its name: ``reads the first
+    ``kind`` selects the test that decides which messages the fact is about, and ``settings`` are the limits,
+    names and patterns for it. ``says`` is what the host does, as a clause after its name: ``reads the first
     page only``. ``versions`` is the range of versions in which this was seen, and ``holds_in`` tests a
     version; they are empty and ``None`` if the versions are not known. ``has_ended`` is set if newer versions
     are known not to do it. ``evidence`` says in words how and since when this is known, ``source`` where it
@@ -155,7 +155,7 @@ class HostChoice:
 
 
 def client_of(context: MessageContext, history: History) -> Client | None:
-    """Return the client to which a message answers, as it names itself; ``None`` if that was not seen."""
+    """Return the client that gets this answer, as it names itself; ``None`` if that was not seen."""
     request = context.answers
     if context.stateless:
         return client_of_request(request) if request is not None else None

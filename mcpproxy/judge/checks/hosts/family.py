@@ -146,7 +146,7 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
                 seen = observed_pages(choice, caller, reading, history)
                 yield from () if seen is None else (seen,)
 
-    def limit(event: Signal | Close, history: History) -> Iterator[Violation]:
+    def call_limit(event: Signal | Close, history: History) -> Iterator[Violation]:
         """Report the time after which the session's client gives up calls (HOST-016)."""
         if choice is not None and isinstance(event, Close):
             yield from observed_limit(choice, history)
@@ -156,19 +156,19 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
         if choice is not None and isinstance(event, Close):
             yield from calls_without_token(choice, history)
 
-    def results(context: MessageContext, history: History) -> Iterator[Violation]:
+    def call_results(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report what hosts do with the result of a call (HOST-012, HOST-013, HOST-014)."""
         return _unreported(_met_by_result(choice, context, history), history)
 
-    def opening(context: MessageContext, history: History) -> Iterator[Violation]:
+    def opening_result(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report what hosts do with the instructions and capabilities of a server (HOST-006, HOST-017)."""
         return _unreported(_met_by_opening(choice, context, history), history)
 
-    def times(context: MessageContext, history: History) -> Iterator[Violation]:
+    def slow_answers(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report answers that came later than hosts wait (HOST-015, HOST-016)."""
         return _unreported(_met_by_time(choice, context, history), history)
 
-    def requests(context: MessageContext, history: History) -> Iterator[Violation]:
+    def server_requests(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report requests of the server that hosts do not accept (HOST-018)."""
         return _unreported(_met_by_request(choice, context, history), history)
 
@@ -190,14 +190,14 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
         checks=(
             Check(tool_rules, listed_tools, (Response,), ("tools/list",), sender=SERVER),
             Check(("HOST-007",), pages, (Response,), PAGED, sender=SERVER),
-            Check(result_rules, results, (Response,), ("tools/call",), sender=SERVER),
-            Check(("HOST-006", "HOST-017"), opening, (Response,), OPENINGS, sender=SERVER),
-            Check(("HOST-015", "HOST-016"), times, ANSWERS, sender=SERVER),
-            Check(("HOST-018",), requests, (Request,), sender=SERVER),
+            Check(result_rules, call_results, (Response,), ("tools/call",), sender=SERVER),
+            Check(("HOST-006", "HOST-017"), opening_result, (Response,), OPENINGS, sender=SERVER),
+            Check(("HOST-015", "HOST-016"), slow_answers, ANSWERS, sender=SERVER),
+            Check(("HOST-018",), server_requests, (Request,), sender=SERVER),
         ),
         events=(
             EventCheck(("HOST-007",), unread_pages, across_requests=True),
-            EventCheck(("HOST-016",), limit),
+            EventCheck(("HOST-016",), call_limit),
             EventCheck(("HOST-022",), no_token, across_requests=True),
         ),
         updates=(

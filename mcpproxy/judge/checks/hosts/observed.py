@@ -31,7 +31,7 @@ GIVEN_UP: Final = ("HOST-016", "X-042")
 NO_TOKEN: Final = ("HOST-022", "X-048")
 
 _OFTEN: Final = 3
-"""After so many calls that were given up after the same time, that time is a limit of the client."""
+"""If this many calls were given up after the same time, that time is a limit of the client."""
 _MOST_WAITS: Final = 64
 _MOST_CLIENTS: Final = 256
 _LONG_NS: Final = 10_000_000_000
@@ -142,7 +142,10 @@ def calls_without_token(choice: HostChoice, history: History) -> Iterator[Violat
 
 
 def observed_pages(choice: HostChoice, caller: str, reading: ReadPages, history: History) -> Violation | None:
-    """Return the violation if a client left pages of a list unread, and went on otherwise (HOST-007)."""
+    """Return the violation of a client that left pages of a list unread and made other requests (HOST-007).
+
+    The result is ``None`` if there is none, or if the user did not choose ``SEEN``.
+    """
     client = reading.client
     if not choice.known or client is None:
         return None

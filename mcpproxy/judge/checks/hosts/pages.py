@@ -69,7 +69,10 @@ def unread(context: MessageContext, history: History, pages: int) -> tuple[str, 
 
 
 def left_unread(reading: ReadPages, pages: int) -> str:
-    """Return such a clause for a list whose last page was not seen; empty if the host reads what was seen."""
+    """Return a clause about the items that such a host does not get of a list whose last page was not seen.
+
+    It is empty if the host reads all pages that were seen.
+    """
     if len(reading.counts) < pages:
         return ""
     number, nouns = reading.counts[pages - 1], NOUNS[reading.method]

@@ -56,7 +56,7 @@ class SeenTools:
     """The instructions or the tools in one answer of a server, for a user to pin.
 
     ``server`` is the server's name, ``None`` if the name was not seen. ``ends_whole_list`` is set if
-    ``tools`` are the last page of a list of which all pages were seen.
+    ``tools`` are the last page of a list, and all its pages were seen.
     """
 
     server: str | None
@@ -326,7 +326,7 @@ def _instructions(message: Response) -> str | None:
 
 
 def _ends_whole_list(page: Page, history: History) -> bool:
-    """Whether ``page`` is the last page of a list of which all pages were seen."""
+    """Whether ``page`` is the last page of a list, and all pages of the list were seen."""
     if page.next_cursor is not None or not page.walk.is_whole or history.in_both_eras:
         return False
     is_only_page = not page.walk.seq

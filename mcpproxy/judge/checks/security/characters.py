@@ -81,7 +81,7 @@ _SHOWN: Final = 3
 
 
 class Effect(Enum):
-    """What invisible characters do to a text. The value describes some of them."""
+    """What invisible characters do to a text. The value is a phrase for such characters."""
 
     HIDDEN = "characters that hide text"
     DIRECTION = "controls that change the order of what is shown"

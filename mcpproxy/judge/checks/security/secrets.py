@@ -35,7 +35,7 @@ from mcpproxy.protocol.wording import shown, token
 _BASE_62: Final = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 _EXAMPLE: Final = pattern(r"(?i)example|x{4}|0{6}|1234567|abcdefg|(.)\1{5}")
-"""Matches in keys that are only examples."""
+"""Finds what shows that a key is only an example."""
 
 _DOCUMENTED: Final = pattern(
     "zQWBuTSO|adE7dp8r"  # GitHub: revoked tokens whose checksums are right
@@ -166,9 +166,8 @@ def secrets_of(context: MessageContext) -> Iterator[Secret]:
         elif isinstance(value, dict):
             for name, item in value.items():
                 for kind, secret in secrets_in(name):
-                    yield Secret(
-                        kind, pointer, secret
-                    )  # not the pointer of the member, which has the key in it
+                    # The pointer of the object, because that of the member would show the key.
+                    yield Secret(kind, pointer, secret)
                 stack.append((pointer + token(name), item))
 
 

@@ -1,1 +1,1 @@
-"""Checks of what a server offers: tools, resources, prompts."""
+"""Checks of what a server offers: tools, resources, prompts, skills and the pages of MCP Apps."""

@@ -1,7 +1,7 @@
 """MCP Apps, an extension: tools whose results are shown in the host by a page from the server.
 
-A tool is *bound* to a page by ``_meta.ui.resourceUri``; the host reads the page with resources/read. What the
-page and the host say to each other never reaches the server, so it is not judged.
+A tool is *bound* to a page by ``_meta.ui.resourceUri``; the host reads the page with resources/read. The
+messages between page and host never reach the server, so they are not judged.
 
 Source: https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
 """

@@ -17,11 +17,11 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.checks.engine.context import MessageContext
-from mcpproxy.judge.checks.stateless.servers import server
+from mcpproxy.judge.checks.stateless.servers import fresh_until_ns, server
 from mcpproxy.judge.session.history import History, get_or_make, keep_latest
 from mcpproxy.judge.session.subscriptions import Subscriptions
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, CLIENT_INFO_KEY, VERSION_KEY, is_stateless, since
 from mcpproxy.protocol.schema.contracts import Contract, Mismatch, contract, obstacle
@@ -281,11 +281,11 @@ def remember_page(context: MessageContext, history: History) -> None:
     state, walk = listed(history, request.method), new_page.walk
     if (cursor := _cursor(request.params)) is not None:
         state.under_way.pop(cursor, None)
-    fresh_until_ns = _fresh_until_ns(context)
+    valid_until_ns = _valid_until_ns(context)
     for _, name, value in new_page.items:
         if name in walk.items:
             walk.repeated.add(name)
-        walk.items[name] = ListedItem(value, context.seq, fresh_until_ns)
+        walk.items[name] = ListedItem(value, context.seq, valid_until_ns)
     walk.seq, walk.observed_ns = context.seq, context.frame.observed_at_ns
     walk.is_whole &= len(walk.items) <= MAX_ITEMS and not history.has_gap
     if request.seq > state.changed_seq:  # otherwise the server may have made the page before the change
@@ -350,13 +350,9 @@ _ANNOUNCED: Final[Mapping[str, tuple[str, str]]] = {
 """The lists whose changes are announced: the capability, and the filter member of a subscription."""
 
 
-def _fresh_until_ns(context: MessageContext) -> int:
+def _valid_until_ns(context: MessageContext) -> int:
     """Return the time until which a list is valid. In the stateful revisions there is no limit."""
-    if not context.stateless:
-        return _FOREVER_NS
-    ttl_ms = member(as_object(context.message.value), "result", "ttlMs")
-    fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
-    return context.frame.observed_at_ns + fresh_ns
+    return fresh_until_ns(context) if context.stateless else _FOREVER_NS
 
 
 def remember_change(context: MessageContext[Notification], history: History) -> None:

@@ -1,6 +1,6 @@
 """Prompts: whether the server refuses unknown prompts and missing arguments, and with which error code.
 
-``shapes`` checks the members of requests and results.
+``checks.basic.shapes`` checks the members of requests and results.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/prompts
 """

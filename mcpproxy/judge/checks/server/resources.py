@@ -1,4 +1,4 @@
-"""Resources: their names, the results of reading them, and the notifications of changes.
+"""Resources: their URIs, the results of reading them, and the notifications of changes.
 
 ``checks.basic.shapes`` checks the members of lists and read results. Some checks wait until a server is known
 to be *modern*: an answer has shown that the server supports a stateless revision.

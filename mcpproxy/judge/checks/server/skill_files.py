@@ -1,9 +1,9 @@
 """The files of skills: whether a file that the client reads matches the entry of the skill.
 
 A manifest has the SHA-256 digest and the size of each file. A file that does not match may have changed since
-the manifest was given, which is allowed. So a mismatch is suspicious only if the file was read soon after its
-digest was given, or if the digest is given again after the file was read. ``skills`` explains the terms, and
-has the rows.
+the manifest was given, which is allowed. So a mismatch is reported only if the file was read soon after its
+digest was given or while the entry was fresh, or if the digest is given again after the file was read.
+``skills`` explains the terms, and has the rows.
 
 Source: https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx, sections
 Frontmatter, Resources, and Integrity and Verification
@@ -24,7 +24,7 @@ from mcpproxy.judge.checks.server.frontmatter import (
 )
 from mcpproxy.judge.checks.server.listings import SOON_NS
 from mcpproxy.judge.checks.server.skill_entries import GET, SkillEntry, digest_bytes, entries_of
-from mcpproxy.judge.checks.stateless.servers import declared_settings, is_certainly_stateless
+from mcpproxy.judge.checks.stateless.servers import declared_settings, fresh_until_ns, is_certainly_stateless
 from mcpproxy.judge.checks.stateless.subscriptions import normalized_uri
 from mcpproxy.judge.session.frame import Severity
 from mcpproxy.judge.session.history import History, keep_latest
@@ -253,9 +253,7 @@ def remember_entries(context: MessageContext[Response], history: History) -> Non
     request = context.answers
     if request is None or declared_settings(SKILLS, context, history) is None:
         return
-    ttl_ms = member(context.message.result, "ttlMs")
-    fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
-    given_ns = context.frame.observed_at_ns
+    given_ns, until_ns = context.frame.observed_at_ns, fresh_until_ns(context)
     files = history.across_requests(SkillFiles).by_key
     for entry in entries_of(context):
         for uri, digest, size in _listed_files(entry):
@@ -266,7 +264,7 @@ def remember_entries(context: MessageContext[Response], history: History) -> Non
                 if request.seq < earlier.unlike_seq:
                     continue  # The server may have made this entry before the file was read.
                 frontmatter = frontmatter or earlier.frontmatter
-            file = SkillFile(digest, size, frontmatter, context.seq, given_ns, given_ns + fresh_ns)
+            file = SkillFile(digest, size, frontmatter, context.seq, given_ns, until_ns)
             keep_latest(files, key, file, MAX_FILES)
 
 

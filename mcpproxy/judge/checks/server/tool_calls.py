@@ -51,9 +51,9 @@ class ToolCall:
     """One call, with the tool as it was listed when the call was sent.
 
     ``tool`` is ``None`` if the tool was not listed; ``complete_list_seq`` is then the last frame of the
-    complete list of tools, otherwise 0. ``list_state`` is the state of the list, ``changes`` the
-    number of its changes that were announced before the call. ``has_expired`` says that the listing of the
-    tool was not valid any more.
+    complete list of tools, otherwise 0. ``list_state`` is the state of the list, ``changes`` the number of
+    its changes that were announced before the call. ``has_expired`` says that the listing of the tool was not
+    valid any more.
     """
 
     request: SentRequest

@@ -310,7 +310,7 @@ def dependent_list(context: MessageContext, history: History) -> Iterator[Violat
 def _connection_fault(
     state: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
-    """Describe a list that two connections see differently; ``None`` if the list shows no such difference.
+    """Return a text and the related frames if two connections see different lists; otherwise ``None``.
 
     This connection must have got the same list before and after the other connection got another one. So the
     difference depends on the connection and not on the time.
@@ -331,7 +331,7 @@ def _connection_fault(
 def _call_fault(
     context: MessageContext, history: History, state: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
-    """Describe a list that changed soon after a tool call; ``None`` if the list has not changed so."""
+    """Return a text and the related frames if the list changed soon after a tool call; otherwise ``None``."""
     previous, now_ns = state.latest, context.frame.observed_at_ns
     if previous is None or not previous.is_comparable(walk) or previous.changes != state.changes:
         return None

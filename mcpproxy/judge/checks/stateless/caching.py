@@ -15,6 +15,7 @@ import orjson
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
 from mcpproxy.judge.checks.engine.rows import Check, RuleFamily, StateUpdate
+from mcpproxy.judge.checks.stateless.rounds import MAY_ASK_FOR_INPUT, RETRY_MEMBERS
 from mcpproxy.judge.checks.stateless.servers import declared_settings
 from mcpproxy.judge.session.history import History, SentRequest, get_or_make, keep_latest
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
@@ -26,14 +27,9 @@ from mcpproxy.protocol.wording import shown
 
 LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list")
 CACHEABLE: Final = ("server/discover", *LISTS, "resources/read", "skills/get")
-MAY_ASK_FOR_INPUT: Final = ("tools/call", "prompts/get", "resources/read")
-"""Requests whose result may be input_required: it asks the client for input and is not final."""
 
 SCOPES: Final = ("public", "private")
 HINTS: Final = ("ttlMs", "cacheScope")
-
-RETRY_MEMBERS: Final = ("inputResponses", "requestState")
-"""The params with which a client answers a result that asked for input."""
 
 MAX_FRESH_MS: Final = 60_000
 """A result is compared for at most this long, even if its ``ttlMs`` is longer, because data may change."""

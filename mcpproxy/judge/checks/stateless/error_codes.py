@@ -116,7 +116,7 @@ def reserved_code(context: MessageContext, history: History) -> Iterable[Violati
         return (Violation("ERR-004", "R-226", problem, pointer=pointer),)
     if code in MODERN_CODES:
         if code != HEADER_MISMATCH or history.over_http:
-            return ()  # `transports.headers` checks these errors.
+            return ()  # ``transports.headers`` checks these errors.
         problem = "server used error code -32020, which is about HTTP headers, on stdio"
         # A warning only: the stdio server may be a gateway that passes on the error of an HTTP server.
         return (Violation("ERR-003", "R-225", problem, pointer=pointer, at_most="warning"),)

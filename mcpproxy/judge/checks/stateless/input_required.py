@@ -15,7 +15,8 @@ from mcpproxy.judge.checks.basic.embedded import Ask, asks, method_shown_by
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.judge.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.judge.checks.stateless.rounds import (
-    SUPPORTED,
+    MAY_ASK_FOR_INPUT,
+    RETRY_MEMBERS,
     Round,
     Rounds,
     remember_declared,
@@ -37,7 +38,7 @@ from mcpproxy.protocol.wording import token
 CANNOT_ASK_FOR_INPUT: Final = tuple(
     method
     for method in methods.method_names(*STATELESS)
-    if method not in SUPPORTED and methods.sends_in_any(CLIENT, method, "request", STATELESS)
+    if method not in MAY_ASK_FOR_INPUT and methods.sends_in_any(CLIENT, method, "request", STATELESS)
 )
 """The client's requests whose results cannot ask for input.
 
@@ -71,7 +72,7 @@ def _input_required_result(
 ) -> Iterator[Violation]:
     request, base_pointer = context.answers, context.at + "/result"
     assert request is not None
-    if request.method not in SUPPORTED:
+    if request.method not in MAY_ASK_FOR_INPUT:
         problem = f"server asked for input in answer to {shortened(request.method)}"
         yield Violation(
             "MRTR-001", "R-253", problem, pointer=base_pointer + "/resultType", related=(request.seq,)
@@ -364,7 +365,6 @@ def _unfit_responses(
             yield Violation("MRTR-008", "R-260", problem, pointer=pointer + token(key), related=(seq,))
 
 
-RETRY_MEMBERS: Final = ("inputResponses", "requestState")
 RESULT_TYPE: Final = ("resultType",)
 INPUT_REQUIRED: Final = (b'"input_required"',)
 
@@ -383,7 +383,7 @@ FAMILY: Final = RuleFamily(
             ("MRTR-005", "MRTR-006", "MRTR-007", "MRTR-008", "MRTR-009", "MRTR-010"),
             retry,
             (Request,),
-            SUPPORTED,
+            MAY_ASK_FOR_INPUT,
             sender=CLIENT,
             within=STATELESS,
             members=RETRY_MEMBERS,
@@ -407,9 +407,14 @@ FAMILY: Final = RuleFamily(
             members=("_meta",),
             mentions=(b'"elicitation"', b'"sampling"', b'"roots"'),
         ),
-        StateUpdate(remember_followed, (Request,), SUPPORTED, sender=CLIENT, within=STATELESS),
+        StateUpdate(remember_followed, (Request,), MAY_ASK_FOR_INPUT, sender=CLIENT, within=STATELESS),
         StateUpdate(
-            remember_retry, (Request,), SUPPORTED, sender=CLIENT, within=STATELESS, members=RETRY_MEMBERS
+            remember_retry,
+            (Request,),
+            MAY_ASK_FOR_INPUT,
+            sender=CLIENT,
+            within=STATELESS,
+            members=RETRY_MEMBERS,
         ),
         StateUpdate(
             remember_round,

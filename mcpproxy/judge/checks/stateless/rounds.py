@@ -18,7 +18,7 @@ from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Respons
 from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY
 
-SUPPORTED: Final = ("tools/call", "prompts/get", "resources/read")
+MAY_ASK_FOR_INPUT: Final = ("tools/call", "prompts/get", "resources/read")
 """The requests whose result may ask for input."""
 
 MAX_ROUNDS: Final = 256
@@ -33,7 +33,8 @@ MAX_CALLERS: Final = 256
 Over HTTP, the requests to one server with the same credentials have the same caller.
 """
 
-_CHANGED_BY_RETRY: Final = ("_meta", "inputResponses", "requestState")
+RETRY_MEMBERS: Final = ("inputResponses", "requestState")
+"""The params with which a client answers a result that asked for input."""
 
 
 Subject = tuple[str, str | None]
@@ -111,7 +112,7 @@ def rounds(history: History) -> Rounds:
 def without_retry_members(params: "JSON | Absent") -> JSONObject:
     """Return the parameters of a request without those that a retry changes."""
     members = params if isinstance(params, dict) else {}
-    return {name: value for name, value in members.items() if name not in _CHANGED_BY_RETRY}
+    return {name: value for name, value in members.items() if name not in ("_meta", *RETRY_MEMBERS)}
 
 
 def remember_declared(context: MessageContext[Request], history: History) -> None:
@@ -143,9 +144,8 @@ def remember_retry(context: MessageContext[Request], history: History) -> None:
         return
     known_rounds, state = rounds(history), message.params.get("requestState")
     keys = (as_object(message.params.get("inputResponses")) or {}).keys()
-    for left_subject, round_ in tuple(
-        known_rounds.left.items()
-    ):  # The request may be a wrong one (MRTR-009).
+    # A retry with the wrong request (MRTR-009) is a retry, too.
+    for left_subject, round_ in tuple(known_rounds.left.items()):
         if round_.state == state if state is not None else keys & round_.method_by_key.keys():
             del known_rounds.left[left_subject]
     if state is not None:

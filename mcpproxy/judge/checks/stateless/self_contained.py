@@ -246,7 +246,7 @@ def _result_type(
         return
     capabilities = member(request.params, "_meta", CAPABILITIES_KEY)
     if type_ == "task" or member(capabilities, "extensions") or member(capabilities, "experimental"):
-        return  # An extension may define this type. `tasks_extension` checks tasks.
+        return  # An extension may define this type. ``tasks_extension`` checks tasks.
     problem = (
         f'server answered {method} with the resultType "{shortened(type_)}", which the client cannot know'
     )

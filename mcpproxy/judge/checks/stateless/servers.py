@@ -153,6 +153,13 @@ def strings_in(value: "JSON") -> tuple[str, ...]:
     return tuple(text for text in value if isinstance(text, str)) if isinstance(value, list) else ()
 
 
+def fresh_until_ns(context: MessageContext) -> int:
+    """Return the time until which the result of a stateless request is valid, as its ``ttlMs`` says."""
+    ttl_ms = member(context.message.value, "result", "ttlMs")
+    fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
+    return context.frame.observed_at_ns + fresh_ns
+
+
 def missing_meta(params: "JSON | Absent") -> str:
     """Return the first required ``_meta`` member that a stateless request lacks, with its JSON type.
 
@@ -231,15 +238,12 @@ def remember_discovery(context: MessageContext[Response], history: History) -> N
     versions = strings_in(member(message.result, "supportedVersions"))
     if capabilities is None or not any(version in STATELESS for version in versions):
         return
-    ttl_ms = member(message.result, "ttlMs")
-    fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
-    until_ns = context.frame.observed_at_ns + fresh_ns
     history.facts |= DISCOVERED
     history.familiar_meta = None  # The _meta found correct may name a version that is not listed now.
     server(history).discovered = Discovered(
         context.seq,
         context.frame.connection,
-        until_ns,
+        fresh_until_ns(context),
         versions,
         capabilities,
         _lacks(capabilities, context),

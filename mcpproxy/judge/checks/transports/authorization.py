@@ -95,7 +95,7 @@ def _date(value: str) -> float | None:
 def unguided_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a 401 that does not say where the resource metadata is, in 2025-06-18 (AUTH-002).
 
-    From 2025-11-25 on the metadata may be at a well-known address instead: see `metadata_nowhere`.
+    From 2025-11-25 on the metadata may be at a well-known address instead: see ``metadata_nowhere``.
     """
     candidates, are_certain = _possible_revisions(exchange)
     if exchange.status == 401 and candidates == ("2025-06-18",) and (fault := _challenge_fault(exchange)):

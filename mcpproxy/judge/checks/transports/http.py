@@ -296,7 +296,7 @@ def stream_method_accepted(exchange: HttpExchange, history: HttpHistory, frame: 
     (HTTP-020).
     """
     proof_seq = history.modern_only.get(exchange.server)
-    # 400: the server may not list its stateful revisions, and refuse what has no session id.
+    # 400: the server may have stateful revisions that it does not list, and require a session id.
     if proof_seq is None or history.has_gap or exchange.status in (400, 401, 403, 404, 405, 429):
         return
     if exchange.status < 500:

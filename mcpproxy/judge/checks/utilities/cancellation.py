@@ -1,8 +1,8 @@
 """Cancellation: which requests a peer may cancel, and how.
 
 The answer to a request and the cancellation of the request may cross on the way, which neither side can
-prevent. So a cancellation soon after the answer is not reported (``GRACE_NS``). The messages
-after a cancellation are checked in ``after_cancellation``.
+prevent. So a cancellation soon after the answer is not reported (``GRACE_NS``). ``after_cancellation`` checks
+the messages that follow a cancellation.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/cancellation
 """

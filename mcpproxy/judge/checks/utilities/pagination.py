@@ -1,4 +1,4 @@
-"""Pagination: a page of a list has a cursor at its end, and the request for the next page repeats it.
+"""Pagination: a page of a list gives the cursor of the next page, and the request for that sends it back.
 
 Each list has its own cursors. The empty string is a valid cursor.
 
@@ -33,7 +33,7 @@ from mcpproxy.protocol.wording import kind, shown
 LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
 
 EXTENSION_LISTS: Final = ("skills/list", "resources/directory/read")
-"""Lists of the Skills extension, whose pages are those of the other lists."""
+"""Lists of the Skills extension, which have pages like the other lists."""
 
 UNRELATED_CODES: Final = (METHOD_NOT_FOUND, HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 """Codes of errors that are about the method, the headers or the revision and not about the cursor."""
