@@ -1,4 +1,4 @@
-"""The place that an authority of HTTP names, ``host:port``, and whether it is this machine.
+"""Split the authority of an HTTP request (``host:port``), and recognise hosts that are this machine.
 
 Source: RFC 9110, section 7.2; RFC 3986, section 3.2.
 """
@@ -15,14 +15,15 @@ if TYPE_CHECKING:
 AUTHORITY: Final = re.compile(
     rb"(\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})+)(?::([0-9]{0,5}))?"
 )
-"""A host, in brackets if it is an address of IPv6, and perhaps a port; as groups 1 and 2."""
+"""Group 1 is the host, in brackets if it is an IPv6 address; group 2 is the port, ``None`` if it is
+missing."""
 
 
 def split_authority(text: bytes) -> tuple[str, int | None]:
-    """Return the host of ``host:port``, in lower case and without brackets, and the port.
+    """Return the host of ``host:port``, in lower case and without brackets, and the port or ``None``.
 
     Raises:
-        ValueError: ``text`` is not an authority.
+        ValueError: ``text`` is not an authority, or its port is above 65535.
     """
     match = AUTHORITY.fullmatch(text)
     if match is None:

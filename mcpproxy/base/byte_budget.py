@@ -1,12 +1,12 @@
-"""A budget of bytes: what somebody else's data may become when it is decompressed or fetched.
+"""A limit on the bytes that foreign data may yield when it is decompressed or fetched.
 
-A few kilobytes can become gigabytes, and many small files one full disk. So every decompressor and every
-download of mcpproxy counts what comes out against a ``ByteBudget``, while it comes out.
+A few kilobytes can decompress to gigabytes, and many small files can fill a disk. So every decompressor and
+every download of mcpproxy counts its output against a ``ByteBudget`` as the output arrives.
 """
 
 
 class ByteBudget:
-    """``left`` is how many bytes may still come out; each byte that goes in allows ``ratio`` more."""
+    """Counts bytes. ``left`` bytes of output are still allowed; each byte of input allows ``ratio`` more."""
 
     __slots__ = ("left", "ratio")
 
@@ -15,10 +15,10 @@ class ByteBudget:
         self.ratio = ratio
 
     def receive(self, size: int) -> None:
-        """Count bytes that go in."""
+        """Count ``size`` bytes of input."""
         self.left += self.ratio * size
 
     def take(self, size: int) -> bool:
-        """Count bytes that come out, and return whether they were allowed."""
+        """Count ``size`` bytes of output, and return whether they were allowed."""
         self.left -= size
         return self.left >= 0

@@ -9,14 +9,16 @@ from mcpproxy.base.own_process import own_command
 
 
 class Companion:
-    """A process of ours beside a recording, and the thread that gives each of its lines to ``take_line``.
+    """A process that runs ``module`` of mcpproxy.
 
-    The process does not hold stderr open, because it may outlive the session. Its stdin ends with the
-    recording, however the recorder ends.
+    A thread of this process passes each line of its stdout to ``take_line``.
+
+    The process does not inherit stderr, because it may outlive the session and would keep stderr open. Its
+    stdin ends with the recorder, however the recorder ends.
 
     Raises:
         OSError: the process cannot be started.
-        RuntimeError: this user may have no more threads.
+        RuntimeError: the system allows no further thread.
     """
 
     def __init__(self, take_line: Callable[[bytes], object], module: str, *arguments: str) -> None:
@@ -31,7 +33,7 @@ class Companion:
         threading.Thread(target=self._read_lines, daemon=True).start()
 
     def finish(self) -> None:
-        """Tell the process that the recording is finished, and do not wait until it ends."""
+        """Tell the process, by closing its stdin, that the recording is finished. Do not wait for its end."""
         assert self.process.stdin is not None
         self.process.stdin.close()
 

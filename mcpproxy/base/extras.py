@@ -1,4 +1,4 @@
-"""What only some commands need is installed as an extra. This module imports none of it."""
+"""Check for the packages of an extra, which only some commands need, without importing them."""
 
 from importlib.util import find_spec
 
@@ -6,11 +6,11 @@ from mcpproxy.errors import UsageError
 
 
 def check(where: str, extra: str, *packages: str) -> None:
-    """Check that ``packages``, as they are imported, are installed; the error names ``where``.
+    """Check that ``packages``, given by their import names, are installed. The error names ``where``.
 
     Raises:
-        UsageError: one is not; it says how to install ``extra``. Pip keeps a package that is installed, so
-            this brings only what is missing, and no other program that has our name on an index.
+        UsageError: a package is missing. The error gives the pip command that installs ``extra``. Pip keeps
+            the mcpproxy that is installed, so it does not fetch another program of that name from an index.
     """
     for package in packages:
         parents = package.split(".")

@@ -2,7 +2,7 @@
 
 A folder of recordings may come from a stranger. A name in it can be a symbolic link to any file of the user,
 a pipe that nobody writes to, or a device with endless content. So this module reads only regular files of a
-bounded size, creates only names that did not exist, replaces files by a rename, and holds a folder open by a
+bounded size, creates only names that did not exist, replaces files by a rename, and keeps a folder open by a
 descriptor while it is used, so that nobody can replace the folder meanwhile.
 """
 
@@ -16,7 +16,7 @@ from contextlib import suppress
 from typing import Final
 
 _HAS_DIR_FD: Final = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
-"""Whether a name can be opened relative to an open folder. False on Windows: there, paths are joined."""
+"""Whether a name can be opened relative to an open folder. False on Windows, where paths are joined."""
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
 _NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
@@ -24,15 +24,15 @@ _DIRECTORY: Final[int] = getattr(os, "O_DIRECTORY", 0)
 _NEW: Final = os.O_CREAT | os.O_EXCL | _BINARY | _NOFOLLOW
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 RULES_BYTES: Final = 16 << 20
-"""The longest file of rules, or of pins, that is read."""
+"""The size limit of files of rules, and of files of pinned tool definitions."""
 _IN_USE: Final = "In use by another program, or permission denied"
 
 
 def open_binary(name: str, flags: int, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
     """Like ``os.open``, without the translation of line ends on Windows.
 
-    Windows can refuse to open a file that another program has open, and its C library then says only that
-    permission is denied. So the error says both there.
+    Windows can refuse to open a file that another program has open, but its C library then reports only that
+    permission is denied. So on Windows the error names both reasons.
 
     Raises:
         OSError: as ``os.open``.
@@ -85,10 +85,10 @@ def _read(name: str, fd: int, limit: int) -> bytes:
 
 
 def create(path: str, mode: int = 0o600) -> int:
-    """Create the file ``path``, which is no link and was not there, and return the descriptor.
+    """Create the new file ``path``, and return the descriptor.
 
     Raises:
-        OSError: it cannot be created, or there is something of this name.
+        OSError: it cannot be created, or ``path`` exists already, also as a symbolic link.
     """
     return os.open(path, os.O_RDWR | _NEW, mode)
 
@@ -113,9 +113,10 @@ def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
 
 
 class Folder:
-    """The folder ``path``, held open by a descriptor: its names are found even after the folder is moved.
+    """A folder that a descriptor keeps open, so that its entries are found even after the folder is moved.
 
-    No symbolic link is followed, neither to the folder nor in the folder.
+    ``path`` is inside the open folder ``within``, if that is given. Symbolic links are not followed, neither
+    to the folder nor in it.
 
     Raises:
         OSError: ``path`` cannot be opened, or is not a folder.
@@ -137,11 +138,13 @@ class Folder:
         self.status: Final = status
 
     def close(self) -> None:
-        """Close the descriptor; the folder is not to be used any more. Who keeps a folder closes it. One that
-        is used in a single expression is closed with its last reference."""
+        """Close the descriptor; every later use of the folder raises ``OSError``.
+
+        Call this for a folder that is kept in a variable. Otherwise it is closed with its last reference.
+        """
         if self._fd is not None and self._fd >= 0:
             os.close(self._fd)
-            self._fd = -1  # from now on every use is an OSError
+            self._fd = -1
 
     def __del__(self) -> None:
         if hasattr(self, "_fd"):
@@ -184,10 +187,10 @@ class Folder:
         return _read(name, self.open(name), limit)
 
     def inner(self, name: str, *, creates: bool = False) -> "Folder":
-        """Return a folder of this folder; with ``creates``, it is made if it is not there.
+        """Open the subfolder ``name``; with ``creates``, make it first if it does not exist.
 
         Raises:
-            OSError: there is no folder of that name, or it is a link, or it cannot be made.
+            OSError: there is no folder of that name, it is a link, or it cannot be made.
         """
         if creates:
             with suppress(FileExistsError):
@@ -203,11 +206,11 @@ class Folder:
         return os.open(self._path_of(name), os.O_RDWR | _NEW, mode, dir_fd=self._fd)
 
     def put_new(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """Write a file that by default only its owner may read; it appears under its name when it is whole.
+        """Write a file that by default only its owner may read. It gets its name when it is complete.
 
         Raises:
-            FileExistsError: there is something of that name. It is unchanged.
-            OSError: it cannot be written.
+            FileExistsError: the name exists already. That entry is unchanged.
+            OSError: the file cannot be written.
         """
         draft = f"{name}.{os.getpid()}.{threading.get_ident()}.partial"
         try:
@@ -219,10 +222,10 @@ class Folder:
                 self.unlink(draft)
 
     def put(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """Replace the file ``name`` atomically by a new one.
+        """Replace the file ``name`` atomically by a new file with this ``content``.
 
         Raises:
-            OSError: it cannot be written. The old file is unchanged.
+            OSError: the new file cannot be written. The old file is unchanged.
         """
         draft = f"{name}.{os.getpid()}.partial"
         try:
@@ -237,7 +240,11 @@ class Folder:
             raise
 
     def replace(self, draft: str, name: str) -> None:
-        """Rename the file ``draft`` to ``name``, replacing a file of that name."""
+        """Rename the file ``draft`` to ``name``, replacing any file of that name.
+
+        Raises:
+            OSError: the file cannot be renamed.
+        """
         os.replace(self._path_of(draft), self._path_of(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
 
     def unlink(self, name: str) -> None:
@@ -253,17 +260,19 @@ class Folder:
 
 
 def walk(folder: str) -> Iterator[tuple[str, os.stat_result]]:
-    """Yield the regular files below ``folder``: their paths below it, with ``/`` between their parts, and
-    their status. No symbolic link is followed, and what vanishes meanwhile is left out.
+    """Yield the path and the status of each regular file below ``folder``.
+
+    The paths are relative to ``folder``, with ``/`` between their parts. Symbolic links are not followed, and
+    files that vanish meanwhile are left out.
 
     Raises:
-        OSError: ``folder`` or a folder below cannot be read.
+        OSError: ``folder`` or a folder in it cannot be read.
     """
     waiting = [""]
     while waiting:
         below = waiting.pop()
         try:
-            # Behind a slash a symbolic link would be followed.
+            # With a slash at its end, the path of a symbolic link would be followed.
             opened = Folder(os.path.join(folder, below.rstrip("/")) if below else folder)
         except FileNotFoundError:
             if not below:
@@ -293,8 +302,8 @@ def is_writable_by_others(status: os.stat_result) -> bool:
 def is_own_below(path: str, folder: str) -> bool:
     """Whether ``path`` is a regular file below ``folder`` that only this user can have written.
 
-    So no part of the way from ``folder`` on is a symbolic link, belongs to another user, or can be written by
-    others.
+    That is, no part of the path from ``folder`` on is a symbolic link, belongs to another user, or can be
+    written by others.
     """
     absolute, folder = os.path.abspath(path), os.path.abspath(folder)
     if not absolute.startswith(os.path.join(folder, "")):
@@ -303,7 +312,7 @@ def is_own_below(path: str, folder: str) -> bool:
         states = [os.lstat(absolute)]
         while (absolute := os.path.dirname(absolute)) != folder:
             states.append(os.lstat(absolute))
-        states.append(os.stat(folder))  # the user may have put the folder elsewhere
+        states.append(os.stat(folder))  # follows links: the user may have moved the folder and left a link
     except OSError:
         return False
     is_way = stat.S_ISREG(states[0].st_mode) and all(stat.S_ISDIR(state.st_mode) for state in states[1:])
@@ -311,7 +320,7 @@ def is_own_below(path: str, folder: str) -> bool:
 
 
 def kind_of(mode: int) -> str:
-    """Return a description of the type of a file that is not regular."""
+    """Describe the type of a file that is not regular; ``mode`` is its ``st_mode``."""
     for has_type, words in (
         (stat.S_ISLNK, "a symbolic link, which is not followed"),
         (stat.S_ISDIR, "a directory"),

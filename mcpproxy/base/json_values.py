@@ -14,7 +14,7 @@ _MAX_DEPTH: Final = 100
 
 
 def dumps(value: object, *, indent: int | None = None, compact: bool = False) -> str:
-    """Return ``value``, which ``protocol.jsonrpc`` has read, as JSON text in ASCII."""
+    """Return ``value``, which ``protocol.jsonrpc`` has parsed, as JSON text in ASCII."""
     separators = (",", ":") if compact else None
     try:
         return json.dumps(value, indent=indent, separators=separators, allow_nan=False)

@@ -1,7 +1,8 @@
-"""The URL that a peer names: requested with the credentials of a user only at the origin that the user named.
+"""Resolve URLs that a peer names, so that requests stay at the origin that the user named.
 
-A server names URLs in an ``endpoint`` event, in ``Location``, in a challenge. Whoever requests one asks here,
-so that no server can have credentials, or requests at all, sent to another server or without TLS.
+A server names URLs in an ``endpoint`` event, in ``Location`` and in ``WWW-Authenticate``. Code that requests
+such a URL resolves it here. So a server cannot make mcpproxy send the user's credentials, or any request, to
+another server or without TLS.
 
 Source: https://datatracker.ietf.org/doc/html/rfc6454 (origins).
 """
@@ -21,25 +22,27 @@ _SHOWN_CHARACTERS: Final = 100
 _SHOWN_URL: Final = 500
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _WRITABLE: Final = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
-"""What may stand in a URL besides letters and digits; the rest is escaped."""
+"""Characters that a URL may contain besides letters and digits; all others are escaped."""
 
 LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 """The usual names of this machine in URLs."""
 
 
 class ForeignUrlError(McpProxyError):
-    """A peer named a URL that is not requested. The text is a clause about the peer."""
+    """A peer named a URL that mcpproxy does not request. The text is a clause whose subject is the peer."""
 
 
 def resolved(base: str, named: str | bytes, *, loopback_is_one: bool = False) -> str:
-    """Return the URL that a peer named, absolute or relative to ``base``, the URL that the user named.
+    """Return the absolute form of ``named``, a URL from a peer, which may be relative to ``base``.
 
-    The result has the scheme and authority of ``base`` as they are written there, and ASCII alone, so that no
-    library reads another host into it. It has no fragment. Text stands for its bytes in UTF-8. With
-    ``loopback_is_one`` the names of this machine count as one host; requests still go to that of ``base``.
+    ``base`` is the URL that the user named.
+    The result has the scheme and authority of ``base`` exactly as they are written there, and only ASCII, so
+    that no library can read another host into it. It has no fragment. A ``str`` is encoded as UTF-8. With
+    ``loopback_is_one`` all names of this machine count as one host; the result has the name in ``base``.
 
     Raises:
-        ForeignUrlError: it has another origin than ``base``, or user information, or it is no URL.
+        ForeignUrlError: ``named`` has another origin than ``base`` or other user information, is longer than
+            ``LONGEST_URL``, or is not a URL.
     """
     raw = named.encode("utf-8", "surrogateescape") if isinstance(named, str) else named
     raw = raw.strip()
@@ -56,17 +59,17 @@ def resolved(base: str, named: str | bytes, *, loopback_is_one: bool = False) ->
         origin = (origin[0], own_origin[1], origin[2])
     if origin != own_origin:
         downgrade = ", without TLS" if own_origin[0] == "https" and origin[0] == "http" else ""
-        raise ForeignUrlError(f"names {_named(parts)}{downgrade}, another origin than its own")
+        raise ForeignUrlError(f"names {_shown_origin(parts)}{downgrade}, another origin than its own")
     if "@" in parts.netloc and parts.netloc != own.netloc:
         raise ForeignUrlError("names a URL with user information in it")
     return urlunsplit((own.scheme, own.netloc, parts.path, parts.query, ""))
 
 
 def other_origin(base: str, named: str) -> str:
-    """Return the URL that a peer at ``base`` named, for a message, if it has another origin than ``base``.
+    """Return ``named``, a URL from a peer at ``base``, for a message, if it has another origin than ``base``.
 
-    It is absolute, and has no query, which may hold a secret. The names of this machine count as one host.
-    What has the same origin, or is no URL, gives an empty text.
+    The result is absolute and has no query, which may hold a secret. The names of this machine count as one
+    host. The result is empty if the origin is the same, the scheme is not HTTP, or ``named`` is not a URL.
     """
     try:
         parts = urlsplit(urljoin(base, quote(named.strip()[:LONGEST_URL], safe=_WRITABLE)))
@@ -81,14 +84,14 @@ def other_origin(base: str, named: str) -> str:
 
 
 def without_query(url: str) -> str:
-    """Return a URL for a message, without what may hold a secret: user information, query and fragment."""
+    """Return a URL for a message, without user information, query and fragment, which may hold secrets."""
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return visible(urlunsplit((parts.scheme, host, parts.path, "", ""))[:_SHOWN_URL])
 
 
 def path_of(url: str) -> str:
-    """Return the path of a URL, or of a request target; ``/`` for none."""
+    """Return the path of a URL or of a request target; ``/`` if it has none."""
     try:
         return urlsplit(url).path or "/"
     except ValueError:
@@ -96,10 +99,10 @@ def path_of(url: str) -> str:
 
 
 def host_advice(url: str) -> str:
-    """Return what to do where a server does not serve the name in ``url`` (421), as a clause.
+    """Return advice, as a clause, for a server that does not serve the host in ``url`` (status 421).
 
-    Servers guard themselves against DNS rebinding by the names that they serve; on this machine these are
-    often one of its names alone.
+    To prevent DNS rebinding, servers serve only certain host names. A server on this machine often serves
+    only one of the machine's names.
     """
     parts = urlsplit(url)
     name = parts.hostname or ""
@@ -111,7 +114,7 @@ def host_advice(url: str) -> str:
 
 
 def _origin(parts: SplitResult) -> tuple[str, str, int]:
-    """Return scheme, host and port, each in one form.
+    """Return scheme, host and port in their canonical forms.
 
     Raises:
         ValueError: the host or the port is malformed.
@@ -121,14 +124,14 @@ def _origin(parts: SplitResult) -> tuple[str, str, int]:
 
 
 def _host(name: str) -> str:
-    """Return a host in one form: lower case, in the letters of DNS, an address in its shortest form."""
+    """Return a host in its canonical form: lower case, IDNA-encoded, an address in its shortest form."""
     name = unquote(name, errors="strict").removesuffix(".")
     with suppress(ValueError):
         return str(ip_address(name))
     return (name if name.isascii() else name.encode("idna").decode()).lower()
 
 
-def _named(parts: SplitResult) -> str:
+def _shown_origin(parts: SplitResult) -> str:
     """Return scheme and host of a URL, for a message."""
     host = parts.netloc.rpartition("@")[2]
     return _shown(f"{parts.scheme}://{host}" if host else f"{parts.scheme}:")

@@ -1,7 +1,7 @@
-"""Sockets with a name in a folder that another user may have made.
+"""Unix domain sockets in a folder that another user may have made.
 
-The name can be a symbolic link, somebody else's socket, or any other file. So only a socket of this user is
-connected to, and only one of this user that nobody listens at is ever removed.
+The name of a socket can be a symbolic link, somebody else's socket, or any other file. So this module
+connects only to sockets of this user, and removes only sockets of this user that have no listener.
 """
 
 import errno
@@ -16,9 +16,9 @@ from typing import Final
 from mcpproxy.base import files
 
 _LONGEST_NAME: Final = 100
-"""The bytes of a name that every system allows."""
+"""The longest name, in bytes, that every system allows."""
 _CREDENTIALS: Final = struct.Struct("3i")
-"""``struct ucred`` of Linux: the process, the user and the group that listen."""
+"""``struct ucred`` of Linux: the ids of the listener's process, user and group."""
 
 
 def is_own(path: str) -> bool:
@@ -34,10 +34,10 @@ def connect(path: str, timeout_s: float) -> socket.socket:
     """Return a connection to the socket ``path`` of this user.
 
     Raises:
-        FileNotFoundError: there is none.
-        ConnectionRefusedError: nobody listens at it any more.
-        PermissionError: it is not a socket, it is a link, or another user listens at it.
-        OSError: it cannot be connected to within ``timeout_s``.
+        FileNotFoundError: ``path`` does not exist.
+        ConnectionRefusedError: no process listens at the socket any more.
+        PermissionError: ``path`` is not a socket, it is a link, or another user listens at it.
+        OSError: the connection fails, or is not made within ``timeout_s``.
     """
     _refuse_others(path)
     sock = socket.socket(socket.AF_UNIX)
@@ -61,8 +61,8 @@ class OwnListener:
     A socket that a killed process of this user has left there is replaced.
 
     Raises:
-        FileExistsError: there is something else.
-        OSError: it cannot be made.
+        FileExistsError: ``path`` is anything else, or another process listens at it.
+        OSError: the socket cannot be made.
     """
 
     def __init__(self, path: str) -> None:
@@ -84,15 +84,15 @@ class OwnListener:
             os.umask(mask)
 
     def close(self) -> None:
-        """Remove the socket, unless something else has got its name."""
+        """Close the socket and remove it from its folder, unless another file has got its name."""
         self.socket.close()
-        with suppress(OSError):  # somebody has removed it
+        with suppress(OSError):  # it was removed already
             if _identity(self._path) == self._identity:
                 os.unlink(self._path)
 
 
 def remove_left(path: str) -> None:
-    """Remove a socket that a killed process of this user has left; anything else stays."""
+    """Remove ``path`` if it is a socket that a killed process of this user has left; keep anything else."""
     try:
         connect(path, 1.0).close()
     except ConnectionRefusedError:
@@ -103,7 +103,10 @@ def remove_left(path: str) -> None:
 
 
 class ShortName:
-    """A name for a socket that is short enough for the system."""
+    """A context manager that gives a socket's path, or if that is too long for the system, a shorter name.
+
+    The shorter name leads through the open folder in ``/proc``. On systems without ``/proc`` the path stays.
+    """
 
     def __init__(self, path: str) -> None:
         self._folder, self._name = os.path.split(path)

@@ -1,4 +1,4 @@
-"""The default folder of recordings, and their file names.
+"""The default folder of recordings, and the names of their files.
 
 The folder is the one that the platformdirs package would choose. That package is not used because importing
 it takes longer (10 ms) than everything else the relay does before the server starts.
@@ -25,16 +25,17 @@ _LAUNCHERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "sudo": ("", ("-u", "--user", "-g", "--group")),
     "wsl": ("", ("-d", "--distribution", "-u", "--user", "--cd")),
 }
-"""Per launcher, the option letters that are followed by code (``node -e '...'``), and the options with a
-value that names no program."""
+"""Per launcher: the letters of options that are followed by code (``node -e '...'``), and the options whose
+value is not the name of a program."""
 _REMOTES = ("mcp-remote",)
-"""Launchers that start nothing and connect to a URL, which names the server. They take secrets in headers."""
+"""Launchers that connect to a URL instead of starting a program. The URL names the server. Their other
+arguments may be header fields with secrets."""
 _SDKS = ("mcp", "fastmcp")
-"""Launchers that start a server from a file, and may name the object in it: ``run weather.py:app``."""
+"""Launchers that start a server from a file and may name an object in the file: ``run weather.py:app``."""
 _CONTAINERS = ("docker", "podman")
 _CONTAINER_FLAGS = ("--rm", "--init", "--interactive", "--tty", "--detach", "--privileged", "--read-only")
 _CONTAINER_LETTERS = "itdqP"
-"""The options without a value of launchers that start an image; all others of these launchers have one."""
+"""The options that have no value, of launchers that start an image. All their other options have a value."""
 
 _SECRET_PARTS = (
     "key",
@@ -51,8 +52,8 @@ _SECRET_PARTS = (
     "sess",
     "dpop",
 )
-"""Every name of an option that takes a secret contains one of these parts. They are tested first, because the
-exact test needs an import."""
+"""Every name of an option that takes a secret contains one of these parts. This test comes first, because
+the exact test needs an import."""
 
 PROBES = ("validate", "fuzz")
 """The commands whose sessions are recorded in a folder of their own within the state folder."""
@@ -65,11 +66,11 @@ ANY_SCRIPT = frozenset(
         *("mcp", "mcp-server", "mcp_server", "__main__"),
     )
 )
-"""Names that are no more than the usual ones of the file or script that is started."""
+"""Usual names of a file or script, which do not identify the server that it starts."""
 _SCRIPT_RUNNERS = ("npm", "pnpm", "yarn", "bun")
 """Launchers that run a script of the package in the working directory: ``npm start``, ``pnpm run dev``."""
 _BUILD_FOLDERS = ("dist", "build", "out", "lib", "src", "bin", "Scripts", "venv", ".venv", "local", "usr")
-"""Folders between such a file and the one that has the name of its package, and those that name none."""
+"""Names of folders that do not identify the package of a file in them either."""
 
 _SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
 
@@ -94,15 +95,14 @@ def probe_folder(kind: str) -> str:
 
 
 def without_probes(where: str, names: list[str]) -> list[str]:
-    """Return ``names``, the folders in ``where``, without those of the state folder that hold probes.
+    """Return the folder names ``names`` in ``where``; if ``where`` is the state folder, without ``PROBES``.
 
-    Probes are sessions of mcpproxy's own client, some twenty for each run of ``validate``. They are not among
-    "all recordings" and never "the latest", unless their folder is named.
+    Probes are sessions of mcpproxy's own client, some twenty for each run of ``validate``. They do not count
+    among "all recordings" and are never "the latest", unless the user names their folder.
     """
-    kinds = [name for name in names if name in PROBES]
-    if not kinds or os.path.realpath(where) != os.path.realpath(state_dir()):
-        return names
-    return [name for name in names if name not in kinds]
+    others = [name for name in names if name not in PROBES]
+    is_elsewhere = len(others) == len(names) or os.path.realpath(where) != os.path.realpath(state_dir())
+    return names if is_elsewhere else others
 
 
 def working_directory() -> str:
@@ -148,9 +148,9 @@ def trace_name(label: str) -> str:
 
 
 def split_label(named: str) -> tuple[str, int]:
-    """Return ``(LABEL, N)`` for ``LABEL~N``, the N-th recording before the latest with a label.
+    """Return ``(LABEL, N)`` for ``LABEL~N``, the N-th recording before the latest with this label.
 
-    For a name without ``~N`` it is ``(named, 0)``.
+    Return ``(named, 0)`` for a name without ``~N``.
     """
     label, _, back = named.rpartition("~")
     is_split = label and back.isascii() and back.isdecimal() and len(back) < 10
@@ -177,12 +177,11 @@ def label_for(command: list[str], folder: str = "") -> str:
     """Return a short name for the server that ``command`` starts, safe in a file name.
 
     The name is that of the launched program, not of its launcher: ``server-files`` for
-    ``npx -y @scope/server-files@1.2 /srv``, and ``weather`` for ``python -m weather``. What is launched may
-    be a launcher, too, as in ``cmd /c npx weather``, or a URL, which has the name of its host. A file whose
-    name says nothing has that of its package: ``server-files`` for
-    ``node /opt/server-files/dist/index.js``. ``npm start`` has that of ``folder``, the working directory, if
-    it is given. Code in the command (``sh -c '...'``) and anything that may be a secret are never used as a
-    name.
+    ``npx -y @scope/server-files@1.2 /srv``, and ``weather`` for ``python -m weather``. The launched program
+    may be a launcher itself, as in ``cmd /c npx weather``. A URL gives the name of its host. A file with a
+    usual name gives the name of its package: ``server-files`` for ``node /opt/server-files/dist/index.js``.
+    ``npm start`` gives the name of ``folder``, the working directory, if it is given. Code in the command
+    (``sh -c '...'``) and anything that may be a secret are never used as a name.
     """
     program = _program(command)
     if folder and program in ANY_SCRIPT and _last_component(command[0]) in _SCRIPT_RUNNERS:
@@ -191,7 +190,7 @@ def label_for(command: list[str], folder: str = "") -> str:
 
 
 def _program(command: list[str]) -> str:
-    """Return the program that a command starts, which may be a launcher of which nothing is known."""
+    """Return the program that a known launcher starts, or else the first word of the command."""
     launcher = _last_component(command[0]).rstrip("0123456789.")
     return (launcher in _LAUNCHERS and _launched(launcher, command[1:])) or command[0]
 
@@ -199,7 +198,7 @@ def _program(command: list[str]) -> str:
 def _launched(launcher: str, arguments: list[str]) -> str:
     """Return the program or package that ``launcher`` starts; empty if ``arguments`` name none."""
     if launcher in _REMOTES:
-        return next((host for each in arguments if (host := _host(each))), "")
+        return next((host for argument in arguments if (host := _host(argument))), "")
     option = ""
     for place, argument in enumerate(arguments):
         if argument.startswith("-"):
@@ -227,14 +226,14 @@ def _launched(launcher: str, arguments: list[str]) -> str:
 
 
 def _host(url: str) -> str:
-    """Return the host of a URL of HTTP, without a user or a port; empty for any other text."""
+    """Return the host of an HTTP URL, without user information and port; empty for any other text."""
     scheme, _, rest = url.partition("://")
     authority = rest.partition("/")[0].partition("?")[0].partition("#")[0]
     return authority.rpartition("@")[2].partition(":")[0] if scheme in ("http", "https") else ""
 
 
 def _takes_value(launcher: str, option: str) -> bool:
-    """Whether the argument after the option is its value, and no program."""
+    """Whether the argument after the option is the option's value, not a program."""
     if launcher in _CONTAINERS and option and "=" not in option:
         is_letters = not option.startswith("--") and not option.strip("-" + _CONTAINER_LETTERS)
         return option not in _CONTAINER_FLAGS and not is_letters
@@ -255,7 +254,7 @@ def _takes_secret(option: str) -> bool:
 
 
 def _is_inline_code(launcher: str, option: str) -> bool:
-    """Whether this option of the launcher contains code, or code is the next argument."""
+    """Whether this option of the launcher contains code, or is followed by code."""
     name = option.partition("=")[0]
     if name.startswith("--"):
         return name in ("--eval", "--print", "--command", "--call")
@@ -269,7 +268,7 @@ def safe(text: str) -> str:
 
 
 def _program_name(path: str) -> str:
-    """Return the name of the program at ``path``, or of its package if the program is an ``index.js``."""
+    """Return the name of the program at ``path``, or of its package if the name is one of ``ANY_SCRIPT``."""
     name = _last_component(path)
     if name in ANY_SCRIPT:
         for folder in reversed(path.replace("\\", "/").split("/")[:-1]):

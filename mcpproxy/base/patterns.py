@@ -19,7 +19,7 @@ _METHODS = ("findall", "finditer", "fullmatch", "match", "search", "split", "sub
 
 
 class _Pattern:
-    """Compiles the pattern when a method is first used, and then takes over the compiled methods."""
+    """A pattern that is compiled when a method is first used. It then has the compiled pattern's methods."""
 
     __slots__ = ("_flags", "_text", *_METHODS)
 

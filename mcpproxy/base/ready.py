@@ -1,7 +1,7 @@
 """Whether a descriptor can be read or written without waiting.
 
-``select.select`` fails for descriptors from 1024 on, which a process has when it inherits many open files, so
-it serves only where ``poll`` is missing: on Windows, which has no such limit.
+``select.select`` fails for descriptors from 1024 on, which a process gets if it inherits many open files. So
+it is used only on Windows, which has no ``poll`` and no such limit.
 """
 
 import select
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
 
 
 def is_readable(fd: "FileDescriptorLike", wait_s: float = 0) -> bool:
-    """Whether ``fd`` can be read, or has ended; wait for that at most ``wait_s`` seconds."""
+    """Whether ``fd`` can be read or has ended. Waits for that at most ``wait_s`` seconds."""
     if not hasattr(select, "poll"):
         return bool(select.select([fd], [], [], max(0, wait_s))[0])
     return _is_ready(fd, select.POLLIN, wait_s)
 
 
 def is_writable(fd: "FileDescriptorLike", wait_s: float = 0) -> bool:
-    """Whether ``fd`` has room, or no reader; wait for that at most ``wait_s`` seconds."""
+    """Whether ``fd`` has room or has lost its reader. Waits for that at most ``wait_s`` seconds."""
     if not hasattr(select, "poll"):
         return bool(select.select([], [fd], [], max(0, wait_s))[1])
     return _is_ready(fd, select.POLLOUT, wait_s)

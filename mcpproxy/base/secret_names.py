@@ -31,8 +31,8 @@ HARMLESS_WORDS = frozenset(
         "allow credentials",
     )
 )  # fmt: skip
-"""Endings of names that do not name secrets, although they end with one of ``SECRET_WORDS``: names of
-cursors, of handles for progress and cancellation, and of a header field of CORS."""
+"""Endings of names that are not secrets, although they end with one of ``SECRET_WORDS``: names of cursors, of
+handles for progress and cancellation, and of a header field of CORS."""
 
 UNSEPARATED = (
     "apikey", "accesskey", "secretkey", "privatekey", "subscriptionkey", "accesstoken", "authtoken",
@@ -42,26 +42,27 @@ UNSEPARATED = (
 """Endings of names whose words are not separated: ``AUTHTOKEN``, ``phpsessid``, ``dbpassword``."""
 
 _SUFFIXES = frozenset(("value", "text", "string", "raw", "base", "hex", "header", "sha", "md", "ed", "v"))
-"""Words that may follow the name of a secret without changing its meaning: ``tokenValue``, ``tokenSha256``
-(digits are ignored too)."""
+"""Words that may follow the name of a secret without changing its meaning: ``tokenValue``, ``tokenSha256``.
+Digits at the end are ignored, too."""
 
 _OPTIONS = frozenset(("key", "pass", "auth", "bearer", "pat", "creds"))
 """Names of options with secret values. JSON members and headers with these names need not be secret."""
 
 _DIGITS = frozenset(("pin", "otp", "totp", "cvv", "cvc"))
-"""Last words of names that name a secret if the value is a number of 4 to 10 digits: a GPIO pin has two."""
+"""Last words of names of secrets, if the value is a number of 4 to 10 digits. A GPIO pin has only two."""
 
 _EXACT = frozenset(("auth", "code_verifier", "client_assertion", "device_code"))
-"""Names of members that are credentials, although their last words name none elsewhere."""
+"""Names of members that are credentials, although their last words alone do not name a secret."""
 
 _IDS = frozenset(("id", "sessionid", "sessid", "phpsessid"))
-"""Last words of names of session ids. Among the arguments of a tool an id only links the tool's calls."""
+"""Last words of names of session ids, which are not credentials: in the arguments of a tool an id only links
+the tool's calls."""
 
 _GENERATED_CHARACTERS = 16
-"""A text under ``tokens`` of this length that has a digit and no space is a credential, and no word."""
+"""A text under ``tokens`` with at least this length, a digit and no space is a credential, not a word."""
 
 _LIKE_ASCII = {0x17F: "s", 0x212A: "k", 0x131: "i", 0x130: "I"}
-"""The letters that a pattern without regard to case takes for letters of ASCII."""
+"""The letters outside ASCII that a pattern with ``re.IGNORECASE`` matches as ASCII letters."""
 
 MAX_NAME_CHARACTERS = 100
 """A longer name is treated as text, not as a name."""
@@ -88,7 +89,7 @@ def names_option(name: str) -> bool:
 def credential_kind(name: str) -> str:
     """Return which values of a member, a parameter or a header of this name are credentials.
 
-    ``all``; ``digits`` or ``generated`` for those that ``is_credential`` describes; empty if none is.
+    The result is ``all``, ``digits`` or ``generated`` (see ``is_credential``), or empty if none are.
     """
     if len(name) > MAX_NAME_CHARACTERS:
         return ""
@@ -102,11 +103,11 @@ def credential_kind(name: str) -> str:
 
 
 def is_credential(kind: str, value: str) -> bool:
-    """Whether a value is a credential, if ``kind`` is the ``credential_kind`` of its name.
+    """Whether a value is a credential; ``kind`` is the ``credential_kind`` of its name.
 
-    ``value`` is the text or the number; it is empty for an object, an array, and what is not known. Of some
-    names only values of one form are credentials: the digits of a PIN, and what looks generated in a list of
-    ``tokens``, which may also be words.
+    ``value`` is the text, or the number as text; empty for an object, an array, or an unknown value. ``all``
+    values of most names are credentials. For a PIN only ``digits`` count, and in ``tokens``, which may also
+    be a list of words, only values that look ``generated``.
     """
     if kind == "digits":
         return value.isdecimal() and 4 <= len(value) <= 10

@@ -1,8 +1,7 @@
 """Find secrets in a text: by the format of the secret, or by the name before it.
 
-``mask_secrets`` is what every copy, export and report uses for texts, and
-``mcpproxy.record.trace.json_masking`` applies it to the strings of JSON. Whether a name is that of a secret
-is decided in ``secret_names`` alone.
+Every copy, export and report masks texts with ``mask_secrets``, and ``mcpproxy.record.trace.json_masking``
+applies it to the strings of JSON. Only ``secret_names`` decides whether a name is the name of a secret.
 """
 
 import re
@@ -15,15 +14,15 @@ from mcpproxy.base.secret_names import credential_kind, is_credential, names_opt
 
 
 class SecretPattern:
-    """A pattern of secrets that is compiled for the first text with one of its ``marks``.
+    """A pattern of secrets that is compiled for the first text that contains one of its ``marks``.
 
-    Every match contains one of the marks, in capitals or not. Most texts contain none, and compiling all
-    patterns takes 4 ms of the time in which a wrapped server starts. The marks of a pattern that ignores case
-    have no letter ``i``, because the pattern also matches U+0131 (i without a dot), which ``casefold`` keeps.
+    Every match contains one of the marks, in upper or lower case. Most texts contain none, and compiling all
+    patterns would delay the start of a wrapped server by 4 ms. The marks of a pattern that ignores case have
+    no letter ``i``, because the pattern also matches U+0131 (i without a dot), which ``casefold`` keeps.
 
     The secret is the group ``secret``, else the first group that has matched, else the whole match. A match
-    counts only if ``is_secret`` returns true for it. Of a match that does not count, what follows the group
-    ``name`` is searched again, so such a pattern has no repetition without a limit.
+    counts only if ``is_secret`` returns true for it. After a match that does not count, the search continues
+    behind its group ``name``, so a pattern with ``is_secret`` has no unlimited repetition.
     """
 
     __slots__ = ("_is_secret", "_marks", "pattern", "text")
@@ -48,7 +47,7 @@ class SecretPattern:
             if self._is_secret(match):
                 parts += (text[copied : match.start()], replace(match))
                 copied = position = match.end()
-            else:  # the next secret may begin within what was taken for the value of this name
+            else:  # the next secret may begin within the value of this match
                 position = match.end("name") if "name" in match.re.groupindex else match.end()
         return "".join((*parts, text[copied:])) if parts else text
 
@@ -57,33 +56,34 @@ class SecretPattern:
         return self._is_secret is None or self._is_secret(match)
 
     def may_match(self, folded: str) -> bool:
-        """Whether a text, or a part of it, may match; ``folded`` is its ``casefold``."""
+        """Whether a text or a part of it may match; ``folded`` is its ``casefold``."""
         return any(mark in folded for mark in self._marks)
 
 
 HIDDEN: Final = "***"
-"""What a terminal shows in the place of a secret."""
+"""The text that a terminal shows in place of a secret."""
 
 
 def mask_secrets(
     text: str, mask: Callable[[str], str], patterns: "Iterable[SecretPattern | re.Pattern[str]] | None" = None
 ) -> str:
-    """Return a text with each secret in it replaced by ``mask`` of the secret.
+    """Return ``text`` with each secret replaced by the result of ``mask`` for it.
 
-    ``patterns`` are ``PATTERNS``, or others: of a plain expression, the first group that matched is the
-    secret, or the whole match if it has no group.
+    ``patterns`` are ``PATTERNS`` unless others are given. In a plain regular expression the secret is the
+    group that ``SecretPattern`` describes.
     """
 
     def replace(match: re.Match[str]) -> str:
         start, end = (index - match.start() for index in _span(match))
         return match[0][:start] + mask(match[0][start:end]) + match[0][end:]
 
-    for each in PATTERNS if patterns is None else patterns:
-        text = each.sub(replace, text)
+    for secret_pattern in PATTERNS if patterns is None else patterns:
+        text = secret_pattern.sub(replace, text)
     return text
 
 
 def _span(match: re.Match[str]) -> tuple[int, int]:
+    """Return the start and end of the secret in a match."""
     if "secret" in match.re.groupindex:
         return match.span("secret")
     return match.span(next((n for n in range(1, match.re.groups + 1) if match[n] is not None), 0))
@@ -98,7 +98,7 @@ def _is_option(match: re.Match[str]) -> bool:
 
 
 def _is_basic(match: re.Match[str]) -> bool:
-    """Whether the credentials decode to ``user:password`` (RFC 7617), or at least are no word."""
+    """Whether the credentials decode to ``user:password`` (RFC 7617), or at least are not a word."""
     value = match["secret"]
     if any(char in "0123456789=" for char in value):
         return True
@@ -109,12 +109,12 @@ def _is_basic(match: re.Match[str]) -> bool:
 
 
 _QUOTE: Final = r"\\{0,4}[\"'`]?"
-"""A quote, escaped if JSON or a command stands within a text."""
+"""An optional quote, with backslashes before it if JSON or a command is quoted within a text."""
 _IS: Final = rf"{_QUOTE}\s{{0,3}}[:=]\s{{0,3}}{_QUOTE}"
 _NO_WORD: Final = r"(?=\\{0,4}[\"'`]|[^\s\"',;]{0,255}[0-9])"
-"""Before a value that looks like no word of a sentence."""
+"""A condition before a value: the value has a quote or a digit, so it is not a word of a sentence."""
 _VALUE: Final = r"(?P<secret>(?![<=]|\$[{(]|\{\{)[^\s\"'`,;&\\<>]{6,4096})"
-"""A value; what stands for one in a document (``<password>``, ``${PASSWORD}``) is none."""
+"""A value, but not a placeholder of a document (``<password>``, ``${PASSWORD}``)."""
 _NAME_MARKS: Final = (
     "key", "secret", "pass", "token", "pwd", "pw", "auth", "jwt", "cook", "credent", "sg", "sess", "s\u0131g",
     "sig", "assert", "dpop", "code",
@@ -205,9 +205,9 @@ PATTERNS: Final = (
 
 
 def value_after(names: Iterable[str]) -> re.Pattern[str]:
-    """Return a pattern that finds one of these names, followed by ``=`` or ``:`` and a value.
+    """Return a pattern that matches one of these names, followed by ``=`` or ``:`` and a value.
 
-    The value is one of the groups of the pattern.
+    The only group that matches is the value.
     """
     listed = "|".join(map(re.escape, names))
     return re.compile(

@@ -18,8 +18,8 @@ T = TypeVar("T")
 
 _NONE: Final = object()
 _MAX_UNCOMPILED: Final = 8
-"""How many instances of a class are filled without ``__init__``: compiling it takes longer than filling
-them."""
+"""The number of instances of a class that are filled without a compiled ``__init__``. Compiling it takes
+longer than filling them."""
 
 _METHODS: Final = ("__init__", "__repr__", "__eq__", "__hash__")
 
@@ -51,7 +51,7 @@ def field(*, default: Any = _NONE, default_factory: Any = None, init: bool = Tru
 
 @dataclass_transform(field_specifiers=(field,))
 def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], type[T]]:
-    """Like ``dataclass(slots=True)``: the class has the same methods and fields, and is pickled alike.
+    """Like ``dataclass(slots=True)``: the class has the same methods and fields, and can be pickled.
 
     ``InitVar``, ``__post_init__`` and base classes with fields are not supported. Use the ``field`` of this
     module, not that of ``dataclasses``.

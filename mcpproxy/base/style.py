@@ -1,4 +1,4 @@
-"""Text output: colours, glyphs, sizes, durations, and escapes of characters that are unsafe in a terminal.
+"""Text output: colours, glyphs, widths, sizes and durations.
 
 Text from a peer passes through ``visible`` before it is shown, so that no server can move the cursor, ring
 the bell or reorder the line.
@@ -23,14 +23,14 @@ _CODES: Final[dict[Colour, str]] = {
 
 _SKIN_TONES: Final = "".join(map(chr, range(0x1F3FB, 0x1F400)))
 _FLAG_LETTERS: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
-"""Regional indicators, of which two are a flag."""
+"""Regional indicators; two of them together are a flag."""
 
 SEVERITY_COLOUR: Final[dict[str, Colour]] = {"error": "red", "warning": "yellow", "info": "blue"}
 
 
 @slotted(frozen=True)
 class Style:
-    """What the terminal or file supports. ``width`` is in columns; ``None`` if lines are not shortened."""
+    """The features of a terminal or file. ``width`` is in columns; ``None`` if lines are not shortened."""
 
     colour: bool = False
     width: int | None = None
@@ -57,10 +57,10 @@ class Style:
         return "…" if self.unicode else "..."
 
     def shorten(self, text: str, limit: int, *, keeps_end: bool = False) -> str:
-        """Return ``text`` shortened to at most ``limit`` columns, with a mark where it was cut.
+        """Return ``text`` shortened to at most ``limit`` columns, with an ellipsis where it was cut.
 
-        The end is cut, or the beginning with ``keeps_end``, and never a part of an emoji or of another
-        sequence that a reader sees as one character.
+        The end is cut, or with ``keeps_end`` the beginning. A sequence that a reader sees as one character,
+        such as an emoji, is never split.
         """
         if columns(text) <= limit:
             return text
@@ -74,7 +74,7 @@ PLAIN: Final = Style()
 
 
 def columns(text: str) -> int:
-    """Return how many columns of a terminal ``text`` takes: two for those of East Asia, none for joiners."""
+    """Return the width of ``text`` in terminal columns: 2 per East Asian character, 0 per joiner."""
     if text.isascii():
         return len(text)
     from unicodedata import category, combining, east_asian_width  # imported late: most text is ASCII
@@ -86,14 +86,14 @@ def columns(text: str) -> int:
 
 
 def character_start(text: str, at: int) -> int:
-    """Return ``at``, or an earlier place if ``at`` is within what a reader sees as one character."""
+    """Return ``at``, or the start of a sequence around it that a reader sees as one character."""
     while at and _is_inside(text, at):
         at -= 1
     return at
 
 
 def _end_of_start(text: str, room: int) -> int:
-    """Return where the longest beginning ends that takes at most ``room`` columns."""
+    """Return the end of the longest prefix of ``text`` that takes at most ``room`` columns."""
     taken = end = 0
     for at, char in enumerate(text):
         if not _is_inside(text, at):
@@ -105,7 +105,7 @@ def _end_of_start(text: str, room: int) -> int:
 
 
 def _start_of_end(text: str, room: int) -> int:
-    """Return where the longest end starts that takes at most ``room`` columns."""
+    """Return the start of the longest suffix of ``text`` that takes at most ``room`` columns."""
     taken, start = 0, len(text)
     for at in range(len(text) - 1, -1, -1):
         taken += columns(text[at])
@@ -117,7 +117,7 @@ def _start_of_end(text: str, room: int) -> int:
 
 
 def _is_inside(text: str, at: int) -> bool:
-    """Whether the character at ``at`` belongs to the one before it: joined, combining, or half of a flag."""
+    """Whether the character at ``at`` continues the one before it: joined, combining, or half of a flag."""
     char = text[at]
     if char.isascii():
         return False
@@ -130,7 +130,7 @@ def _is_inside(text: str, at: int) -> bool:
 
 
 def decoded(raw: bytes) -> str:
-    """Return bytes of a peer as visible text; bytes that are not UTF-8 show as ``\\xNN``."""
+    """Return bytes from a peer as visible text; bytes that are not UTF-8 become ``\\xNN``."""
     return visible(raw.decode("utf-8", "backslashreplace"))
 
 

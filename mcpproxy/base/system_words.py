@@ -1,4 +1,4 @@
-"""What the system says, in the same words everywhere: why it refused something, and how a process ended."""
+"""The same words everywhere for two facts from the system: why it refused something, how a process ended."""
 
 import os
 import signal
@@ -19,8 +19,10 @@ def start_failure(program: str, error: OSError | ValueError) -> str:
 
 
 def start_failure_reason(program: str, error: OSError | ValueError) -> tuple[str, int]:
-    """Return why ``program`` did not start, without its name, and the exit code of a shell."""
-    is_there = os.path.dirname(program) and os.path.isfile(program)  # but not what its first line names
+    """Return why ``program`` did not start, without its name, and the exit code that a shell would give."""
+    is_there = os.path.dirname(program) and os.path.isfile(
+        program
+    )  # then the interpreter of a script is missing
     if not program or (isinstance(error, FileNotFoundError | NotADirectoryError) and not is_there):
         similar = _similar_command(program)
         step = f"did you mean {similar}?" if similar else "check its spelling and PATH"
@@ -32,7 +34,7 @@ def start_failure_reason(program: str, error: OSError | ValueError) -> tuple[str
 def end_text(code: int | None) -> str:
     """Return how a process ended, as a clause without its subject: ``ended with exit code 2``.
 
-    ``code`` is negative for a signal, and ``None`` if the process has closed its stdout and has not ended.
+    ``code`` is negative for a signal, and ``None`` if the process closed its stdout but still runs.
     """
     if code is None:
         return "closed its stdout and runs on"
@@ -40,7 +42,7 @@ def end_text(code: int | None) -> str:
 
 
 def signal_name(number: int) -> str:
-    """Return the name of a signal, such as ``SIGKILL``; ``signal 99`` for a number that has none here."""
+    """Return the name of a signal, such as ``SIGKILL``; ``signal 99`` if the system has no name for it."""
     try:
         return signal.Signals(number).name
     except ValueError:
@@ -49,7 +51,7 @@ def signal_name(number: int) -> str:
 
 def _similar_command(program: str) -> str:
     """Return the command of PATH whose name is most like ``program``; empty if there is none."""
-    from difflib import get_close_matches  # few commands do not start
+    from difflib import get_close_matches  # imported late, because few commands fail to start
 
     if os.path.dirname(program):
         return ""
@@ -57,6 +59,7 @@ def _similar_command(program: str) -> str:
 
 
 def _commands() -> "Iterator[str]":
+    """Yield the names of the executable files on PATH."""
     for folder in os.get_exec_path():
         try:
             names = os.listdir(folder)

@@ -5,8 +5,8 @@ the cursor, forge lines and retitle the window; bidirectional marks reorder the 
 hide instructions. So everything that mcpproxy writes for people (to stderr, a terminal, a log or a report)
 passes through ``visible``. Only the stderr of the wrapped server is forwarded unchanged.
 
-The characters of a valid emoji sequence stay, because without them it falls apart: joiners between
-pictographs, the selector after one or before a keycap, the tags of a flag.
+The invisible characters of a valid emoji sequence stay, because it falls apart without them: joiners between
+pictographs, the selector after a pictograph or before a keycap, the tags of a flag.
 
 The relay imports this module before it starts the server, so this module imports nothing.
 """
@@ -69,32 +69,32 @@ def is_pictograph(char: str) -> bool:
 
 
 def _emoji_parts(text: str) -> set[int]:
-    """Return the places of the invisible characters that are parts of an emoji sequence.
+    """Return the indexes of the invisible characters that are parts of an emoji sequence.
 
-    ``static/format.js`` of the page finds the same; a test compares them.
+    ``static/format.js`` of the web page does the same; a test compares the two.
     """
-    found: set[int] = set()
+    parts: set[int] = set()
     for at, char in enumerate(text):
         before = text[at - 1 : at]
         if char == _SELECTOR:
             is_keycap = before in _KEYS and text[at + 1 : at + 2] == "\u20e3"
             if at and (is_keycap or before in _OTHER_EMOJI or _is_emoji(before)):
-                found.add(at)
+                parts.add(at)
         elif char == _JOINER:
-            base = text[at - 2 : at - 1] if before == _SELECTOR and at - 1 in found else before
+            base = text[at - 2 : at - 1] if before == _SELECTOR and at - 1 in parts else before
             if _is_emoji(base) and _is_emoji(text[at + 1 : at + 2]):
-                found.add(at)
+                parts.add(at)
         elif char == _BLACK_FLAG:
             end = at + 1
             while text[end : end + 1] in _TAGS and end < len(text):
                 end += 1
             if 4 <= end - at <= 7 and text[end : end + 1] == _LAST_TAG:
-                found.update(range(at + 1, end + 1))
-    return found
+                parts.update(range(at + 1, end + 1))
+    return parts
 
 
 def _is_emoji(char: str) -> bool:
-    """Whether a character may stand beside a joiner. Signs of ASCII and tags never do."""
+    """Whether a character may be next to a joiner. ASCII characters and tags never are."""
     return "\x7f" < char < "\U000e0000" and is_pictograph(char)
 
 
@@ -104,10 +104,10 @@ def visible_lines(text: str) -> str:
 
 
 def without_commands(text: str) -> str:
-    """Return lines of which the runner of GitHub Actions takes none for a command, as it does in every log.
+    """Return ``text`` changed so that the runner of GitHub Actions finds no commands in it.
 
-    It recognises the newer form (``::name``) after leading spaces, and the older one (``##[name]``) anywhere
-    in a line. One character of each is written as an escape of JSON.
+    The runner executes commands in every log. It recognises the newer form (``::name``) after leading spaces,
+    and the older form (``##[name]``) anywhere in a line. One character of each becomes a JSON escape.
 
     Source: https://github.com/actions/runner/blob/main/src/Runner.Common/ActionCommand.cs
     """

@@ -1,4 +1,4 @@
-"""What Windows knows about a process by its id.
+"""Ask Windows when a process was started.
 
 Source: https://learn.microsoft.com/en-us/windows/win32/api/processthreadsapi/nf-processthreadsapi-getprocesstimes
 """
@@ -11,14 +11,14 @@ from typing import Any, Final
 _QUERY_LIMITED_INFORMATION: Final = 0x1000
 _ACCESS_DENIED: Final = 5
 _EPOCH: Final = datetime(1601, 1, 1, tzinfo=UTC)
-"""The system counts tenths of microseconds since then."""
+"""The system counts time in tenths of microseconds since this date."""
 
 
 def start_time(process_id: int) -> datetime | None:
-    """Return when a process was started; ``None`` if it does not run.
+    """Return the time at which a process was started; ``None`` if it does not run.
 
     Raises:
-        PermissionError: the system does not tell this user, because the process belongs to another user.
+        PermissionError: the process belongs to another user, about which Windows does not inform this one.
     """
     # ``vars``, because ctypes has ``WinDLL`` and ``get_last_error`` on Windows only. ``Any``, because ctypes
     # knows no types of the functions in a library.
@@ -38,6 +38,6 @@ def start_time(process_id: int) -> datetime | None:
             raise PermissionError(f"the start of process {process_id} is not told")
     finally:
         kernel32.CloseHandle(handle)
-    if end.dwHighDateTime or end.dwLowDateTime:  # it has ended, and somebody holds a handle
+    if end.dwHighDateTime or end.dwLowDateTime:  # it has ended, but some process still holds a handle
         return None
     return _EPOCH + timedelta(microseconds=(start.dwHighDateTime << 32 | start.dwLowDateTime) // 10)

@@ -1,1 +1,1 @@
-"""How a server over HTTP is reached: TLS, the proxy to it, and why there is no connection."""
+"""Connections to HTTP servers: TLS, the HTTP proxy on the way, and the reasons why a connection fails."""

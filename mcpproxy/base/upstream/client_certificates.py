@@ -1,7 +1,7 @@
-"""What a user can do where a server misses our certificate, or does not accept it.
+"""Advice for a user if a server demands a client certificate, or does not accept ours.
 
-Most servers end TLS with an alert, which ``tls_failures`` reads. nginx ends the handshake, and answers each
-request with an error page instead.
+Most servers end TLS with an alert, which ``tls_failures`` reads. nginx completes the handshake and answers
+each request with an error page instead; this module recognises the page.
 
 Source: https://nginx.org/en/docs/http/ngx_http_ssl_module.html#errors, and ``ngx_http_special_response.c``.
 """
@@ -26,9 +26,9 @@ _REFUSED: Final = pattern(rb"<title>(?:\d+ )?The SSL certificate error</title>")
 
 
 def certificate_advice(status: int, body: bytes) -> str:
-    """Return what to do about a response that asks for another certificate of ours, as a clause.
+    """Return advice, as a clause, if a response is nginx's error page about our client certificate.
 
-    It is empty for any other response. Nothing of the foreign ``body`` is in it.
+    It is empty for any other response, and contains nothing of the foreign ``body``.
     """
     if status not in REFUSING:
         return ""

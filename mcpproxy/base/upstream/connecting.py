@@ -1,6 +1,6 @@
-"""Connections that a client of ours opens: their time limit, their TLS, and why there is none.
+"""Connections that our clients open: their time limit, their TLS, and the reason why one fails.
 
-Only what speaks TLS imports this module, because the module ssl takes long to load.
+Only code that uses TLS imports this module, because the module ``ssl`` takes long to load.
 """
 
 import os
@@ -11,17 +11,17 @@ from typing import Final
 from mcpproxy.base.upstream.settings import UpstreamSettings
 
 CONNECT_S: Final = 10.0
-"""How long a server may take to accept a connection."""
+"""The seconds that a server may take to accept a connection."""
 
 
 def tls_context(settings: UpstreamSettings, *, accepts_any: bool = False) -> ssl.SSLContext:
-    """Return the TLS of our client; ``accepts_any`` accepts any certificate of the server.
+    """Return the TLS context of our client. With ``accepts_any`` it accepts any certificate of the server.
 
-    The certificates of the system are those that OpenSSL finds, also by ``SSL_CERT_FILE`` and
-    ``SSL_CERT_DIR``.
+    Without ``settings.ca`` it trusts the certificates that OpenSSL finds: those of the system, or of
+    ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``.
 
     Raises:
-        OSError: a file cannot be used.
+        OSError: a file of ``settings`` cannot be read, or OpenSSL cannot use it (``ssl.SSLError``).
     """
     context = ssl.create_default_context(cafile=settings.ca or None)
     if settings.is_insecure or accepts_any:
@@ -34,7 +34,7 @@ def tls_context(settings: UpstreamSettings, *, accepts_any: bool = False) -> ssl
 
 
 def system_reason(fault: OSError | TimeoutError) -> str:
-    """Return why there is no connection; asyncio puts the address in the place of the system's words."""
+    """Return why a connection failed, in the system's words, which asyncio replaces by the address."""
     if numbers := re.findall(r"\[Errno (\d+)\]", str(fault)):  # several if the host has several addresses
         return " and ".join(dict.fromkeys(os.strerror(int(number)).lower() for number in numbers))
     return (fault.strerror or "no connection in time").lower()

@@ -1,7 +1,8 @@
-"""The HTTP proxy between us and a server: which one the user has named, and what is said to it.
+"""The HTTP proxy between mcpproxy and a server: which proxy the user has named, and the requests to it.
 
-A proxy starts with this module, so it imports next to nothing. Variables are read as curl, requests and httpx
-read them; only that servers on this machine are reached without a proxy is as in Go.
+The start of ``mcpproxy http`` imports this module, so it imports next to nothing. Environment variables have
+the same meaning as for curl, requests and httpx. One rule is Go's: servers on this machine are reached
+without a proxy.
 
 Source: RFC 9110, section 9.3.6 (CONNECT); RFC 9112, section 3.2.2 (absolute-form).
 """
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from mcpproxy.base.upstream.settings import UpstreamSettings
 
 NONE: Final = "none"
-"""The value of ``--proxy`` for no proxy."""
+"""The value of ``--proxy`` that means no proxy."""
 
 _SCHEMES: Final = ("http_proxy", "https_proxy")
 _ALL: Final = "all_proxy"
@@ -28,9 +29,9 @@ _EXCEPT: Final = "no_proxy"
 
 
 class HttpProxy:
-    """An HTTP proxy. ``source`` is what names it, a variable or ``--proxy``.
+    """An HTTP proxy. ``source`` is the variable or the option (``--proxy``) that names it.
 
-    ``credentials`` are those of Basic authentication as the field has them, empty if there are none.
+    ``credentials`` are those of Basic authentication, in Base64; empty if there are none.
     """
 
     __slots__ = ("credentials", "host", "port", "source")
@@ -43,25 +44,25 @@ class HttpProxy:
 
     @property
     def name(self) -> str:
-        """The proxy, for a message."""
+        """The proxy's address and source, for a message."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"the proxy http://{host}:{self.port} of {self.source}"
 
     def connect_head(self, host: str, port: int) -> bytes:
-        """Return the request for a tunnel to a server."""
+        """Return the CONNECT request for a tunnel to the server at ``host`` and ``port``."""
         name = host.encode() if host.isascii() else host.encode("idna")  # this codec takes long to import
         address = (b"[%s]:%d" if b":" in name else b"%s:%d") % (name, port)
         return b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (address, address, self._field())
 
     def request(self, authority: bytes, head: bytes) -> bytes:
-        """Return a request to the server ``authority`` as the proxy gets it; what begins with ``head``."""
+        """Return ``head``, the head of a request to the server ``authority``, in the form for the proxy."""
         line, _, rest = head.partition(b"\r\n")
         method, target, version = line.split(b" ")
         target = b"http://" + authority + (b"" if target == b"*" else target)
         return b"%s %s %s\r\n%s%s" % (method, target, version, self._field(), rest)
 
     def refusal(self, status: int) -> str:
-        """Return what it means that the proxy answers with ``status`` instead of the server."""
+        """Explain ``status``, with which the proxy answers instead of the server."""
         if status in (401, 407) and self.credentials:  # some proxies know only 401
             return f"{self.name} does not accept the credentials that are there ({status})"
         if status == 407:
@@ -73,7 +74,7 @@ class HttpProxy:
 
 
 def status_of(answer: bytes) -> int:
-    """Return the status of an answer that begins with ``answer``; 0 if it is not HTTP."""
+    """Return the status of the HTTP response that begins with ``answer``; 0 if it is not HTTP."""
     status = answer[9:12]
     return int(status) if answer.startswith(b"HTTP/1.") and status.isdigit() else 0
 
@@ -86,14 +87,15 @@ def proxy_for(
     is_tls: bool,
     environ: Mapping[str, str] = os.environ,
 ) -> HttpProxy | None:
-    """Return the proxy to the server at ``host``, which has no brackets; ``None`` for none.
+    """Return the proxy for the server at ``host`` (without brackets); ``None`` if it is reached directly.
 
-    ``--proxy`` names one for every server. Otherwise a server on this machine is reached without, and any
-    other through the first of these: ``https_proxy`` or ``http_proxy``, ``all_proxy``; unless ``no_proxy``
-    names it. Capital letters mean the same, but not ``HTTP_PROXY`` in a CGI program, where clients choose it.
+    ``--proxy`` decides for every server. Without it, a server on this machine, or one that ``no_proxy``
+    names, is reached directly. Any other server is reached through ``https_proxy`` or ``http_proxy`` (by its
+    scheme), or else ``all_proxy``. The variables may be in capitals, except ``HTTP_PROXY`` in a CGI program,
+    where clients can set it.
 
     Raises:
-        UsageError: what is named is not the URL of an HTTP proxy.
+        UsageError: the named value is not the URL of an HTTP proxy.
     """
     if settings.proxy:
         return None if settings.proxy == NONE else _parsed("--proxy", settings.proxy)
@@ -107,7 +109,10 @@ def proxy_for(
 
 
 def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str] | None:
-    """Return a variable that is set, and its value. An empty one in small letters hides the other."""
+    """Return the name and value of a variable that is set, in small letters or else in capitals.
+
+    An empty variable in small letters hides the one in capitals.
+    """
     capital = name.upper()
     if name in environ:
         capital = name
@@ -118,7 +123,7 @@ def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str] | None:
 
 
 def _is_exempt(names: str, host: str, port: int) -> bool:
-    """Whether ``no_proxy`` names a server: by its name or a domain of it, its address, or its network."""
+    """Whether ``names``, the value of ``no_proxy``, has the server's name, domain, address or network."""
     for entry in names.replace(",", " ").lower().split():
         if entry == "*":
             return True
@@ -136,7 +141,7 @@ def _is_exempt(names: str, host: str, port: int) -> bool:
 
 
 def _is_within(host: str, network: str) -> bool:
-    from ipaddress import ip_address, ip_network  # it takes long to import, and few name networks
+    from ipaddress import ip_address, ip_network  # slow to import, and few users name networks
 
     try:
         return ip_address(host) in ip_network(network, strict=False)
@@ -145,7 +150,11 @@ def _is_within(host: str, network: str) -> bool:
 
 
 def _parsed(source: str, text: str) -> HttpProxy:
-    """Return the proxy with this URL. No error shows more of it than scheme, host and port."""
+    """Return the proxy with the URL ``text``. Errors show no more of it than its scheme and host.
+
+    Raises:
+        UsageError: it is not the URL of an HTTP proxy.
+    """
     from urllib.parse import unquote, urlsplit
 
     from mcpproxy.errors import UsageError

@@ -1,6 +1,6 @@
-"""How a server over HTTP is reached: what the options of every command that connects to one say.
+"""Settings for connections to HTTP servers, as the options of every command that connects to one give them.
 
-It imports nothing, because a proxy starts with it, and plain HTTP needs no module ssl.
+This module imports nothing: ``mcpproxy http`` imports it at its start, and plain HTTP does not need ``ssl``.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ if TYPE_CHECKING:
 
 
 class UpstreamSettings:
-    """How a server is reached. Files are paths, empty where none is given.
+    """Settings for connections to a server. The files are paths, empty if the user gave none.
 
     Attributes:
-        cert: our certificate chain (PEM), for a server that asks for one.
-        key: its private key; empty if it is in the same file.
-        ca: the certificates (PEM) that are trusted instead of the system's.
-        is_insecure: any certificate of the server is accepted.
-        proxy: the URL of the HTTP proxy to it, ``none`` for none; empty if the environment says it.
+        cert: the certificate chain (PEM) that we send to a server that asks for one.
+        key: its private key; empty if the key is in the file ``cert``.
+        ca: the certificates (PEM) that we trust instead of the system's.
+        is_insecure: whether we accept any certificate of the server.
+        proxy: the URL of the HTTP proxy, or ``none``; empty if environment variables decide.
     """
 
     __slots__ = ("ca", "cert", "is_insecure", "key", "proxy")
@@ -34,4 +34,4 @@ class UpstreamSettings:
 
 
 USUAL: Final = UpstreamSettings()
-"""Nothing is given."""
+"""The settings if the user gives no option."""

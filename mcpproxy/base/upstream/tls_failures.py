@@ -1,6 +1,6 @@
-"""Why TLS with a server failed, as a clause for the user.
+"""Explain to the user, as a clause, why TLS with a server failed.
 
-Only what speaks TLS imports this module, because the module ssl takes long to load.
+Only code that uses TLS imports this module, because the module ``ssl`` takes long to load.
 
 Source: RFC 8446, section 6.2; the names are those of OpenSSL.
 """
@@ -17,7 +17,7 @@ from mcpproxy.base.visible import visible
 _ALERT: Final = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_([A-Z_]+)")
 
 _NO_ISSUER: Final = frozenset((2, 18, 19, 20, 21))
-"""What OpenSSL says of a certificate that rests on none of those that are trusted (``X509_V_ERR_``)."""
+"""OpenSSL's codes (``X509_V_ERR_``) for a certificate that no trusted CA has issued."""
 
 _ABOUT_CERTIFICATES: Final = frozenset(
     (
@@ -30,11 +30,11 @@ _ABOUT_CERTIFICATES: Final = frozenset(
         "unsupported certificate",
     )
 )
-"""Alerts with which servers also refuse a client that has no certificate, above all before TLS 1.3."""
+"""Alerts with which servers may refuse a client without a certificate, mostly before TLS 1.3."""
 
 
 def tls_reason(fault: ssl.SSLError, settings: UpstreamSettings) -> str:
-    """Return why TLS failed, and what a person can do if there is something."""
+    """Return why TLS failed, with advice if the user can do something about it."""
     if isinstance(fault, ssl.SSLCertVerificationError):
         advice = "--insecure accepts any"
         if fault.verify_code in _NO_ISSUER:
@@ -56,7 +56,7 @@ def tls_reason(fault: ssl.SSLError, settings: UpstreamSettings) -> str:
 
 
 def _other_ca(settings: UpstreamSettings) -> str:
-    """Return what to do about a certificate whose CA is none of those that are trusted."""
+    """Return advice for a certificate whose CA is not trusted."""
     if settings.ca:
         return f"its CA is none of those in --ca {visible(settings.ca)}"
     named = os.environ.get("SSL_CERT_FILE", "")
@@ -66,6 +66,6 @@ def _other_ca(settings: UpstreamSettings) -> str:
 
 
 def alert(fault: ssl.SSLError) -> str:
-    """Return the name of the alert with which the peer has ended TLS; empty if it is another failure."""
+    """Return the name of the alert with which the peer ended TLS; empty for any other failure."""
     match = _ALERT.fullmatch(fault.reason or "")
     return match[1].lower().replace("_", " ") if match else ""

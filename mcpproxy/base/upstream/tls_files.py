@@ -1,4 +1,4 @@
-"""Checks the files of TLS that a user names, before anything starts: later nobody waits for an error."""
+"""Check the TLS files that a user names before anything starts, while the user can still see an error."""
 
 import ssl
 from typing import Final
@@ -16,10 +16,10 @@ _ENCRYPTED: Final = pattern(rb"(?m)-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-T
 
 
 def check_files(settings: UpstreamSettings) -> None:
-    """Check that the files can be used, and belong together.
+    """Check that the files of ``settings`` can be used, and that key and certificate belong together.
 
     Raises:
-        UsageError: they cannot.
+        UsageError: a file cannot be used, or the key belongs to another certificate.
     """
     if settings.ca:
         _check_pem("--ca", settings.ca)
@@ -56,7 +56,7 @@ def _check_key(pem: bytes, path: str, *, is_given: bool) -> None:
 
 
 def _check_context(option: str, settings: UpstreamSettings, path: str) -> None:
-    """Check that OpenSSL takes the files; ``path`` is the one that is to blame otherwise."""
+    """Check that OpenSSL accepts the files. If it does not, the error names ``path``."""
     try:
         tls_context(settings)
     except ssl.SSLError as fault:

@@ -1,4 +1,4 @@
-"""Connections of our clients that go through an HTTP proxy, and those that only try a server."""
+"""Connect our clients to servers, through an HTTP proxy if there is one, and find out why servers refuse."""
 
 import asyncio
 import socket
@@ -13,23 +13,24 @@ from mcpproxy.base.upstream.tls_failures import alert, tls_reason
 from mcpproxy.errors import McpProxyError
 
 REFUSAL_S: Final = 2.0
-"""How long a server may take to refuse a client after the handshake."""
+"""The seconds that a server may take to refuse a client after the handshake."""
 
 _LONGEST_HEAD: Final = 64 << 10
 
 
 class ProxyError(McpProxyError):
-    """A proxy does not lead to the server. The text is a clause about the proxy."""
+    """There is no connection to the server through a proxy. The text is a clause about the proxy."""
 
 
 async def open_streams(
     host: str, port: int, tls: ssl.SSLContext | None, settings: UpstreamSettings
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Connect to a server, through the proxy that is named for it.
+    """Connect to a server, through the proxy that ``proxy_for`` returns for it, if any.
 
     Raises:
-        OSError: there is no connection.
-        ProxyError: the proxy is to blame.
+        OSError: the connection failed.
+        ProxyError: it failed because of the proxy.
+        UsageError: the user named a proxy by something that is not the URL of one.
     """
     proxy = proxy_for(settings, host, port, is_tls=tls is not None)
     if proxy is None:
@@ -39,10 +40,10 @@ async def open_streams(
 
 
 async def proxied_socket(proxy: HttpProxy, host: str, port: int, *, is_tls: bool) -> socket.socket:
-    """Return a socket that is connected to a proxy; for TLS there is a tunnel to the server.
+    """Return a socket that is connected to a proxy; with ``is_tls``, through a tunnel to the server.
 
     Raises:
-        ProxyError: there is none.
+        ProxyError: the proxy cannot be reached, or refuses the tunnel.
     """
     try:
         sock = await _connected(proxy)
@@ -84,7 +85,7 @@ async def _ask_for_tunnel(proxy: HttpProxy, sock: socket.socket, head: bytes) ->
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(sock, head)
     answer = b""
-    while not answer.endswith(b"\r\n\r\n"):  # byte by byte, because what follows is the server's
+    while not answer.endswith(b"\r\n\r\n"):  # byte by byte: later bytes come from the server
         byte = await loop.sock_recv(sock, 1)
         if not byte or len(answer) > _LONGEST_HEAD:
             raise ProxyError(f"{proxy.name} does not answer as a proxy")
@@ -95,10 +96,10 @@ async def _ask_for_tunnel(proxy: HttpProxy, sock: socket.socket, head: bytes) ->
 
 
 async def refusal(host: str, port: int, settings: UpstreamSettings) -> str:
-    """Connect again, and return why the server refuses every client of TLS; empty if it does not.
+    """Connect again, and return why the server refuses our TLS client; empty if it does not.
 
-    Where a request crosses the alert of the server, the system reports a reset, and the alert is lost. So
-    nothing is sent here after the handshake.
+    If a request crosses the server's alert on the way, the system reports a reset and the alert is lost. So
+    this connection sends nothing after the handshake.
     """
     writer: asyncio.StreamWriter | None = None
     try:
