@@ -70,14 +70,15 @@ $/cancel_request            both    notification  yes    yes
 """
 
 INITIALIZE: Final = frozenset({"initialize", "_proxy/initialize", "proxy/initialize"})
-"""The requests that open a connection, with the same params.
+"""The requests that open a connection. They have the same params.
 
-A conductor sends one of the latter two to a proxy: that of the SDK, or that of the RFD.
+A conductor, which starts a chain of ACP proxies, sends one of the latter two to a proxy. The first is the
+name in the SDK, the second the name in the RFD (the proposal).
 Source: https://agentclientprotocol.com/rfds/proxy-chains
 """
 
-_ACP_ALONE: Final = CARRIERS.union(INITIALIZE - {"initialize"}, SUCCESSOR)
-"""Methods of either side that MCP does not have."""
+_ONLY_IN_ACP: Final = CARRIERS.union(INITIALIZE - {"initialize"}, SUCCESSOR)
+"""Methods of proxies and for carrying MCP messages, from either side. MCP has none of them."""
 
 DRAFT_PREFIXES: Final = ("providers/", "nes/", "document/", "mcp/", "proxy/", "_", "$/")
 """Methods with these prefixes are not reported as unknown: drafts, extensions, optional notifications."""
@@ -201,7 +202,7 @@ LINES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "session/update": ("update/locations/*/line",),
     }
 )
-"""Paths in the params of a method whose values are the numbers of lines."""
+"""Paths in the params of a method whose values are line numbers."""
 
 
 class AcpMethod(NamedTuple):
@@ -212,20 +213,21 @@ class AcpMethod(NamedTuple):
 
 
 def session_in(params: object) -> str:
-    """Return the session that the params of a message name; empty if they name none.
+    """Return the session id in the params of a message; empty if there is none, or it is too long.
 
-    A name of more than ``_LONGEST_SESSION`` characters counts as none.
+    The limit is ``_LONGEST_SESSION`` characters.
     """
-    name = cast("JSONObject", params).get("sessionId") if isinstance(params, dict) else None
-    return name if isinstance(name, str) and len(name) <= _LONGEST_SESSION else ""
+    session = cast("JSONObject", params).get("sessionId") if isinstance(params, dict) else None
+    return session if isinstance(session, str) and len(session) <= _LONGEST_SESSION else ""
 
 
 def is_initialize(params: object) -> bool:
     """Whether the params of ``initialize`` are those of ACP, by the version or by the other members.
 
-    In ACP the version is a small integer, and in MCP a date. If it is neither, the members decide: MCP has
-    ``capabilities`` and ``clientInfo``, version 1 of ACP ``clientCapabilities``, and version 2 ``info``.
-    The integer 1 is the version of ACP with any members: they may all be left out there, and others added.
+    In ACP the version is a small integer, in MCP a date. If it is neither, the members decide: MCP has
+    ``capabilities`` and ``clientInfo``, version 1 of ACP has ``clientCapabilities``, version 2 has ``info``.
+    The integer 1 means ACP whatever the other members are, because version 1 lets a client omit them all and
+    add others.
     """
     if not isinstance(params, dict):
         return False
@@ -242,12 +244,12 @@ def is_initialize(params: object) -> bool:
 
 
 def looks_like_mcp(params: object) -> bool:
-    """Whether the params of ``initialize`` have the members that MCP requires beside the version."""
+    """Whether the params of ``initialize`` have the members that MCP requires besides the version."""
     return isinstance(params, dict) and "capabilities" in params and "clientInfo" in params
 
 
 def is_initialize_result(result: object) -> bool:
-    """Whether the result of ``initialize`` is one of ACP: its version is an integer, and it is not of MCP."""
+    """Whether a result of ``initialize`` is one of ACP: it has an integer version, and no ``serverInfo``."""
     if not isinstance(result, dict):
         return False
     members = cast("JSONObject", result)
@@ -255,18 +257,18 @@ def is_initialize_result(result: object) -> bool:
 
 
 def is_acp_method(method: str, sender: str) -> bool:
-    """Whether ``method`` from ``sender`` shows that a session uses ACP: MCP has no ``session/`` methods.
+    """Whether ``method`` from ``sender`` shows that a session uses ACP.
 
-    Nor has it those of proxies, and methods that carry messages of MCP.
+    MCP has no ``session/`` methods, no methods of proxies, and no methods that carry messages of MCP.
     """
-    if method in _ACP_ALONE:
+    if method in _ONLY_IN_ACP:
         return True
     definition = _methods().get((method, FIRST)) or _methods().get((method, SECOND))
     return method.startswith("session/") and definition is not None and definition.sender == sender
 
 
 def possible_versions(version: JSON) -> tuple[str, ...]:
-    """Return the versions that ``protocolVersion`` may mean: the named one, or all if it is no integer.
+    """Return the versions that ``protocolVersion`` may mean: the named one, or all if it is not an integer.
 
     The result may be a version that is not in ``ACP``; no requirement applies to such a version.
     """
@@ -284,12 +286,12 @@ def versions_with(name: str) -> tuple[str, ...]:
 
 
 def is_defined(name: str) -> bool:
-    """Whether a version or a draft defines the method ``name``, which therefore is no extension."""
+    """Whether a version or a draft of ACP defines the method ``name``."""
     return name in _names()
 
 
 def needed_capability(name: str, version: str) -> str | None:
-    """Return the capability that the receiver of method ``name`` must have declared, if any."""
+    """Return the path of the capability that the receiver of method ``name`` must have declared, if any."""
     return _needed_capabilities().get((name, version))
 
 

@@ -1,4 +1,4 @@
-"""The errors of JSON-RPC that mcpproxy sends itself, and the names of codes.
+"""The JSON-RPC errors that mcpproxy itself sends, and names for error codes.
 
 The relay answers with such errors, so nothing that takes long is imported here.
 """
@@ -20,13 +20,13 @@ INTERNAL_ERROR: Final = -32603
 JSON_RPC_CODES: Final = (PARSE_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND, INVALID_PARAMS, INTERNAL_ERROR)
 
 IN_PLACE_OF_PEER: Final = -32000
-"""mcpproxy answers in the place of a peer: the first code that JSON-RPC leaves to implementations."""
+"""mcpproxy answers in place of a peer. The first code that JSON-RPC leaves to implementations."""
 NO_SESSION: Final = -32001
-"""There is no session with the id of the request. The SDKs have this code; the specification has none."""
+"""The request names a session that does not exist. The SDKs use this code; the specification has none."""
 RESOURCE_NOT_FOUND: Final = -32002
-"""Until revision 2026-07-28."""
+"""Used until revision 2026-07-28."""
 URL_REQUIRED: Final = -32042
-"""An elicitation by URL comes first. In revision 2025-11-25 alone."""
+"""The user must first complete an elicitation at a URL. Only in revision 2025-11-25."""
 REQUEST_CANCELLED: Final = -32800
 """The request was cancelled: in ACP, and by servers of MCP that follow the Language Server Protocol."""
 
@@ -37,10 +37,10 @@ UNSUPPORTED_VERSION: Final = -32022
 
 
 def error_message(code: int, text: str, id: bytes | None = None, data: bytes | None = None) -> bytes:
-    """Return an error as one line of JSON.
+    """Return an error response as one line of JSON, without a line feed.
 
-    ``id`` is the id of the request as the request has it, so that no number is rounded, and ``data`` is JSON.
-    Without ``id`` the error has none: it answers no request, or one whose id is not known.
+    ``id`` is the JSON text of the id in the request, so that no number is rounded; ``data`` is JSON text,
+    too. If ``id`` is ``None``, the response has no id: it answers no request, or one whose id is unknown.
 
     Source: revision 2025-11-25, basic/transports, Sending Messages to the Server, 4.
     """

@@ -97,7 +97,7 @@ class Response:
 class ErrorResponse:
     """An answer with an ``error``, or with both ``result`` and ``error``.
 
-    Also one with neither of them, if it says that it is JSON-RPC 2.0.
+    It may also have neither, if it has an id and its ``jsonrpc`` is ``"2.0"``.
     """
 
     value: JSONObject
@@ -138,7 +138,7 @@ Kind: TypeAlias = Literal["request", "notification", "response", "error", "malfo
 
 
 def read(raw: bytes) -> "JSON | Flaw":
-    """Return the value of a JSON text, as ``parse`` reads it; or the flaw if the text is not JSON."""
+    """Return the value of a JSON text as ``parse`` reads it, or the flaw if the text is not JSON."""
     if raw.translate(_TO_ZEROS).find(_LARGE) < 0 or not _has_large_integer(raw):
         try:
             value: JSON = orjson.loads(raw)
@@ -173,10 +173,10 @@ def parse(raw: bytes) -> Message:
 _LARGE: Final = b"0" * 20
 _LARGE_NEGATIVE: Final = b"-" + b"0" * 19
 """Every integer beyond 64 bits has at least 20 digits, or a minus sign and 19 digits. So a text with one of
-these is parsed exactly."""
+these digit sequences is parsed exactly."""
 _TO_ZEROS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 or byte == 0x2D else 0x20 for byte in range(256))
-"""Maps digits and minus signs to 0, so that one search finds both kinds of integers, and other bytes to a
-space. To search the result takes a tenth of a regex's time."""
+"""Maps digits and minus signs to 0, so that one search finds both kinds of integers, and other bytes to
+spaces. Searching the result takes a tenth of the time of a regular expression."""
 _TO_SIGNED_ZEROS: Final = _TO_ZEROS[:0x2D] + b"-" + _TO_ZEROS[0x2E:]
 
 
@@ -265,7 +265,8 @@ def is_answer(value: JSONObject) -> bool:
     """Whether an object without a method answers a request.
 
     A line of a log may happen to have an id, and the body of an HTTP error often has a member ``error`` that
-    is not one of JSON-RPC, as in OAuth. So what says no version must have more of an answer.
+    is not JSON-RPC's, as in OAuth. So an object without ``"jsonrpc": "2.0"`` counts as an answer only if it
+    has a result, an error and an id, or an error with an integer code.
     """
     if "result" in value:
         return True
@@ -304,8 +305,7 @@ def classify(value: JSONObject, exact: Any, repeats: bool = True) -> Single:
         regular = False
     if id is ABSENT:
         return Notification(value, method, params, regular, repeats)
-    # A message with the name of a notification and an id is no request: peers do not answer it, so no
-    # response is expected.
+    # A message with the name of a notification and an id is not a request: peers do not answer it.
     if method.startswith("notifications/"):
         return Notification(value, method, params, False, repeats)
     if type(id) is int or type(id) is str:

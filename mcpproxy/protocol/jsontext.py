@@ -1,4 +1,4 @@
-"""Find faults of a frame that its parsed value does not show: repeated names, truncated JSON.
+"""Find faults of a frame that its parsed value does not show: repeated names, truncated JSON, several texts.
 
 Source: RFC 8259 section 4, the names within an object should be unique.
 """
@@ -74,7 +74,7 @@ class _Members(list["tuple[str, object]"]):
 
 
 _Place: TypeAlias = "tuple[str, object]"
-"""A JSON Pointer, and the value to which it points."""
+"""A JSON Pointer, and the value at this pointer."""
 
 
 def _pointers_of_repeated(tree: object) -> list[str]:
@@ -139,9 +139,9 @@ _OPENING_BRACKETS: Final = {b"}": b"{", b"]": b"["}
 def unclosed(text: bytes) -> bool:
     """Whether ``text`` begins a JSON object or array and ends before the object or array does.
 
-    This is true for the first line of pretty-printed JSON. It is false for a whole value, for a log line that
-    begins with a bracket, and for text longer than ``MAX_CHECKED_BYTES``. Only tokens and brackets are
-    checked, not the places of commas and colons.
+    This is true for the first line of pretty-printed JSON. It is false for a complete value, for a log line
+    that begins with a bracket, and for text longer than ``MAX_CHECKED_BYTES``. Only tokens and brackets are
+    checked, not the positions of commas and colons.
     """
     if len(text) > MAX_CHECKED_BYTES:
         return False

@@ -1,13 +1,15 @@
-"""MCP inside ACP: the MCP messages that a connection of ACP carries in ``mcp/message``.
+"""MCP inside ACP: the MCP messages that an ACP connection carries in ``mcp/message``.
 
-A client of ACP gives its agent an MCP server of ``"type": "acp"``. The agent is then the client of MCP, and
-the client of ACP is the server. There are two drafts of this:
+An ACP client gives its agent an MCP server of ``"type": "acp"``. The agent is then the MCP client, and the
+ACP client is the MCP server. There are two drafts of this:
 
-- By *server*, as in the ACP SDK 2.4 for TypeScript: the params name the ``serverId`` and the ``requestId`` of
-  the MCP request, and the result has a ``result`` or an ``error`` of MCP. An error of ACP is then none of
-  MCP, but one of what carries it. The revision of MCP is always 2026-07-28.
-- By *connection*, as in the RFD and in the Rust SDK: ``mcp/connect`` opens a connection, which the params
-  name. The result and the error are those of MCP, and a message of MCP has no id of its own.
+- By *server*, as in the ACP SDK 2.4 for TypeScript: the params have the ``serverId``, and the ``requestId``
+of
+  the MCP request. The result has a ``result`` or an ``error`` of MCP. An ACP error is then not the MCP
+  server's answer, but says that carrying the message failed. The MCP revision is always 2026-07-28.
+- By *connection*, as in the RFD (the proposal) and in the Rust SDK: ``mcp/connect`` opens a connection, and
+  the params have its ``connectionId``. The result and the error are those of MCP, and an MCP message has no
+  id of its own.
 
 Source: https://agentclientprotocol.com/rfds/mcp-over-acp; ``MessageMcpRequest`` and ``MessageMcpResponse``
 in ``schema/v1/schema.unstable.json`` of ``@agentclientprotocol/sdk`` 2.4.0
@@ -36,13 +38,14 @@ DISCONNECT: Final = "mcp/disconnect"
 CARRIERS: Final = frozenset({MESSAGE, CONNECT, DISCONNECT})
 
 SUCCESSOR: Final = ("_proxy/successor", "proxy/successor")
-"""Messages of ACP that a proxy and its conductor send on for each other, in the SDK and in the RFD."""
+"""The message in which an ACP proxy and its conductor (the program that runs a chain of proxies) pass on
+another message: its names in the SDK and in the RFD."""
 
 WRAPPERS: Final = frozenset({MESSAGE, *SUCCESSOR})
 """Methods whose params are the ``method`` and the ``params`` of another message."""
 
 SERVER_REVISION: Final = "2026-07-28"
-"""The revision of every session by server."""
+"""The MCP revision of every session by server."""
 
 ERRORS: Final = {
     -32602: "invalidParams",
@@ -51,34 +54,35 @@ ERRORS: Final = {
     -33001: "serverUnavailable",
     -33002: "backendFailed",
 }
-"""The errors of ACP for a request by server, with their names in the SDK (``McpBindingErrorCode``)."""
+"""The ACP errors for a request by server, with their names in the SDK (``McpBindingErrorCode``)."""
 
 _LONGEST_NAME: Final = 1_000
-"""How many characters the name or the id of a server or a connection has that is remembered."""
+"""In characters: a longer name or id of a server or a connection is ignored."""
 
 _NAMES: Final = CARRIERS.union(SUCCESSOR)
 _OUTCOMES: Final = frozenset({"result", "error", "_meta"})
 
 
 class Channel(NamedTuple):
-    """Where a message belongs: to an MCP server, or to a connection to one."""
+    """The MCP server, or the connection to one, that an ``mcp/message`` is for."""
 
     by: str
-    """``serverId`` or ``connectionId``."""
+    """The member of the params that names it: ``serverId`` or ``connectionId``."""
     name: str
+    """The value of that member."""
 
 
 class Carried(NamedTuple):
-    """A message of MCP, and the JSON Pointer in the message of ACP to the place of its members."""
+    """An MCP message, and the JSON Pointer to the object with its members in the ACP message."""
 
     message: Single
     at: str
 
 
 def name_in(value: "JSON | Absent", *names: str) -> str | None:
-    """Return the first of these members of ``value`` that is a text, ``None`` if there is none.
+    """Return the first of these members of ``value`` that is a string; ``None`` if there is none.
 
-    A text of more than ``_LONGEST_NAME`` characters counts as none.
+    A string of more than ``_LONGEST_NAME`` characters does not count.
     """
     members = value if isinstance(value, dict) else {}
     for name in names:
@@ -88,21 +92,21 @@ def name_in(value: "JSON | Absent", *names: str) -> str | None:
 
 
 def channel_of(params: "JSON | Absent") -> Channel | None:
-    """Return the channel that the params of ``mcp/message`` name, ``None`` if they name none."""
+    """Return the channel that the params of ``mcp/message`` name; ``None`` if they name none."""
     for by in ("serverId", "connectionId"):
         if (name := name_in(params, by)) is not None:
             return Channel(by, name)
     return None
 
 
-def asked(message: Request | Notification) -> Carried | None:
-    """Return what ``mcp/message`` asks or tells, ``None`` if its params are no message of MCP."""
+def carried_call(message: Request | Notification) -> Carried | None:
+    """Return the MCP request or notification in an ``mcp/message``; ``None`` if its params have none."""
     params = message.params
     if not isinstance(params, dict) or not isinstance(method := params.get("method"), str):
         return None
     value: JSONObject = {"jsonrpc": "2.0", "method": method}
     if isinstance(message, Request):
-        if (id := id_of(message.id, params)) is None:
+        if (id := mcp_id(message.id, params)) is None:
             return None
         value["id"] = id
     if params.get("params") is not None:
@@ -111,19 +115,23 @@ def asked(message: Request | Notification) -> Carried | None:
 
 
 class Innermost(NamedTuple):
-    """What a request asks for in the end: its own method, or that of the message that it carries."""
+    """The innermost method of a request: its own, or if it carries another message, that message's.
+
+    ``is_carried`` says that the request carries another message; ``by_server`` that a message on the way to
+    the innermost has a ``serverId``.
+    """
 
     method: str
     is_carried: bool = False
     by_server: bool = False
 
     def owns(self, error: "JSON | Absent") -> bool:
-        """Whether an error of JSON-RPC that answers the request is one of ``method``."""
+        """Whether a JSON-RPC error that answers the request comes from ``method``, not from a carrier."""
         return not (self.by_server or (self.is_carried and _names_a_carrier(error)))
 
 
 def innermost(method: str, params: object) -> Innermost:
-    """Return what a request with this method and these params asks for in the end."""
+    """Return the innermost method of a request with this method and these params."""
     is_carried = by_server = False
     while method in WRAPPERS and isinstance(params, dict):
         members = cast("dict[str, Any]", params)
@@ -134,10 +142,10 @@ def innermost(method: str, params: object) -> Innermost:
     return Innermost(method, is_carried, by_server)
 
 
-def answered(message: Response | ErrorResponse, channel: Channel, id: RequestId) -> Carried | None:
-    """Return the answer of MCP in an answer to ``mcp/message``; ``id`` is that of the request of MCP.
+def carried_answer(message: Response | ErrorResponse, channel: Channel, id: RequestId) -> Carried | None:
+    """Return the MCP answer in an answer to ``mcp/message``; ``id`` is the id of the MCP request.
 
-    ``None`` if there is none: an error of what carries it, or a result without an outcome of MCP.
+    Return ``None`` if there is none: for an error of the carrier, or a result without an MCP outcome.
     """
     source, at = message.value, ""
     if isinstance(message, ErrorResponse) and _names_a_carrier(message.error):
@@ -155,7 +163,7 @@ def answered(message: Response | ErrorResponse, channel: Channel, id: RequestId)
 
 
 def _names_a_carrier(error: "JSON | Absent") -> bool:
-    """Whether an error says that a peer of ACP has no method of ``CARRIERS`` or ``SUCCESSOR``."""
+    """Whether an error says that an ACP peer does not have a method of ``CARRIERS`` or ``SUCCESSOR``."""
     if not isinstance(error, dict) or error.get("code") != METHOD_NOT_FOUND:
         return False
     data = error.get("data")
@@ -163,14 +171,16 @@ def _names_a_carrier(error: "JSON | Absent") -> bool:
     return any(name in text for text in texts if isinstance(text, str) for name in _NAMES)
 
 
-def id_of(id: RequestId | None, params: JSONObject) -> RequestId | None:
-    """Return the id of the MCP request in a request of ACP with this id: its own, or without one that of
-    ACP."""
+def mcp_id(id: RequestId | None, params: JSONObject) -> RequestId | None:
+    """Return the id of the MCP request in the ACP request ``id``; ``None`` if there is no valid id.
+
+    By connection it is the same id; by server it is the ``requestId`` in the params.
+    """
     return request_id(params.get("requestId")) if "serverId" in params else id
 
 
-def inside(method: str, params: object) -> tuple[str, object]:
-    """Return the method and the params of the message in another one; what is given, if there is none."""
+def inner_message(method: str, params: object) -> tuple[str, object]:
+    """Return method and params of the message that a message carries; the arguments if it carries none."""
     if method in WRAPPERS and isinstance(params, dict):
         members = cast("dict[str, Any]", params)
         if isinstance(inner_method := members.get("method"), str):
@@ -179,10 +189,9 @@ def inside(method: str, params: object) -> tuple[str, object]:
 
 
 def outcome_in(result: Any) -> dict[str, Any]:
-    """Return the outcome of MCP in a result of one of ``WRAPPERS``: an object with ``result`` or ``error``
-    alone.
+    """Return the MCP outcome in a result of one of ``WRAPPERS``: an object with only ``result`` or ``error``.
 
-    By connection, the result itself is that of MCP. No result of MCP has only the members of an outcome.
+    By connection, the result itself is the MCP result. No MCP result consists only of members of an outcome.
     """
     if isinstance(result, dict):
         members = cast("dict[str, Any]", result)

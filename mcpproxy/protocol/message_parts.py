@@ -1,4 +1,4 @@
-"""What is read from parsed messages, by everybody alike: the messages of a frame, and members of a value."""
+"""Read parts of parsed messages: the messages of a frame, their ids and targets, the members of a value."""
 
 from collections.abc import Iterator
 from typing import Final, TypeAlias, cast
@@ -38,28 +38,29 @@ TARGETS: Final = {
     "skills/get": "uri",
     **dict.fromkeys(WRAPPERS, "method"),
 }
-"""Method -> the member of its params that names the tool, prompt, resource or skill; or the method inside.
+"""Method -> the member of its params that names its target: a tool, prompt, resource or skill, or the method
+of the message that it carries.
 
-The id of a task is no target: a server issues a new one for each task, so it groups nothing.
+The id of a task is not a target: a server issues a new id for each task, so it would group nothing.
 """
 
 _LEADING_ID: Final = pattern(
     rb'\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"id"\s*+:\s*+(-?\d{1,18}|"[^"\\]{0,200}")\s*+,\s*+"result"'
 )
-"""The beginning of a result whose id comes first."""
+"""The beginning of a response in which the id is before the result."""
 
 
 def target_of(method: str, params: "JSON | Absent") -> str | None:
-    """Return the tool, prompt, resource or skill that a request of ``method`` is about, ``None`` if none.
+    """Return the tool, prompt, resource or skill that a request of ``method`` is about; ``None`` if none.
 
-    That of a request in which there is another message is the method of that, with its own target:
+    For a request that carries another message, return that message's method and target:
     ``tools/call search``.
     """
     name = TARGETS.get(method)
     target = params.get(name) if name is not None and isinstance(params, dict) else None
     if not isinstance(target, str):
         return None
-    # No wrapper is in one of its kind: so the depth has a bound.
+    # A wrapper inside another of the same kind does not count, so the depth of the recursion is limited.
     if method in WRAPPERS and (target == MESSAGE or target not in WRAPPERS) and method != target:
         inner_target = target_of(target, member(params, "params"))
         return target if inner_target is None else f"{target} {inner_target}"
@@ -67,7 +68,7 @@ def target_of(method: str, params: "JSON | Absent") -> str | None:
 
 
 def updated_resource(message: Single) -> str | None:
-    """Return the URI of the resource that a notification says was updated, ``None`` for other messages."""
+    """Return the URI in a notification that a resource was updated; ``None`` for other messages."""
     if isinstance(message, Notification) and message.method == "notifications/resources/updated":
         return target_of("resources/subscribe", message.params)  # which names it in the same member
     return None
@@ -84,7 +85,7 @@ def well_formed(message: Message) -> tuple[WellFormed, ...]:
 
 
 def as_key(id: object) -> Key | None:
-    """Return an id with its JSON type; ``None`` for what is no id."""
+    """Return an id with its JSON type; ``None`` for a value that is not an id."""
     return (type(id), id) if isinstance(id, int | str) and not isinstance(id, bool) else None
 
 
@@ -106,30 +107,30 @@ def answered_ids(message: Message) -> Iterator[Key]:
 
 
 def error_of(message: Message | None) -> JSON:
-    """Return the error of an answer; ``None`` for another message, and for an answer without one."""
+    """Return the error of an answer; ``None`` for other messages, and for an answer without an error."""
     return or_none(message.error) if isinstance(message, ErrorResponse) else None
 
 
 def leading_result_id(raw: bytes) -> RequestId | None:
-    """Return the id of a result of which only the first bytes are at hand; ``None`` if it is not there."""
+    """Return the id of a result from its first bytes alone; ``None`` if the id is not in them."""
     match = _LEADING_ID.match(raw)
     return cast("RequestId", orjson.loads(match[1])) if match else None
 
 
 def value_of(message: Message) -> "JSON | Absent":
-    """Return the JSON value of a frame, of a batch an array; ``ABSENT`` for what is not JSON."""
+    """Return the JSON value of a frame, for a batch an array; ``ABSENT`` if the frame is not JSON."""
     if isinstance(message, Batch):
         return [cast("JSON", item.value) for item in singles(message)]  # items of an array have a value
     return message.value
 
 
 def member(value: "JSON | Absent", *names: str) -> JSON:
-    """Return the member reached through ``names``, at least one, or ``None`` as soon as one is missing."""
+    """Return the member at the path ``names`` (at least one name); ``None`` if a member on it is missing."""
     for name in names:
         if type(value) is not dict:
             return None
         value = value.get(name)
-    return value  # pyright: ignore[reportReturnType] # what is absent is no object
+    return value  # pyright: ignore[reportReturnType] # an absent value is not an object
 
 
 def or_none(value: "JSON | Absent") -> JSON:
@@ -138,9 +139,9 @@ def or_none(value: "JSON | Absent") -> JSON:
 
 
 def text_member(value: "JSON | Absent", *names: str) -> str | None:
-    """Return the string reached through ``names``, or ``None`` if there is something else or nothing."""
-    found = member(value, *names)
-    return found if isinstance(found, str) else None
+    """Return the string at the path ``names``; ``None`` if there is something else or nothing."""
+    text = member(value, *names)
+    return text if isinstance(text, str) else None
 
 
 def as_object(value: object) -> JSONObject | None:

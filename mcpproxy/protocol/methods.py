@@ -157,7 +157,7 @@ EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         SKILLS: ("skills/list", "skills/get", "resources/directory/read"),
     }
 )
-"""By the name under which peers declare an extension: its methods, which no row of 2026-07-28 defines."""
+"""By the name under which peers declare an extension: its methods, which are not in the tables above."""
 
 
 @cache
@@ -167,7 +167,7 @@ def extension_methods() -> frozenset[str]:
 
 
 def defined(method: str, revision: str) -> Method | None:
-    """Return ``method`` as ``revision`` defines it; ``None`` if it does not define it."""
+    """Return ``method`` as ``revision`` defines it; ``None`` if the revision does not define it."""
     return _methods().get((method, revision))
 
 
@@ -212,7 +212,7 @@ def applies(need: Need, params: JSON) -> bool:
 def first_need(needs: tuple[Need, ...], params: "JSON | Absent") -> Need | None:
     """Return the first of ``needs`` that applies to a message with ``params``; ``None`` if none does."""
     for need in needs:
-        # The first test is not needed for the result: most needs have no condition.
+        # The first test only saves time: most needs have no condition.
         if need.condition == "always" or applies(need, None if params is ABSENT else params):
             return need
     return None
@@ -271,6 +271,6 @@ def _needs() -> Mapping[tuple[str, str], tuple[Need, ...]]:
 
 
 def table_rows(table: str) -> list[dict[str, str]]:
-    """Return the rows of a text table, each as its words by the names of the columns in the first line."""
+    """Return the rows of a text table, each as a dict from column name (in the first line) to word."""
     header, *rows = [line.split() for line in table.splitlines() if line]
     return [dict(zip(header, row, strict=True)) for row in rows]

@@ -34,7 +34,7 @@ _SCHEMA_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions"
 """Keywords whose value maps names to schemas."""
 
 _MAX_DEPTH: Final = 64
-"""Annotations that are deeper in a schema than this are not looked for."""
+"""The depth in a schema, in levels, down to which annotations are looked for."""
 
 
 @slotted(frozen=True)
@@ -97,22 +97,25 @@ def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool
 
 
 def listed_mirrors(raw: bytes) -> dict[str, Mirrors]:
-    """Return the mirrors of the tools that a frame of a server lists; empty if none has an annotation."""
+    """Return the mirrors of the tools that a frame of a server lists, by tool name.
+
+    The result is empty if no tool has an annotation.
+    """
     if ANNOTATION.encode() not in raw:
         return {}
-    found: dict[str, Mirrors] = {}
+    mirrors_by_tool: dict[str, Mirrors] = {}
     for single in singles(parse(raw)):
         tools = member(single.result, "tools") if isinstance(single, Response) else None
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(name := member(tool, "name"), str):
-                found[name] = read_mirrors(member(tool, "inputSchema"))
-    return found
+                mirrors_by_tool[name] = read_mirrors(member(tool, "inputSchema"))
+    return mirrors_by_tool
 
 
 def mirrored_arguments(mirrors: Mirrors, arguments: JSON) -> Iterator[tuple[Path, str, JSON]]:
-    """Yield what headers repeat of the arguments of a call: path, header without ``Mcp-Param-``, and value.
+    """Yield the arguments of a call that headers repeat: path, header name without ``Mcp-Param-``, value.
 
-    The value is ``None`` where the header must be absent, because the argument is null or absent.
+    The value is ``None`` if the header must be absent, because the argument is null or absent.
     """
     for path, header in mirrors.headers:
         yield path, header, member(arguments, *path)
@@ -149,8 +152,8 @@ def encoding_fault(header: str) -> str:
 def means_same(header: str, value: JSON) -> bool:
     """Whether the decoded header means the same as ``value`` in the body.
 
-    Numbers are compared as floating-point numbers: many clients have no others, and then the body and the
-    header of one large integer may differ in its last digits.
+    Numbers are compared as floating-point numbers. Many clients have no other numbers, so the last digits of
+    a large integer may differ between their header and their body.
     """
     match value:
         case bool():

@@ -1,4 +1,4 @@
-"""Where the metadata of OAuth lie, and what a challenge says."""
+"""The paths of OAuth metadata, and the parameters of a ``WWW-Authenticate`` challenge."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -17,7 +17,7 @@ _PARAMETER: Final = pattern(r'(?<![\w-])([\w-]++)\s*+=\s*+(?:"([^"]*)"|([^\s,"]+
 def challenge_parameters(values: Iterable[str]) -> dict[str, str]:
     """Return the parameters of all challenges in values of ``WWW-Authenticate``, with names in lower case.
 
-    Of equal names the last is taken (RFC 9110, section 11.6.1).
+    If a name occurs several times, the last value counts (RFC 9110, section 11.6.1).
     """
     return {
         match[1].lower(): match[2] if match[2] is not None else match[3]

@@ -2,7 +2,7 @@
 
 Parsing a message and writing it again would change or refuse some valid messages: those with integers beyond
 64 bits, lone surrogates, repeated names or hundreds of levels. So these functions make a new message from the
-bytes of a peer's message. They expect bytes that are known to be valid JSON.
+bytes of a peer's message. They expect valid JSON, except for ``readable_members``.
 """
 
 import json
@@ -18,7 +18,7 @@ Path: TypeAlias = tuple[str, ...]
 
 _STRING: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"', re.DOTALL)
 _BRACKET: Final = re.compile(rb'[{}\[\]]|"[^"\\]*+(?:\\.[^"\\]*+)*+"?+', re.DOTALL)
-"""A bracket, or a string. One that is cut off goes to the end, so that no quote in it is tried again."""
+"""A bracket, or a string. A string that is cut off matches to the end, so no quote in it is tried again."""
 _STRING_OR_SPACE: Final = re.compile(rb'("[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z))|[ \t\r\n]++', re.DOTALL)
 _SPACE: Final = re.compile(rb"[ \t\r\n]*+")
 _SCALAR: Final = re.compile(rb"[^\s,\]}]++")
@@ -33,7 +33,7 @@ def spliced(raw: bytes, edits: Mapping[Path, bytes]) -> bytes:
 
 
 def find(raw: bytes, path: Path) -> tuple[int, int] | None:
-    """Return the start and end of the value at ``path`` in ``raw``, ``None`` if there is no such value.
+    """Return the start and end of the value at ``path`` in ``raw``; ``None`` if there is no such value.
 
     Of members with the same name, the last counts.
     """
@@ -96,16 +96,16 @@ def elements(raw: bytes) -> Iterator[bytes]:
 
 
 def messages_with_bytes(message: Message, raw: bytes) -> Iterator[tuple[Single, bytes]]:
-    """Return the messages of a frame, each with its own bytes; a batch contains several."""
+    """Yield the messages of a frame, each with its own bytes; a batch contains several."""
     parts = elements(raw) if isinstance(message, Batch) else (raw,)
     return zip(singles(message), parts, strict=True)
 
 
 def readable_members(raw: bytes) -> dict[str, bytes]:
-    """Return the top-level members of as much of an object as can be read, each value as its bytes.
+    """Return the top-level members of an object as far as they can be read, by name, each value as bytes.
 
-    Unlike everything else here this expects no valid JSON: the text may be cut off, or have ``NaN`` in it. A
-    value that is cut off is empty. Of members with the same name, the last counts.
+    The text need not be valid JSON: it may be cut off or contain ``NaN``. The value of a member that is cut
+    off is empty. Of members with the same name, the last counts.
     """
     members: dict[str, bytes] = {}
     position = _skip_space(raw, 0)
@@ -123,7 +123,7 @@ def readable_members(raw: bytes) -> dict[str, bytes]:
             name = str(json.loads(key[0], strict=False))
         except ValueError:  # it is not UTF-8
             name = key[0].decode("utf-8", "replace")
-        # An object does not end with a number, so a number at the end may be the beginning of one.
+        # An object does not end with a number, so a number at the end of the text may be cut off.
         members[name] = raw[start:end] if end is not None and end < len(raw) else b""
         if end is None:
             break
@@ -159,10 +159,10 @@ def renamed(raw: bytes, names: Mapping[str, str]) -> bytes:
 
 
 class JsonEntry(NamedTuple):
-    """A member of an object, or an element of an array, by its places in the text.
+    """The position of a member of an object, or of an element of an array, in a text.
 
-    ``name`` is the name of the member, or the index of the element in decimal. ``start`` is where the name
-    begins, or for an element the value, which is ``value_start`` to ``end``.
+    ``name`` is the name of the member, or the index of the element in decimal. ``start`` is the offset of the
+    name, or for an element of the value. The value extends from ``value_start`` to ``end``.
     """
 
     name: str
@@ -172,10 +172,9 @@ class JsonEntry(NamedTuple):
 
 
 def locate(raw: bytes, tokens: Sequence[str]) -> tuple[int, int] | None:
-    """Return the start and end of the value that a JSON Pointer names by its ``tokens``; ``None`` if there is
-    none.
+    """Return the start and end of the value at the JSON Pointer with these ``tokens``; ``None`` if absent.
 
-    Unlike ``find`` this looks into arrays as well. Of members with the same name, the last counts.
+    Unlike ``find``, this function searches arrays, too. Of members with the same name, the last counts.
     """
     start, end = _skip_space(raw, 0), len(raw.rstrip(b" \t\r\n"))
     for token in tokens:
@@ -187,10 +186,11 @@ def locate(raw: bytes, tokens: Sequence[str]) -> tuple[int, int] | None:
 
 
 def with_value(raw: bytes, tokens: Sequence[str], text: bytes) -> bytes | None:
-    """Return ``raw`` with the value ``text`` at the place that ``tokens`` name, every other byte unchanged.
+    """Return ``raw`` with the value ``text`` at the JSON Pointer ``tokens``, every other byte unchanged.
 
-    A value at that place is replaced. A member is added at the end of its object, an element at the end of
-    its array, where it is named by ``-`` or the next index. ``None`` if there is no such object or array.
+    An existing value is replaced. A new member is added at the end of its object. A new element is added at
+    the end of its array; its token is ``-`` or the next index. Return ``None`` if the object or array that
+    should contain the value does not exist.
     """
     if span := locate(raw, tokens):
         return raw[: span[0]] + text + raw[span[1] :]
@@ -210,7 +210,7 @@ def with_value(raw: bytes, tokens: Sequence[str], text: bytes) -> bytes | None:
 
 
 def without_value(raw: bytes, tokens: Sequence[str]) -> bytes | None:
-    """Return ``raw`` without the member or element that ``tokens`` name; ``None`` if there is none."""
+    """Return ``raw`` without the member or element at the JSON Pointer ``tokens``; ``None`` if absent."""
     if not tokens or (container := locate(raw, tokens[:-1])) is None:
         return None
     entries = list(_entries(raw, container[0]))

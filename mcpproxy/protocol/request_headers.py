@@ -7,7 +7,8 @@
 | 2026-07-28 | ``MCP-Protocol-Version`` as in ``_meta``; ``Mcp-Method``; ``Mcp-Name``; ``Mcp-Param-*`` | [3] |
 | 2026-07-28 | ``Mcp-Name`` for tasks, too | [4] |
 
-Servers of an earlier revision ignore a header of a later one. So whatever is known is sent in all of them.
+Servers of an earlier revision ignore headers of a later one. So every header whose value is known is sent,
+whatever the revision.
 
 Source: https://modelcontextprotocol.io/specification/
 [1] 2025-03-26/basic/transports, sections Sending Messages to the Server, and Session Management;
@@ -38,10 +39,10 @@ _JSON: Final = "application/json"
 def required_headers(
     message: Message | None, session_id: str, version: str, mirrors: Mapping[str, Mirrors]
 ) -> list[tuple[str, str]]:
-    """Return the headers of a POST of ``message``, or of a request without a body if that is ``None``.
+    """Return the headers of a POST of ``message``, or if it is ``None``, of a request without a body.
 
-    ``session_id`` and ``version``, the negotiated revision, are empty while they are not known. ``mirrors``
-    has the arguments that a call of a listed tool repeats in headers, by the name of the tool.
+    ``session_id`` and ``version`` (the negotiated revision) are empty if they are unknown. ``mirrors`` has,
+    by tool name, the arguments that a call of a listed tool repeats in headers.
     """
     headers = [("Accept", _EVENTS if message is None else f"{_JSON}, {_EVENTS}")]
     if message is not None:

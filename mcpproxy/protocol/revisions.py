@@ -15,7 +15,7 @@ from typing import Final, Literal
 from mcpproxy.base.patterns import pattern
 
 Era = Literal["stateful", "stateless"]
-"""Whether a session opens with a handshake, or each request names its revision."""
+"""``stateful``: a session opens with a handshake. ``stateless``: each request names its revision."""
 
 REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
 

@@ -44,7 +44,7 @@ SEVERITY: Final[Mapping[Keyword, Level | None]] = {
     "MUST NOT": "error",
     "schema": "error",
     "contract": "error",  # not from the specification: users require it of their own clients and servers
-    "host": "warning",  # not from the specification either: some hosts do not take it
+    "host": "warning",  # not from the specification either: some hosts do not accept it
     "SHOULD": "warning",
     "SHOULD NOT": "warning",
     "derived": "warning",
@@ -66,18 +66,18 @@ RANK: Final[Mapping[Level, int]] = {"info": 0, "warning": 1, "error": 2}
 
 
 class RuleError(McpProxyError, ValueError):
-    """A rule table cannot be used; the text says which rule and why."""
+    """A rule table cannot be used. The text names the rule and the reason."""
 
 
 @slotted(frozen=True)
 class Requirement:
     """One sentence of the specification that a rule is based on.
 
-    ``keywords`` has the keyword for each revision in which the requirement applies, ``pages`` the page and
-    section for the same revisions, as the table names them. ``blame`` is who can break the requirement:
+    ``keywords`` has the keyword for each revision in which the requirement applies; ``pages`` has the page
+    and section for the same revisions, as the table names them. ``blame`` is who can break the requirement:
     ``client``, ``server`` or ``either``. ``unobservable`` says why no recording can show a violation; it is
-    empty for a requirement that has a check. ``softer`` says for each level below that of the keyword when
-    and why a violation has it: ``{"info": "for null: many clients read it as the end of the list"}``.
+    empty for a requirement that has a check. ``softer`` says when and why a violation has a level below that
+    of the keyword: ``{"info": "for null: many clients read it as the end of the list"}``.
     """
 
     id: str
@@ -112,8 +112,11 @@ class Requirement:
     def source(self, candidates: Iterable[str], asked: str = "") -> str:
         """Return the URL to cite for a session whose revision is one of ``candidates``.
 
-        It is that of the revision that was ``asked`` for, if that is one of them, or else of the newest of
-        them in which the requirement applies.
+        It is the URL for the revision ``asked``, which the client requested, if the requirement applies in
+        it and it is a candidate; else for the newest candidate in which the requirement applies.
+
+        Raises:
+            ValueError: the requirement applies in none of ``candidates``.
         """
         names = [name for name in candidates if name in self.pages]
         cited = asked if asked in names else max(names, key=VERSIONS.index)

@@ -1,7 +1,7 @@
 """Validate one object of the protocol, such as a tool or a result, without a session.
 
 These functions are for servers, gateways and registries that register tools or answer calls. ``extensions``
-returns the members that the protocol does not define; the others return what is wrong with the object.
+returns the members that the protocol does not define; the other functions return the object's problems.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/schema
 """
@@ -33,17 +33,17 @@ KINDS: Final[Mapping[str, str]] = {
     "icon": "Icon",
     "root": "Root",
 }
-"""The accepted kinds of object, and the schema type of each."""
+"""The kinds of object that ``extensions`` accepts, and the schema type of each."""
 
 _SEMVER: Final = pattern(
     r"(0|[1-9]\d*)\.(0|[1-9]\d*)\.(0|[1-9]\d*)(-[0-9A-Za-z-]+(\.[0-9A-Za-z-]+)*)?(\+[0-9A-Za-z.-]+)?"
 )
-"""A version as Semantic Versioning 2.0.0 writes it, https://semver.org."""
+"""A version in the form of Semantic Versioning 2.0.0, https://semver.org."""
 
 
 @slotted(frozen=True)
 class Problem:
-    """What is wrong with one member of an object, or with the object.
+    """A problem of one member of an object, or of the object itself.
 
     ``pointer`` is the JSON Pointer of that member, empty for the object; ``message`` is a clause for people.
     An ``error`` breaks the protocol, an ``info`` does not.
@@ -126,7 +126,7 @@ def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
 def _shape_problems(value: JSON, shape: str, revision: str, pointer: str = "") -> list[Problem]:
     """Return a problem for each place in ``value`` that differs from the schema type ``shape``.
 
-    ``pointer`` is where ``value`` is in the object.
+    ``pointer`` is the JSON Pointer of ``value`` in the object.
     """
     return [
         Problem(

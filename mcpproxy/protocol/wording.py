@@ -6,7 +6,7 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON
 
 _MAX_CHARACTERS: Final = 60
-"""How many characters of a peer's value a message quotes at most."""
+"""The maximum number of characters of a peer's value that a message quotes."""
 
 _NAME_CHARACTERS: Final = 130
 """The length of the longest name of a tool, with its quotes (2025-11-25, tools)."""
@@ -44,7 +44,7 @@ def with_article(noun: str) -> str:
 def shown(value: JSON, most: int = _MAX_CHARACTERS) -> str:
     """Return a scalar as JSON text of at most ``most`` characters; for an object or an array, its kind.
 
-    What is longer loses its middle: long names often have their beginning in common.
+    The middle of a longer text is cut, because long names often have the same beginning.
     """
     if isinstance(value, dict | list):
         return kind(value)
@@ -56,8 +56,10 @@ def shown(value: JSON, most: int = _MAX_CHARACTERS) -> str:
 
 
 def shown_name(name: str) -> str:
-    """Return a name as ``shown`` does, but whole if it is as long as a tool's may be: two that a host takes
-    for one may differ anywhere."""
+    """Return a name as ``shown`` does, but uncut up to the length that a tool's name may have.
+
+    Two names that a host confuses may differ at any place.
+    """
     return shown(name, _NAME_CHARACTERS)
 
 

@@ -1,11 +1,12 @@
-"""The judges of the MCP sessions that a connection of ACP carries: one for each server or connection.
+"""Judge the MCP sessions that an ACP connection carries (see ``protocol.mcp_in_acp``).
 
-A message of MCP is judged as one of its own session when the message of ACP that carries it is judged. Both
-have the same frame. What is found in it blames the peer of ACP that sent it. Either peer may be the client of
-MCP: the agent uses the servers of its client, and a conductor those of its proxy. An error of ACP that is
-none of MCP ends a request as if it had never been sent.
+There is one judge for each MCP server, or for each connection to one. When an ACP message that carries an MCP
+message is judged, the MCP message is judged as part of its own session. Both have the same frame, and
+findings blame the ACP peer that sent it. Either peer may be the MCP client: the agent uses the servers of its
+client, and a conductor (which runs a chain of ACP proxies) uses those of its proxy. An ACP error that is not
+MCP's ends an MCP request as if it had never been sent.
 
-The end of the recording is not told to these judges: the judge of ACP says which requests have no answer.
+These judges do not receive the end of the recording, because the judge of ACP reports unanswered requests.
 """
 
 from functools import lru_cache
@@ -28,22 +29,22 @@ from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import shown
 
 MAX_REMEMBERED: Final = 256
-"""How many sessions are judged at a time, and how many names of servers are remembered."""
+"""The number of sessions that are judged at a time, and of names of servers that are remembered."""
 
 _LEFT_OUT: Final = {
-    # The sessions of ACP share the server. Each may have a client of its own, with its own tokens and lists.
+    # The ACP sessions share the server. Each may have its own MCP client with its own tokens and lists.
     "serverId": frozenset({"PROG-002", "PROG-004", "PROG-005", "PROM-003", "RES-005", "TOOL-006"}),
-    # Requests of MCP have no ids. So nothing shows which request was cancelled, or has a subscription.
+    # MCP requests have no ids. So nothing shows which request was cancelled, or has a subscription.
     "connectionId": frozenset({"PROG-002", *(f"SUB-{number:03}" for number in range(3, 11))}),
 }
-"""By what names the channel: rules that its sessions may seem to break although they do not."""
+"""By ``Channel.by``: rules that correct sessions of the channel may seem to break."""
 
 
 @slotted(eq=False)
 class _Session:
-    """A session, and what its findings call it: the name of its server, or else its id.
+    """An MCP session. Its findings use ``name``: the name of its server, or else the server's id.
 
-    ``client`` is the peer of ACP that is the client of MCP.
+    ``client`` is the ACP peer that is the MCP client.
     """
 
     judge: MessageJudge
@@ -51,12 +52,12 @@ class _Session:
     client: Sender
 
     def role(self, sender: Sender) -> Sender:
-        """Return what a peer of ACP is in MCP."""
+        """Return the role in MCP of an ACP peer."""
         return CLIENT if sender == self.client else SERVER
 
 
 class CarriedSessions:
-    """Judges the MCP sessions in one connection of ACP with the checks in ``dispatch``."""
+    """Judges the MCP sessions in one ACP connection with the checks in ``dispatch``."""
 
     def __init__(self, build_findings: FindingBuilder, dispatch: Dispatch, memory_use: MemoryUse) -> None:
         self._build_findings: Final = build_findings
@@ -64,17 +65,17 @@ class CarriedSessions:
         self._memory_use: Final = memory_use
         self._sessions: Final[dict[Channel, _Session]] = {}
         self._names: Final[dict[str, str]] = {}
-        """Id of a server -> its name, as the client of ACP gave it."""
+        """Id of a server -> its name, as the ACP client gave it."""
         self._forgot_some = False
-        """Whether there were too many sessions, so that one without a beginning may have been seen before."""
+        """Whether sessions were forgotten because there were too many, so a new session may be an old one."""
 
     @property
     def remembered(self) -> object:
-        """All that is remembered, to be measured."""
+        """The state of this object, for measuring its size."""
         return self._sessions, self._names
 
     def observe_gap(self, gap: Gap) -> None:
-        """Note that messages are missing, perhaps of every session."""
+        """Note that messages are missing, perhaps some of every session."""
         for session in self._sessions.values():
             session.judge.observe(gap)
 
@@ -84,14 +85,14 @@ class CarriedSessions:
             session.judge.history.forget_finished()
 
     def forget(self) -> None:
-        """Judge every session from now on as one that was joined late."""
+        """Forget all sessions, so that each is judged from now on as one that was joined late."""
         self._sessions.clear()
         self._names.clear()
 
     def judge(self, context: MessageContext, history: History) -> list[Finding]:
-        """Judge what a message of ACP with a method of ``acp.ABOUT_SERVERS`` carries.
+        """Judge the MCP message in an ACP message whose method is one of ``acp.ABOUT_SERVERS``.
 
-        ``history`` is that of the connection before the message.
+        ``history`` is the history of the ACP connection before the message.
         """
         message = context.message
         if context.method == mcp_in_acp.MESSAGE:
@@ -127,13 +128,13 @@ class CarriedSessions:
         id = mcp_in_acp.name_in(request.params, "serverId", "acpId") or name
         channel = Channel("connectionId", name)
         known = self._sessions.pop(channel, None)
-        if known is None or known.client == request.sender:  # Otherwise both peers have one of this name.
+        if known is None or known.client == request.sender:  # Otherwise both peers use this name.
             self._begin(channel, id, request.sender, history, joined_late=history.has_gap)
 
     def _begin(
         self, channel: Channel, id: str, client: Sender, history: History, *, joined_late: bool
     ) -> _Session:
-        """Begin the session of a channel to the server with this id."""
+        """Begin the session of a channel; ``id`` is the id of its server."""
         judge = MessageJudge(
             self._build_findings,
             self._dispatch,
@@ -148,23 +149,23 @@ class CarriedSessions:
         return session
 
     def _used(self, channel: Channel) -> _Session | None:
-        """Return the session of a channel, which is now the last to be forgotten; ``None`` if unknown."""
+        """Return the session of a channel, marked as the most recently used; ``None`` if it is unknown."""
         session = self._sessions.pop(channel, None)
         if session is not None:
             self._sessions[channel] = session
         return session
 
     def _judge_carried(self, context: MessageContext, history: History) -> list[Finding]:
-        """Judge the message of MCP in ``mcp/message``."""
+        """Judge the MCP message in ``mcp/message``."""
         message, request = context.message, context.answers
         if isinstance(message, Request | Notification):
-            channel, carried = mcp_in_acp.channel_of(message.params), mcp_in_acp.asked(message)
+            channel, carried = mcp_in_acp.channel_of(message.params), mcp_in_acp.carried_call(message)
             if channel is None or carried is None:
                 return []
             session = self._used(channel)
             if session is None:
-                # Who asked for a connection is its client. By server, the first request shows that: servers
-                # of this revision send none. There is no other beginning, as each request says everything.
+                # By connection, the peer that connected is the MCP client. By server, the first request shows
+                # the client, because servers of this revision send no requests and there is no handshake.
                 if channel.by == "connectionId" or isinstance(message, Notification):
                     return []
                 is_late = history.has_gap or self._forgot_some
@@ -176,25 +177,25 @@ class CarriedSessions:
             return []
         channel = mcp_in_acp.channel_of(request.params)
         session = self._used(channel) if channel is not None else None
-        id = mcp_in_acp.id_of(request.id, as_object(request.params) or {})
+        id = mcp_in_acp.mcp_id(request.id, as_object(request.params) or {})
         if channel is None or session is None or id is None:
             return []
-        asker = session.judge.history.side(session.role(request.sender))
-        asked = asker.pending.get(id)
-        if asked is None or asked.seq != request.seq:
+        requestor = session.judge.history.side(session.role(request.sender))
+        mcp_request = requestor.pending.get(id)
+        if mcp_request is None or mcp_request.seq != request.seq:
             return []
-        carried = mcp_in_acp.answered(message, channel, id)
+        carried = mcp_in_acp.carried_answer(message, channel, id)
         if carried is not None:
             return self._observe(session, context, carried, channel)
         if not context.frame.refused:
-            asked.cancelled = True
-            asker.pending.pop(id)
+            mcp_request.cancelled = True
+            requestor.pending.pop(id)
         return []
 
     def _observe(
         self, session: _Session, context: MessageContext, carried: Carried, channel: Channel
     ) -> list[Finding]:
-        """Judge a message of a session."""
+        """Judge an MCP message as part of its session."""
         outer, build_findings = context.frame, self._build_findings
         frame = Frame(
             outer.seq,
@@ -218,15 +219,15 @@ class CarriedSessions:
 
 @lru_cache(maxsize=64)
 def _left_out(dispatch: Dispatch, by: str) -> frozenset[str]:
-    """Return the rules that are not judged inside.
+    """Return the rules that MCP messages in an ACP message are not judged by.
 
-    By connection, these are also the rules about the envelope of any message, which only that of ACP has.
+    By connection, they include the rules about the JSON-RPC envelope, which only the ACP message has.
     """
     rows = dispatch.message_checks if by == "connectionId" else ()
     return _LEFT_OUT[by].union(*(row.rules for row in rows if row.protocols == ANY_PROTOCOL))
 
 
 def _names_an_id(carried: Carried) -> bool:
-    """Whether a message names a request by its id. By connection, requests of MCP have none."""
+    """Whether a message refers to a request by its id. By connection, MCP requests have no ids."""
     message = carried.message
     return isinstance(message, Notification) and message.method == "notifications/cancelled"

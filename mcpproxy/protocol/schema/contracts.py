@@ -38,27 +38,28 @@ LIMIT: Final = 20
 """The maximum number of mismatches reported for one value."""
 
 UNCHECKED: Final[list[str]] = []
-"""A sentence that says why values are not checked, once the library was needed and could not be loaded."""
+"""Empty, or one sentence that says why values are not checked: the library was needed and failed to load."""
 
 MAX_SCHEMA_BYTES: Final = 128 * 1024
 
 MAX_NODES: Final = 50_000
 MAX_DEPTH: Final = 64
-"""The most values inside a checked value, and the most levels of them."""
+"""Limits of a checked value: the number of values inside it, and the number of levels."""
 
 MAX_STEPS: Final = 2_000_000
 MAX_EXPLAINED: Final = 20_000
-"""The most work of checking a value, and of finding where it does not match. Work is the number of schemas
-tried for one value, times the number of values."""
+"""Limits of the work of checking a value, and of finding where it does not match. Work is the number of
+schemas tried for one value, times the number of values."""
 
 MAX_FAST_TESTS: Final = 1000
-"""How many values are checked against a simple schema without the library. For more, loading it is faster."""
+"""The number of values that are checked against a simple schema without the library. For more values, loading
+the library is faster."""
 
 MAX_FAST_STEPS: Final = 20_000
-"""The most work of a check without the library. For more work, the library is faster."""
+"""The limit of the work of a check without the library. For more work, the library is faster."""
 
 MAX_CONTRACTS: Final = 128
-"""How many prepared schemas are cached."""
+"""The number of prepared schemas that are cached."""
 
 _WITH_DEFAULT_DIALECT: Final = since("2025-11-25")
 """The revisions that define the dialect of a schema without ``$schema``."""
@@ -68,7 +69,7 @@ _OLD_DIALECTS: Final[tuple[Dialect, ...]] = ("draft-07", DEFAULT)
 
 
 def find_mismatches(value: JSON, schema: JSON, revision: str) -> tuple[Mismatch, ...]:
-    """Return how ``value`` does not match ``schema``; empty if it matches, or if that cannot be checked.
+    """Return the mismatches of ``value`` with ``schema``; none if it matches or cannot be checked.
 
     At most ``LIMIT`` mismatches are returned. ``revision`` is the protocol revision of the message. This does
     not raise, whatever ``value`` and ``schema`` are.
@@ -84,8 +85,10 @@ def contract(schema: JSON, revision: str) -> "Contract | None":
 
 
 def obstacle(schema: JSON, revision: str) -> str:
-    """Return a clause that says why values cannot be checked against ``schema``; empty if they can be
-    checked, or if something other than the schema prevents the check."""
+    """Return a clause that says why values cannot be checked against ``schema``.
+
+    It is empty if they can be checked, or if something other than the schema prevents the check.
+    """
     prepared = _prepared(schema, revision)
     return prepared if isinstance(prepared, str) else ""
 
@@ -108,8 +111,7 @@ def _prepared(schema: JSON, revision: str) -> "Contract | str":
 
 @lru_cache(maxsize=MAX_CONTRACTS)
 def _cached_contract(text: bytes, has_default_dialect: bool) -> "Contract | str":
-    """Return the contract of the schema ``text``; if values cannot be checked against it, the reason, as
-    ``_prepared``."""
+    """Return the contract of the schema ``text``, or the reason why there is none, as ``_prepared``."""
     schema: JSONObject = orjson.loads(text)
     dialects: tuple[Dialect | None, ...] = (DEFAULT,) if has_default_dialect else _OLD_DIALECTS
     if "$schema" in schema:
@@ -124,7 +126,7 @@ def _cached_contract(text: bytes, has_default_dialect: bool) -> "Contract | str"
         dialect_schemas.append(_DialectSchema(schema, dialect, effort))
     fast_test = make_test(schema)
     if fast_test is None and any(dialect_schema.validator is None for dialect_schema in dialect_schemas):
-        # Without the library, nothing is known of the schema; ``UNCHECKED`` says why values are not checked.
+        # If the library could not be loaded, ``UNCHECKED`` gives the reason.
         return "" if UNCHECKED else "the validator does not accept it"
     return Contract(tuple(dialect_schemas), fast_test)
 
@@ -187,10 +189,10 @@ class Contract:
         return len(text) <= 2 * MAX_DEPTH or text.count(b"{") + text.count(b"[") <= MAX_DEPTH
 
     def find_mismatches(self, value: JSON, text: bytes | None = None) -> tuple[Mismatch, ...]:
-        """Return how ``value`` does not match, as the function ``find_mismatches`` does.
+        """Return the mismatches of ``value`` with the schema, as the function ``find_mismatches`` does.
 
-        ``text`` is JSON that contains ``value``, if the caller has such a text. If it is short, the values
-        inside ``value`` need not be counted.
+        ``text`` is JSON that contains ``value``, if the caller has such a text. If the text is short, the
+        values inside ``value`` need not be counted.
         """
         if self._fast_test is not None and self._passes_fast_test(value, text):
             return ()
@@ -280,7 +282,7 @@ def _size(level: list[JSON]) -> int:
 
 
 def _explained(value: JSON, effort: Effort, validator: "Validator", work: int) -> tuple[Mismatch, ...]:
-    """Return where ``value`` does not match, as far as the limit of work allows."""
+    """Return the mismatches of ``value``, in as much detail as the limit of work allows."""
     if work <= MAX_EXPLAINED:
         errors = _call_safely(lambda: list(islice(validator.iter_errors(value), LIMIT)))
     elif not effort.has_choices:  # a failure of anyOf or oneOf takes long to explain, even a single one

@@ -1,12 +1,14 @@
 """Estimate the work of validating a value against a schema, before validating it.
 
 Peers choose the value and the schema, and a running validator cannot be stopped. A schema with branching
-references can double the work with every reference, and a recursive schema with every level of the value. So
-the schema is surveyed first. For a value that is nested ``k`` levels deep, ``Effort.steps(k)`` is an upper
-bound of the number of subschemas that are tried on the way from the value's root to one of its leaves.
+references can double the work with every reference; a recursive schema can double it with every level of the
+value. So the schema is surveyed first. For a value that is nested ``k`` levels deep, ``Effort.steps(k)`` is
+an upper bound of the number of subschemas that are tried on the way from the value's root to one of its
+leaves.
 
-If a schema cannot be used, ``survey`` returns the reason and no effort: the schema exceeds a limit, refers to
-another document, has a reference of an unsupported kind, or has references in a cycle on the same value.
+If a schema cannot be used, ``survey`` returns the reason instead of an effort: the schema exceeds a limit,
+refers to another document, has a reference of an unsupported kind, or has references that form a cycle on the
+same value.
 """
 
 from collections.abc import Iterator
@@ -20,7 +22,7 @@ from mcpproxy.protocol.wording import shown
 
 MAX_SCHEMAS: Final = 5_000
 MAX_DEPTH: Final = 100
-"""The limits of the number of subschemas of a schema, and of their depth. Larger schemas are not used."""
+"""The limits for the number of subschemas and for their depth. Larger schemas are not used."""
 
 COUNT_LIMIT: Final = 10**9
 """The number of steps at which counting stops."""
@@ -28,7 +30,7 @@ COUNT_LIMIT: Final = 10**9
 
 @slotted()
 class _Node:
-    """One subschema, and the subschemas in it, by the part of the value that they apply to.
+    """One subschema, and the subschemas in it, grouped by the part of the value that they apply to.
 
     The subschemas in ``same_value`` apply to the same value. A subschema in ``by_name`` applies to one
     property, a subschema in ``any_part`` to any property or item.
@@ -59,7 +61,7 @@ class Effort:
         self._is_constant = False  # deeper values take as many steps as the deepest computed so far
 
     def steps(self, depth: int) -> int:
-        """Return how many schemas are tried at most on one path of a value that is ``depth`` levels deep."""
+        """Return the maximum number of schemas tried on one path in a value that is ``depth`` levels deep."""
         while len(self._steps_by_depth) <= depth and not self._is_constant:
             self._add_depth()
         return self._steps_by_depth[min(depth, len(self._steps_by_depth) - 1)]
@@ -167,7 +169,7 @@ class _Survey:
         return f"#{fragment}" if document == document_id else reference
 
     def _dynamic_target(self, reference: JSON) -> JSONObject | bool | None:
-        """Return the subschema with the anchor that a dynamic reference names; ``None`` if it is not certain.
+        """Return the subschema with the anchor that a dynamic reference names; ``None`` if it is uncertain.
 
         If several subschemas have the anchor, the meaning depends on the path to the reference.
         """
@@ -190,7 +192,7 @@ class _Survey:
         return target if isinstance(target, dict | bool) else None
 
     def _children(self, schema: JSONObject, node: _Node) -> Iterator[tuple[list[_Node], JSONObject]]:
-        """Yield the direct subschemas of ``schema``, each with the list of ``node`` that it belongs in."""
+        """Yield the direct subschemas of ``schema``, each with the list of ``node`` to add it to."""
         for keyword, value in schema.items():
             value_kind = self._table.get(keyword)
             if value_kind not in _WITH_SUBSCHEMAS or keyword in DEFINITIONS:

@@ -1,7 +1,7 @@
 """Make tests that accept values of simple schemas, without the validator library.
 
 Most tools describe their arguments with a dozen keywords of JSON Schema that mean the same in every dialect.
-If a test made here accepts a value, the value matches the schema. A value that is rejected may match too.
+If a test made here accepts a value, the value matches the schema. A rejected value may match, too.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 __all__ = ["make_test"]
 
 Fits: TypeAlias = Callable[[JSON], bool]
-"""Returns whether a value certainly matches."""
+"""A function that returns whether a value certainly matches."""
 
 MAX_DEPTH: Final = 16
 """A schema with deeper subschemas is not simple."""
@@ -41,7 +41,7 @@ def make_test(schema: JSONObject) -> Fits | None:
 
 
 def _make_test(schema: JSON, depth: int) -> Fits | None:
-    """Return a test for values of a subschema; ``depth`` is how many levels of subschemas are allowed."""
+    """Return a test for values of a subschema; ``depth`` is the number of levels of subschemas allowed."""
     if not isinstance(schema, dict) or not depth:
         return None
     tests: list[Fits] = []

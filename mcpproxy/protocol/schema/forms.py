@@ -1,6 +1,6 @@
 """Check the content of a filled-in form against the form's schema.
 
-The content is checked as any other value (see ``contracts``). In addition, the formats of strings are
+The content is checked like any other value (see ``contracts``). In addition, the formats of strings are
 checked. JSON Schema lets a validator ignore formats, so these mismatches are marked as ``annotated``.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/client/elicitation#requested-schema
@@ -39,9 +39,9 @@ class Misfit(NamedTuple):
 
 
 def misfits(content: JSONObject, schema: JSON, revision: str) -> Iterator[Misfit]:
-    """Yield how ``content`` does not match ``schema``, except where a field is null or an object.
+    """Yield the differences between ``content`` and ``schema``, except for fields that are null or objects.
 
-    No field of a form can have such a value, and the check of the result's shape reports such fields.
+    No field of a form can have such a value; the check of the result's shape reports these fields.
     """
     reported_fields = tuple(token(name) for name, value in content.items() if isinstance(value, dict | None))
     for mismatch in find_mismatches(content, schema, revision):

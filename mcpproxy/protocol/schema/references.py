@@ -1,4 +1,4 @@
-"""Find what a reference in a JSON Schema names.
+"""Find the value that a reference in a JSON Schema names.
 
 Source: JSON Schema 2020-12 Core § 8.2.3.1, and RFC 6901 § 6 for a JSON Pointer in a fragment.
 """

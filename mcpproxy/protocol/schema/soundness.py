@@ -31,7 +31,7 @@ from mcpproxy.protocol.wording import kind, shown, token
 
 MAX_SCHEMAS: Final = 20_000
 MAX_DEPTH: Final = 256
-"""The most subschemas of a schema that are visited, and the depth to which they are visited."""
+"""The limits for the number of subschemas that are visited, and for their depth."""
 
 FlawKind: TypeAlias = Literal[
     "not-an-object",  # the root is not an object
@@ -73,7 +73,7 @@ class _Subschema:
 
     For a ``root`` or ``own`` subschema, no other schema does. For a ``composed`` subschema, which is below a
     keyword such as anyOf, the schema around it does. For a ``definition`` this depends on the references to
-    the definition. ``document`` is the schema around it that has an id of its own, or else the root: paths in
+    the definition. ``document`` is the innermost schema with an id of its own, or else the root: paths in
     references begin there.
     """
 
@@ -106,7 +106,8 @@ def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
 def subschemas(schema: JSON) -> Iterator[tuple[str, JSONObject]]:
     """Yield ``schema`` and every schema in it, each with its JSON Pointer, in the order of the document.
 
-    What is data is left out, as are booleans. If a dialect is unknown, nothing below its schema is visited.
+    Data (see the top of the module) and booleans are left out. If the dialect of a schema is unknown, the
+    schemas in it are not visited.
     """
     stack = (
         [_Subschema("", schema, schema, _dialect(schema, DEFAULT), "root", 0)]
@@ -301,7 +302,8 @@ def _shown_value(value: JSON) -> str:
 
 
 ValueFaults: TypeAlias = "Iterator[tuple[str, str]]"
-"""Faults of a value: JSON Pointers relative to it, each with a clause. A flaw is a fault with its kind."""
+"""Faults of a value: JSON Pointers relative to the value, each with a clause. A flaw is a fault with a
+kind."""
 
 # ``ValueKind`` explains the kinds: ``name:`` may contain colons, ``name_`` may begin with an underscore.
 _SIMPLE_VALUES: Final[Mapping[ValueKind, tuple[str, Callable[[JSON], bool]]]] = {

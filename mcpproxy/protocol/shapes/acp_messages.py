@@ -3,9 +3,9 @@
 ``shapes.notation`` explains the notation. The types are in ``shapes.acp_setup`` and ``shapes.acp_work``. A
 method without a block may have any params and results.
 
-A reader takes the default for an optional member that has a wrong value (``x-deserialize-default-on-error``).
-For ``null`` that is what its sender meant, so all optional members may be ``null``, except for those of an
-MCP server, which are read strictly.
+If an optional member has a wrong value, a reader uses the default (``x-deserialize-default-on-error``). A
+sender of ``null`` means just that, so all optional members may be ``null``, except those of an MCP server,
+which are read strictly.
 
 Source: ``schema.json`` of each version, https://github.com/agentclientprotocol/agent-client-protocol
 """

@@ -1,4 +1,4 @@
-"""The types with which a client and an agent of ACP set up a session: capabilities, MCP servers, options.
+"""The types with which an ACP client and an agent set up a session: capabilities, MCP servers, options.
 
 Source: as for ``shapes.acp_messages``.
 """

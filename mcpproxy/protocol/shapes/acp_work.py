@@ -1,6 +1,6 @@
-"""The types with which an agent of ACP and its client work: content, updates, tool calls, permissions.
+"""The types of an ACP session at work: content, session updates, tool calls, permissions, terminals.
 
-A kind of session update that only a draft of the version has is ``object``.
+A kind of session update that exists only in a draft of the version has the type ``object``.
 
 Source: as for ``shapes.acp_messages``.
 """

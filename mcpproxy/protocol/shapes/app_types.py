@@ -1,6 +1,7 @@
 """The types of MCP Apps, an extension: ``_meta.ui`` of a tool, and of a resource that is a page.
 
-They belong to no message of MCP: ``_meta`` is open. ``shapes.notation`` explains the notation.
+No message table refers to these types, because ``_meta`` may have any members. ``shapes.notation`` explains
+the notation.
 
 Source: https://github.com/modelcontextprotocol/ext-apps/blob/main/specification/2026-01-26/apps.mdx
 """

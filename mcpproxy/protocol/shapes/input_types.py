@@ -1,7 +1,7 @@
 """The types in a server's requests to a client, and in their results: roots, sampling, elicitation.
 
-This table continues ``shapes.types``; the names are from ``schema.ts`` too. ``shapes.notation``
-explains the notation.
+This table continues ``shapes.types``; its names are from ``schema.ts``, too. ``shapes.notation`` explains the
+notation.
 """
 
 from typing import Final

@@ -1,10 +1,10 @@
 """Check that params and results have the members and types of their method in a revision.
 
-Shapes are built once per revision, on first use: those of MCP from the tables in ``shapes.types``,
-``shapes.input_types``, ``shapes.app_types`` and ``shapes.messages``, those of ACP from
-``shapes.acp_messages``, ``shapes.acp_setup`` and ``shapes.acp_work``. Members that no table lists are
-allowed. If a value may have one of several shapes and has none, it is compared with the shape that its sender
-most likely meant.
+A shape says which members a value must and may have, and of which types. Shapes are built once per revision,
+on first use: those of MCP from the tables in ``shapes.types``, ``shapes.input_types``, ``shapes.app_types``
+and ``shapes.messages``, those of ACP from ``shapes.acp_messages``, ``shapes.acp_setup`` and
+``shapes.acp_work``. Members that no table lists are allowed. If a value may have one of several shapes and
+has none, it is compared with the shape that its sender most likely meant.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -55,8 +55,8 @@ def violations(
     """Return the violations of ``shape`` in ``value``, at most ``LIMIT``.
 
     ``shape`` is the name of a type (``ClientCapabilities``), or a method with ``params`` or ``result``. The
-    pointers of the violations start at the message (``/params/name``) or, for a type, at
-    the value. For a method that ``revision`` does not define, every value is correct.
+    pointers of the violations start at the message (``/params/name``) or, for a type, at the value. For a
+    method that ``revision`` does not define, every value is correct.
 
     Raises:
         LookupError: ``revision`` has no type of that name.
@@ -71,8 +71,8 @@ def violations(
 class Expected(NamedTuple):
     """Fast tests of the params or the result of a method. ``violations`` also says what is wrong.
 
-    ``fits`` tests the whole value, ``fits_without_meta`` leaves out its ``_meta``; both are ``None`` if any
-    value is correct. ``mandatory`` is set if the part is required.
+    ``fits`` tests the value with its ``_meta``, ``fits_without_meta`` without; both are ``None`` if any value
+    is correct. ``mandatory`` is set if the part is required.
     """
 
     fits: Test | None
@@ -102,7 +102,9 @@ def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str)
 
 
 def variants(name: str, revision: str) -> frozenset[str]:
-    """Return the values that select a variant of the type ``name``, such as the kinds of session updates.
+    """Return the values of a member that select a variant of the type ``name``: the kinds of session updates.
+
+    The result is empty if the type has no such variants.
 
     Raises:
         LookupError: ``revision`` has no type of that name.

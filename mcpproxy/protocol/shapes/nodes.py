@@ -22,8 +22,7 @@ class ShapeViolation:
 
     ``pointer`` is a JSON Pointer in the message, or in the value if the shape is a named type. For a missing
     member it is the place where the member would be. ``expected`` and ``found`` are noun phrases. The kind is
-    ``unknown-variant`` if the member selects a variant by its value, and there is no variant for the value,
-    or if the value is a string that is not one of those allowed.
+    ``unknown-variant`` for a string that is not one of those allowed, or for which there is no variant.
     """
 
     pointer: str
@@ -59,7 +58,7 @@ class Shape(ABC):
         return iter(())
 
     def mismatch(self, value: JSON, pointer: str) -> ShapeViolation:
-        """Return the violation of a value that is not the expected one, or not of the expected kind."""
+        """Return the violation of a value that is not as expected; the value or its type may be wrong."""
         found = wording.shown(value) if type(value) in self.python_types else wording.kind(value)
         return ShapeViolation(pointer, self.expected, found, "mismatch")
 
@@ -202,9 +201,9 @@ class Object(Shape):
 class _Plans(dict[tuple[str | type, ...], "_Plan"]):
     """A cache of the tests that an object needs.
 
-    The key is the names of the object's members, followed by the types of their values. These alone show
+    The key is the names of the object's members, followed by the types of their values. The key alone shows
     which members need a further test, or that the object does not have the shape (``None``). Most objects of
-    a peer have one of few keys, so the tests are found once for each key. The cache is limited because peers
+    a peer share a few keys, so the tests are determined once for each key. The cache is limited because peers
     choose the names.
     """
 
@@ -221,7 +220,7 @@ class _Plans(dict[tuple[str | type, ...], "_Plan"]):
         return plan
 
     def _plan(self, key: "tuple[str | type, ...]") -> "_Plan":
-        """Return the tests for objects with these names and types, ``None`` if none has the shape."""
+        """Return the tests for objects with these names and types; ``None`` if none has the shape."""
         names, types = key[: len(key) // 2], key[len(key) // 2 :]
         if not self._shape.required.issubset(names):
             return None
@@ -242,13 +241,15 @@ _Plan: TypeAlias = "tuple[tuple[str, Test], ...] | None"
 
 _MAX_PLANS: Final = 64
 _MAX_NAMES: Final = 32
-"""The limits of the cache of one shape: its entries, and the members of an object that is cached."""
+"""The limits of the cache of one shape: the number of entries, and the number of members of a cached
+object."""
 
 
 class VariantByValue(Shape):
     """One of several objects, selected by the value of ``member``.
 
-    ``variants`` are by that value, with ``-`` for an absent member and ``*`` for any other string.
+    The keys of ``variants`` are the values of ``member``, ``-`` for an absent member, and ``*`` for any other
+    string.
     """
 
     expected = "an object"
@@ -304,10 +305,10 @@ class VariantByValue(Shape):
 
 
 class VariantByMember(Shape):
-    """One of several objects, each with a member that shows that it was meant.
+    """One of several objects; the key of each in ``variants`` is a member that only this object has.
 
-    A value with the shape of any variant is correct. Another value is compared with the first of ``variants``
-    whose key is one of its members, or with the variant ``-``.
+    A value with the shape of any variant is correct. Any other value is compared with the first of
+    ``variants`` whose key is one of its members, or else with the variant ``-``.
     """
 
     python_types = (dict,)

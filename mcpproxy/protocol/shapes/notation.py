@@ -55,11 +55,11 @@ class ShapeRow:
 
 @slotted(frozen=True)
 class Block:
-    """What a name means in ``revisions``.
+    """The definition of a name in ``revisions``.
 
-    ``form`` says what the rows are: the members of an object, or the variants of a ``by`` or ``with`` block.
-    ``word`` is the member after ``by``, or the type after ``=``. ``mandatory`` params are required even if
-    all their members are optional.
+    ``form`` says whether the rows are the members of an ``object``, or the variants of a ``by`` or ``with``
+    block; an ``alias`` has no rows. ``word`` is the member after ``by``, or the type after ``=``.
+    ``mandatory`` params are required even if all their members are optional.
     """
 
     name: str
@@ -73,7 +73,7 @@ class Block:
 def read(text: str, revisions: tuple[str, ...] = REVISIONS) -> Mapping[str, tuple[Block, ...]]:
     """Return the blocks of a table by name. Several blocks of one name are for different revisions.
 
-    ``revisions`` are those of the protocol that the table describes.
+    ``revisions`` are all versions of the protocol that the table describes.
     """
     blocks: dict[str, tuple[Block, ...]] = {}
     for paragraph in _paragraphs(text):

@@ -1,10 +1,10 @@
 """The types that params and results consist of, in every revision, as text.
 
-``shapes.notation`` explains the notation. The names are those of the specification, where a type has one.
+``shapes.notation`` explains the notation. The names are those of the specification, if it names the type.
 The types in a server's requests to a client are in ``shapes.input_types``.
 
 Source: ``schema.ts`` of each revision, with the ranges in its ``@minimum`` and ``@maximum``. The JSON Schema
-that is generated from it is stricter in some places (integers for numbers); there ``schema.ts`` is followed.
+that is generated from ``schema.ts`` is stricter in some places (integers for numbers); it is not followed.
 """
 
 from typing import Final

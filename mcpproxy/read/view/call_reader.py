@@ -19,7 +19,7 @@ from mcpproxy.judge.session.frame import (
 )
 from mcpproxy.judge.session.outcomes import Kind, Outcome
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.mcp_in_acp import ERRORS, MESSAGE, WRAPPERS, inside, outcome_in
+from mcpproxy.protocol.mcp_in_acp import ERRORS, MESSAGE, WRAPPERS, inner_message, outcome_in
 from mcpproxy.protocol.message_parts import TARGETS, as_object, member, singles, target_of
 from mcpproxy.read.reports.transcripts.preview import SHORT_BYTES, preview
 from mcpproxy.read.view.calls import Call
@@ -211,7 +211,7 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
                 if is_cut or members.keys().isdisjoint(_OF_MESSAGES):
                     return _text(record.raw)
                 params = members.get("params", members.get("result", members.get("error")))
-                method, params = inside(method, cast("object", params))
+                method, params = inner_message(method, cast("object", params))
                 if method in _WITH_ARGUMENTS and isinstance(params, dict):
                     params = cast("dict[str, Any]", params).get("arguments", {})
                 elif isinstance(params, dict):
@@ -258,7 +258,7 @@ def result_preview(record: object, element: int | None = None, method: str = "",
         code: Any = member(message["error"], "code")
         name = f" ({ERRORS[code]})" if type(code) is int and code in ERRORS else ""
         whose = f"of ACP{name}, not of MCP: "
-    method, _ = inside(*inside(method, params))  # a proxy sends on what carries MCP
+    method, _ = inner_message(*inner_message(method, params))  # a proxy sends on what carries MCP
     if "error" in message or "result" not in message:
         error: Any = message.get("error")
         text: Any = member(error, "message")
