@@ -1,1 +1,1 @@
-"""An event in, findings out: no clock, no input or output."""
+"""The judge: it takes the events of a recording and returns findings, without any clock, input or output."""

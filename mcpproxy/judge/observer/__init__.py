@@ -1,4 +1,4 @@
-"""The judge: events in, findings out.
+"""The entry to the judge: ``Observer`` takes events and returns findings.
 
 ``Observer.observe`` is called once for each event of a recording, in order, while the session runs or later.
 Equal events give equal findings at any time, because the judge uses no clock and no file.
@@ -25,10 +25,10 @@ class Observer:
     """Judges one recording with the checks in ``dispatch``, which report violations of ``catalogue``'s rules.
 
     ``revision`` is the protocol revision of a session whose handshake was not recorded. ``joined_late`` says
-    that the start of the session was not seen. ``redacted`` says that values were masked after the session
-    was recorded; a finding that may depend on a masked value is then left out. ``over_http`` says that the
-    messages went over HTTP even where no exchange of it was recorded. The first findings of each
-    cause are given in full and the others are only counted, unless ``lists_all`` is set.
+    that the start of the session was not recorded. ``redacted`` says that values were masked after the
+    session was recorded; findings that may depend on a masked value are then left out. ``over_http`` says
+    that the messages went over HTTP even if no HTTP exchanges were recorded. The first findings of each cause
+    are given in full and the others are only counted, unless ``lists_all`` is set.
     """
 
     def __init__(
@@ -45,9 +45,10 @@ class Observer:
         build_findings = self._build_findings = FindingBuilder(catalogue, lists_all=lists_all)
         memory_use = self._memory_use = MemoryUse()
         self.forgot = ""
-        """A sentence that says at which frame the state was forgotten to save memory; empty if it was not."""
+        """A sentence that says from which frame on the state was forgotten to save memory; empty if it was
+        not."""
         self.left_out: Sequence[str] = UNCHECKED
-        """What is not judged because a dependency cannot be loaded, one line for each."""
+        """Sentences about checks that are left out because a dependency cannot be loaded."""
         self._carried = CarriedSessions(build_findings, dispatch, memory_use)
         self._messages = MessageJudge(
             build_findings,
@@ -87,11 +88,11 @@ class Observer:
         return findings + self._http.observe(event) if isinstance(event, Gap | Close) else findings
 
     def _measure(self) -> int:
-        """Return about how many bytes the whole state takes."""
+        """Return the approximate size of the state in bytes."""
         return measure((self._messages.history, self._carried.remembered, self._http.history))
 
     def _tidy(self, event: Event) -> None:
-        """Measure the state. If it is too large, forget answered requests; if need be, then everything."""
+        """Measure the state. If it is too large, forget answered requests, and if that is not enough, all."""
         measured = self._measure()
         if measured > MOST_BYTES:
             self._messages.history.forget_finished()

@@ -56,10 +56,10 @@ def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge
 def _shows_shared_connections(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> bool:
     """Whether the request shows that its connection carries messages of sessions other than ``session``.
 
-    A client may send the messages of all its sessions over any of its connections. That this client does so
-    is certain enough when notifications/initialized comes on the connection of a session that is initialized
-    already, while a session of another connection waits for it. Then neither connection identifies a session
-    any more, and they are added to ``history.shared_connections``.
+    A client may send the messages of all its sessions over any of its connections. This client probably does
+    so if notifications/initialized arrives on the connection of a session that is already initialized, while
+    a session of another connection waits for it. Then neither connection identifies a session any more, and
+    they are added to ``history.shared_connections``.
     """
     is_repeated = (
         session.id is None
@@ -85,7 +85,7 @@ def _shows_shared_connections(exchange: HttpExchange, session: HttpSession, hist
 
 
 def is_stateless(exchange: HttpExchange) -> bool:
-    """Whether a request is one of a stateless revision, by its headers or by its body."""
+    """Whether a request belongs to a stateless revision, by its headers or by its body."""
     if looks_stateless(exchange.fields):
         return True
     return any(

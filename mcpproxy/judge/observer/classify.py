@@ -88,7 +88,7 @@ def is_acp(frame: Frame, message: Single, history: History) -> bool:
     """
     initialize = history.initialize
     if initialize is not None and acp.looks_like_mcp(initialize.params):
-        return False  # it was recognised by its own version, or is none of ACP
+        return False  # its version showed that it is ACP's, or it is not
     if isinstance(message, Request | Notification):
         if message.method == "initialize":
             return frame.sender == CLIENT and acp.is_initialize(message.params)
@@ -205,7 +205,7 @@ def _set_revisions(context: MessageContext, message: Request, history: History) 
     version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
     is_marked = version is not None or (isinstance(meta, dict) and CAPABILITIES_KEY in meta)
     if is_marked or message.method == "server/discover" or history.only_stateless:
-        # The ``_meta`` shows that the request is stateless. What carries the session may show it alone.
+        # The ``_meta``, the method, or the MCP channel in ACP shows that the request is stateless.
         context.stateless = True
         context.candidates = _stateless_candidates(version, history)
     elif history.stateless_seq is not None and history.stateful_seq is None:
@@ -227,7 +227,7 @@ def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:
 def _answer_revisions(
     request: SentRequest, message: Response | ErrorResponse, history: History
 ) -> tuple[str, ...]:
-    """Return the candidate revisions of the answer to an early, a stateless or an initialize ``request``."""
+    """Return the candidate revisions of the answer to an early, stateless or initialize ``request``."""
     if request is history.initialize and isinstance(message, Response):
         version = member(message.result, "protocolVersion")
         if history.protocol == "acp":
@@ -281,7 +281,9 @@ def _retyped(id: RequestId) -> RequestId:
 
 
 def asked_in(params: "JSON | Absent") -> str:
-    """Return the revision for which ``initialize`` asks. One that is no text is taken for a version of ACP,
-    which is no candidate in a session of MCP."""
+    """Return the revision that the params of ``initialize`` request.
+
+    A version that is not a string counts as a version of ACP, which is never a candidate in an MCP session.
+    """
     version = member(params, "protocolVersion")
     return version if isinstance(version, str) else next(iter(acp.possible_versions(version)))

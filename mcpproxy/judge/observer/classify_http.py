@@ -50,7 +50,7 @@ _WITHOUT_CONTENT: Final = (202, 204, 205)
 
 
 def facts_of_request(exchange: HttpExchange, history: HttpHistory) -> HttpFact:
-    """Return the facts of the whole request. If it has a session, the caller has set that already."""
+    """Return the facts of the complete request. The caller has already set its session, if it has one."""
     fields, session = exchange.fields, exchange.session
     facts = fields.facts
     if facts is None:
@@ -95,7 +95,7 @@ def _facts_of_fields(fields: Fields) -> HttpFact:
 
 
 def _is_contradicted(exchange: HttpExchange) -> bool:
-    """Whether header and body of a stateless request name different protocol versions."""
+    """Whether the header and the body of a stateless request name different protocol versions."""
     if not exchange.requests:
         return False
     return member(exchange.requests[0].params, "_meta", VERSION_KEY) != exchange.fields.get(PROTOCOL_VERSION)
@@ -118,7 +118,7 @@ def facts_of_head(exchange: HttpExchange) -> HttpFact:
 
 
 def facts_of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed, ...]) -> HttpFact:
-    """Return the facts of one body or event of the server."""
+    """Return the facts of one body or event from the server."""
     facts = WITH_FAULT if exchange.broken_rules else 0
     if frame.event is None:
         if not _is_awaited_result(exchange, frame.message):
@@ -142,9 +142,9 @@ def facts_of_content(exchange: HttpExchange, frame: Frame, messages: tuple[WellF
 
 
 def _certainly_belongs(exchange: HttpExchange, message: WellFormed) -> bool:
-    """Whether a notification certainly belongs in this exchange; if not, the checks judge it.
+    """Whether a notification certainly belongs to this exchange; if not, the checks judge it.
 
-    Only progress can belong elsewhere: on the stream of the request that asked for it.
+    Only progress can belong elsewhere: to the stream of the request that asked for it.
     """
     if message.value["method"] != _PROGRESS:
         return True
@@ -161,14 +161,14 @@ def _certainly_belongs(exchange: HttpExchange, message: WellFormed) -> bool:
 
 
 def _is_awaited_result(exchange: HttpExchange, message: Message) -> bool:
-    """Whether ``message`` is the result of a request of this exchange. A batch is none."""
+    """Whether ``message`` is the result of a request of this exchange; false for a batch."""
     if type(message) is not Response:
         return False
     return message.id in [request.id for request in exchange.requests]
 
 
 def facts_of_end(exchange: HttpExchange) -> HttpFact:
-    """Return the fact that the end adds: that a response is missing."""
+    """Return the fact that the end of the exchange adds: ``UNANSWERED`` if a response is missing, or 0."""
     session = exchange.session
     if session is None or not exchange.requests:
         return 0
@@ -183,8 +183,8 @@ def facts_of_end(exchange: HttpExchange) -> HttpFact:
 def has_body(request: RequestHead, fields: Fields) -> bool:
     """Whether a body may follow the head of a request.
 
-    Every POST without a Content-Length is assumed to have one, because the archives of browsers do not have
-    all fields. In HTTP/2 and later so is every other POST.
+    Every POST without a Content-Length is assumed to have a body, because the archives of browsers do not
+    have all fields. In HTTP/2 and later, every POST is assumed to have one.
     """
     length = fields.get("content-length")
     if request.method == "POST" and (length is None or request.version not in ("1.0", "1.1")):

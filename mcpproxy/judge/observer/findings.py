@@ -1,8 +1,9 @@
 """Make findings from violations: the catalogue of rules gives their severity and source.
 
-A peer, or a single frame, can break one requirement a million times. So that the trace and the reports stay
-small, only the first findings of each cause are given in full; the others are counted. The texts in a
-finding have a maximum length for the same reason.
+A violation is what a check reports; a finding is what the user sees. A peer, or a single frame, can break one
+requirement a million times. So that the trace and the reports stay small, only the first findings of each
+cause are given in full; the others are counted. The texts in a finding have a maximum length for the same
+reason.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,13 +15,13 @@ from mcpproxy.judge.session.frame import CLIENT, Blame, Finding, Repeated, Sende
 from mcpproxy.protocol.rules import RANK, Catalogue
 
 IN_FULL: Final = 100
-"""How many findings of one cause are given in full; the others are counted."""
+"""The number of findings of one cause that are given in full; the others are counted."""
 
 PER_FRAME: Final = 100
-"""How many findings of one frame are given in full, whatever their causes."""
+"""The number of findings in one frame that are given in full, whatever their causes."""
 
-MOST_SAID_OF_HOSTS: Final = 1000
-"""How many different things that hosts do are remembered. There are some hundred facts about hosts."""
+MOST_HOST_FACTS: Final = 1000
+"""The number of facts about hosts in findings that are remembered. There are some hundred such facts."""
 
 MESSAGE_CHARACTERS: Final = 1000
 POINTER_CHARACTERS: Final = 1000
@@ -33,12 +34,11 @@ Cause: TypeAlias = tuple[str, Severity, Blame, str]
 
 @slotted(frozen=True)
 class Envelope:
-    """The message of ACP around a message of MCP that is judged.
+    """The ACP message around an MCP message that is being judged.
 
-    ``at`` is the JSON Pointer to the members of the message inside, and ``id_at`` that to its id; ``None`` if
-    it has no id of its own. ``label`` begins the texts of its findings. ``client`` is the sender of ACP
-    that is the client inside. ``left_out`` are rules that are not
-    judged in the message inside.
+    ``at`` is the JSON Pointer to the object with the members of the MCP message, and ``id_at`` the pointer to
+    its id; ``None`` if it has no id of its own. Messages of its findings begin with ``label``. ``client`` is
+    the ACP peer that is the MCP client. ``left_out`` are rules by which the MCP message is not judged.
     """
 
     at: str
@@ -48,9 +48,10 @@ class Envelope:
     left_out: frozenset[str] = frozenset()
 
     def outside(self, violation: Violation, sender: Sender) -> Violation | None:
-        """Return a violation in the message inside, by default of ``sender``, as one in the message outside.
+        """Return a violation in the MCP message as a violation in the ACP message around it.
 
-        ``None`` if it is about what only the message outside has, or left out.
+        ``sender`` is to blame if the violation blames nobody else. Return ``None`` if the rule is left out,
+        or if the violation is about an id that the MCP message does not have.
         """
         pointer = None if violation.pointer is None else self.at + violation.pointer
         if violation.pointer == "/id":
@@ -85,10 +86,10 @@ class FindingBuilder:
         self._counts: dict[Cause, int] = {}  # of all findings
         self._full_counts: dict[Cause, int] = {}  # of the findings that were given in full
         self._frame = (0, "")  # the frame of the latest finding, by its number and sender
-        self._full_in_frame = 0  # how many findings of that frame were given in full
-        self._said_of_hosts: set[tuple[str, str, str]] = set()
+        self._full_in_frame = 0  # the number of findings in that frame that were given in full
+        self._host_facts: set[tuple[str, str, str]] = set()  # rule, host and fact
         self.envelope: Envelope | None = None
-        """The message around the one that is being judged, if there is one."""
+        """The ACP message around the message that is being judged, if there is one."""
         self.total = 0
 
     def __call__(
@@ -99,14 +100,14 @@ class FindingBuilder:
         candidates: tuple[str, ...],
         asked: str = "",
     ) -> Iterator[Finding]:
-        """Yield the findings for ``violations`` in frame ``seq`` of ``sender``.
+        """Yield the findings for ``violations`` in frame ``seq`` from ``sender``.
 
-        ``candidates`` are the revisions that the frame may belong to; a violation may name candidates of its
-        own. A violation is left out unless its requirement applies in every candidate. ``asked`` is the
-        revision for which the client has asked; of several candidates, the page of that is cited.
+        ``candidates`` are the revisions that the frame may belong to; a violation may name its own. A
+        violation is left out unless its requirement applies in every candidate. ``asked`` is the revision
+        that the client requested; if it is a candidate, findings cite its page.
         """
-        for found in violations:
-            violation = self.envelope.outside(found, sender) if self.envelope is not None else found
+        for reported in violations:
+            violation = self.envelope.outside(reported, sender) if self.envelope is not None else reported
             if violation is None:
                 continue
             requirement = self._requirements[f"{violation.rule}/{violation.requirement}"]
@@ -135,14 +136,13 @@ class FindingBuilder:
             )
 
     def causes(self) -> dict[Cause, int]:
-        """Return how many findings each cause has had so far."""
+        """Return the number of findings of each cause so far."""
         return dict(self._counts)
 
     def count_repeated(self, causes: tuple[Cause, ...], seq: int, sender: Sender) -> bool:
-        """Count one more finding of each of ``causes``, unless a finding would have to be given in full.
+        """Count one more finding of each of ``causes``, and return whether they were counted.
 
-        Returns:
-            Whether the findings were counted.
+        They are not if one of them would have to be given in full.
         """
         if self._lists_all:
             return False
@@ -161,22 +161,22 @@ class FindingBuilder:
         return tuple(Repeated(*cause, count) for cause, count in counts if count)
 
     def _is_first_of_host(self, violation: Violation) -> bool:
-        """Whether a violation is the first that says this of a host.
+        """Whether a violation is the first with this fact about a host.
 
-        It is given in full, however many there are of its cause: a host of which nothing is said is one in
-        which the server works.
+        It is given in full, however many findings its cause has, because a host that no finding mentions
+        counts as one with which the server works.
         """
         data = violation.data
         if data is None or not violation.rule.startswith("HOST-"):
-            return False  # the data of a custom rule are those of an error, and may have any members
-        said = violation.rule, str(data["host"]), str(data["says"])
-        if said in self._said_of_hosts or len(self._said_of_hosts) >= MOST_SAID_OF_HOSTS:
+            return False  # the data of a custom rule may have any members
+        fact = violation.rule, str(data["host"]), str(data["says"])
+        if fact in self._host_facts or len(self._host_facts) >= MOST_HOST_FACTS:
             return False
-        self._said_of_hosts.add(said)
+        self._host_facts.add(fact)
         return True
 
     def _count(self, cause: Cause, seq: int, sender: Sender, is_needed: bool) -> bool:
-        """Count a finding, and return whether to give it in full, as one that ``is_needed`` always is."""
+        """Count a finding, and return whether to give it in full; always true if ``is_needed``."""
         self.total += 1
         if self._lists_all:
             return True

@@ -1,4 +1,4 @@
-"""Findings that are not given because they may depend on a value that the recording masks."""
+"""Recognise findings that may depend on a value that the recording masks. They are left out."""
 
 from typing import Final, cast
 
@@ -16,8 +16,8 @@ _NEVER_MASKED: Final = ("id", "jsonrpc", "method")
 def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) -> bool:
     """Whether a finding at ``pointer`` in a message may depend on a masked value.
 
-    It may if there is a mask at that place, or in the same object or array, or in the params of the request
-    ``answers``, which the message answers.
+    It may if there is a mask at that place, in the same object or array, or in the params of the request that
+    the message ``answers``.
     """
     if answers is not None and isinstance(answers.params, dict) and holds_mask(answers.params):
         return True

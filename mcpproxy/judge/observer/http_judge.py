@@ -77,24 +77,24 @@ from mcpproxy.protocol.message_parts import member, well_formed
 from mcpproxy.protocol.revisions import STATELESS
 
 _EXCHANGE_BYTES: Final = 1 << 10
-"""About how many bytes it takes to remember an exchange."""
+"""The approximate size, in bytes, of the memory for an exchange."""
 
 _LONGEST_METHOD: Final = 20
 """A longer name of an HTTP method is looked up as if it were empty."""
 
 MAX_PROOFS: Final = 4_096
-"""How many DPoP proofs are remembered."""
+"""The number of DPoP proofs that are remembered."""
 
 MAX_CHALLENGES: Final = 100
-"""How many 401 responses are remembered: this many of the first, and the latest one."""
+"""The number of first 401 responses that are remembered, besides the latest one."""
 
 
 class HttpJudge:
     """Judges the exchanges of one recording.
 
-    ``joined_late`` says that the start of the recording was not seen, ``redacted`` that values anywhere in it
-    may be masked. In a recording that is not redacted, a ``Note`` event comes before each frame with masked
-    credentials.
+    ``joined_late`` says that the start of the session was not recorded, ``redacted`` that values anywhere in
+    the recording may be masked. In a recording that is not redacted, a ``Note`` event comes before each frame
+    with masked credentials.
     """
 
     def __init__(
@@ -107,7 +107,7 @@ class HttpJudge:
         redacted: bool = False,
     ) -> None:
         self._build_findings = build_findings
-        self._asked = ""  # the revision for which the latest initialize asked
+        self._asked = ""  # the revision that the latest initialize requested
         self._memory_use = memory_use or MemoryUse()
         self._dispatch = dispatch
         self._joined_late = joined_late
@@ -118,7 +118,7 @@ class HttpJudge:
 
     @property
     def revision(self) -> str | None:
-        """The revision of the session to which the latest request belongs."""
+        """The revision of the session to which the latest request belongs; ``None`` if it is unknown."""
         return self._latest.revision if self._latest else None
 
     def observe(self, event: Event) -> list[Finding]:
@@ -191,7 +191,7 @@ class HttpJudge:
     # The request
 
     def _judge_request(self, exchange: HttpExchange, body: Frame | None) -> list[Finding]:
-        """After the whole request was seen: find its session, judge its head and its messages."""
+        """Find the session of a complete request, and judge the request's head and messages."""
         if exchange.request_judged:
             return []
         exchange.request_judged = True
@@ -207,7 +207,7 @@ class HttpJudge:
             exchange.has_several_texts = not exchange.messages and several_texts(body.raw)
         if not request.endpoint and http_sse_session is None:
             if exchange.messages:
-                # No stream named the place to which they were sent, but one of them may bring the answer.
+                # No stream named the URI of this POST, but the answer may come on one of them.
                 history.has_unattributed = True
                 for other_session in history.http_sse_sessions.values():
                     other_session.judge.history.may_lack_messages = True
@@ -281,14 +281,14 @@ class HttpJudge:
         if session is not None and body is not None and exchange.initialize is None:
             session.judge.undo_refused_frame(body, exchange.messages)
 
-    # What the server sends
+    # The content of the response
 
     def _judge_content(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
-        """Judge a body or an SSE event of the server, or of mcpproxy in its place."""
+        """Judge a body or an SSE event from the server. Skip those that mcpproxy sent in its place."""
         event = frame.event
         if event is not None and event.retry is not None and exchange.stream is not None:
             exchange.stream.retry_ms = event.retry
-        if frame.is_unfinished_event and any(is_answer(each) for each in well_formed(frame.message)):
+        if frame.is_unfinished_event and any(map(is_answer, well_formed(frame.message))):
             exchange.unfinished_seq = frame.seq
         if frame.by_proxy or not has_content(frame):
             return []
@@ -297,8 +297,8 @@ class HttpJudge:
         if event is None:
             exchange.body_count += 1
         else:
-            opened = exchange.session
-            if event.name == "endpoint" and exchange.method == "GET" and not (opened and opened.id):
+            has_session_id = exchange.session is not None and exchange.session.id
+            if event.name == "endpoint" and exchange.method == "GET" and not has_session_id:
                 self._open_http_sse(exchange, frame)
             remember_event(exchange, frame, event, keys, self._history, self._memory_use)
         facts = exchange.facts | facts_of_content(exchange, frame, messages)
@@ -322,7 +322,7 @@ class HttpJudge:
         return findings
 
     def _open_http_sse(self, exchange: HttpExchange, frame: Frame) -> None:
-        """Attribute the stream to an HTTP+SSE session, and remember the URI to which the client will post."""
+        """Give the stream an HTTP+SSE session, and remember the URI to which the client will post."""
         session = exchange.session
         if session is None or not session.is_http_sse:
             session = HttpSession(self._new_judge(None, False), is_http_sse=True)
@@ -362,7 +362,7 @@ class HttpJudge:
 
     @property
     def history(self) -> HttpHistory:
-        """What has happened so far. Only the judge changes it."""
+        """The state of all sessions and exchanges so far. Only the judge changes it."""
         return self._history
 
     def forget_finished(self) -> None:
@@ -371,7 +371,7 @@ class HttpJudge:
             session.judge.history.forget_finished()
 
     def forget(self) -> None:
-        """Continue as if the recording had begun now, in the middle of every session."""
+        """Forget everything, and continue as if the recording began now, in the middle of every session."""
         self._joined_late = True
         self._history = HttpHistory(has_gap=True)
         self._latest = None
@@ -390,7 +390,7 @@ class HttpJudge:
                 and id(session) not in sessions_with_open_exchange
                 and not history.has_gap
             ):
-                # The checks of this moment are about the whole session; they take its last exchange.
+                # The checks of this moment judge the session as a whole, by way of its last exchange.
                 session.last_exchange.ended_ns = close.observed_at_ns
                 findings += self._run_checks("over", session.last_exchange, CLIENT, ALL_FACTS)
             # Requests of unknown sessions may belong to any session without an id.
@@ -406,8 +406,8 @@ class HttpJudge:
                 stateless_memories=history.memories,
             )
             for row in rows:
-                found = row.check(close, together)
-                findings += self._build_findings(found, 0, CLIENT, together.candidates)
+                violations = row.check(close, together)
+                findings += self._build_findings(violations, 0, CLIENT, together.candidates)
         return findings
 
     def _sessions(self) -> list[HttpSession]:
@@ -422,7 +422,7 @@ class HttpJudge:
         return list(dict.fromkeys([*sessions, *open_sessions]))
 
     def _forget_open_exchanges(self, gap: Gap) -> None:
-        """After a gap in the recording, forget the open exchanges: parts of them may be missing."""
+        """Forget the open exchanges after a gap in the recording, because parts of them may be missing."""
         self._history.has_gap = True
         for session in self._sessions():
             session.joined_late = True
@@ -460,7 +460,7 @@ class HttpJudge:
         if not checks:
             return findings
         history, message = self._history, exchange.body if frame is None else frame
-        # What belongs to no session that is known, as a login does, belongs to the latest one.
+        # An exchange without a known session, such as a login, counts as one of the latest session.
         asked = (exchange.session.judge.asked if exchange.session else "") or self._asked
         for check in checks:
             for violation in check(exchange, history, frame):

@@ -5,9 +5,9 @@ tokens. The entries can have any size, so one limit bounds all tables together. 
 limit, the judge forgets them and continues as if it had joined the session late. Such a judge concludes
 nothing from the absence of a message, so no finding is false because something was forgotten.
 
-Measuring takes long, so an estimate is added up with each message, and the size is measured only when the
-estimate exceeds the limit. Both depend on nothing but the messages, so that a recording gets the same
-findings at any time and on any machine.
+Measuring takes long. So each message adds to an estimate, and the size is measured only when the estimate
+exceeds the limit. Both depend only on the messages, so a recording gets the same findings at any time and on
+any machine.
 """
 
 from collections import deque
@@ -20,10 +20,10 @@ MOST_BYTES: Final = 24 << 20
 """The limit for all sessions of a recording together."""
 
 _TEXT_BYTES: Final = 60
-"""About how many bytes a string takes in addition to its characters."""
+"""The approximate size, in bytes, of a string in addition to its characters."""
 
 _ENTRY_BYTES: Final = 90
-"""About how many bytes a value other than a string takes, without the values inside it."""
+"""The approximate size, in bytes, of a value other than a string, without the values inside it."""
 
 _SMALL_BYTES: Final = 256
 """Messages up to this length get a simpler estimate."""
@@ -43,7 +43,7 @@ class MemoryUse:
 
 
 def weight(raw: bytes) -> int:
-    """Return about how many bytes of memory a message takes, rather too many than too few.
+    """Estimate the bytes of memory that a message takes, rather too many than too few.
 
     The numbers are the bytes that CPython needs for each message, object, array, element and member.
     """
@@ -57,9 +57,9 @@ def weight(raw: bytes) -> int:
 
 
 def measure(value: object, most: int = MOST_BYTES) -> int:
-    """Return about how many bytes ``value`` takes with everything that it refers to.
+    """Return the approximate size, in bytes, of ``value`` with everything that it refers to.
 
-    Counting stops as soon as there are more than ``most``.
+    Counting stops as soon as the size exceeds ``most``.
     """
     total = 0
     measured_ids: set[int] = set()

@@ -58,9 +58,10 @@ from mcpproxy.protocol.lifecycle import State
 from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS
 
 JudgeCarried: TypeAlias = Callable[[MessageContext, History], list[Finding]]
+"""Judges the MCP message that an ACP message carries (``CarriedSessions.judge``)."""
 
 _BYTES_PER_ITEM: Final = 600
-"""About how many bytes it takes to remember an element of a batch, in addition to the whole batch."""
+"""The approximate size, in bytes, of the memory for an element of a batch, in addition to the batch."""
 
 _HARMLESS: Final = ("SIGWINCH", "SIGCONT", "SIGTSTP")
 """Signals that do not end a server."""
@@ -69,12 +70,12 @@ _HARMLESS: Final = ("SIGWINCH", "SIGCONT", "SIGTSTP")
 class MessageJudge:
     """Judges the messages of one session.
 
-    ``revision`` is the protocol revision of a session whose handshake was not recorded, ``asked`` that for
-    which a client asked in an earlier session. ``joined_late`` says that the start of the session was not
-    seen, ``masked`` that values in its messages may be masked. ``over_http`` says that they went over HTTP; a
-    message of an exchange says so too.
-    ``memory_use`` estimates the memory that the history takes. If ``judge_carried`` is given, the session may
-    turn out to be one of ACP; it then judges what messages with a method of ``acp.ABOUT_SERVERS`` carry.
+    ``revision`` is the protocol revision of a session whose handshake was not recorded; ``asked`` is the
+    revision that a client requested in an earlier session. ``joined_late`` says that the start of the session
+    was not recorded, ``masked`` that values in its messages may be masked. ``over_http`` says that the
+    messages went over HTTP; the first frame of an HTTP exchange shows it, too. ``memory_use`` estimates the
+    memory that the history takes. If ``judge_carried`` is given, the session may turn out to use ACP;
+    ``judge_carried`` then judges the messages with a method of ``acp.ABOUT_SERVERS``.
     """
 
     def __init__(
@@ -98,7 +99,7 @@ class MessageJudge:
         self._history = History(facts=AT_START, masked=masked, over_http=over_http)
         self._judge_carried_in_acp = judge_carried
         self._judge_carried: JudgeCarried | None = None
-        """Judges what a message of ACP carries, once the session has shown that it uses ACP."""
+        """As ``_judge_carried_in_acp``, but ``None`` until the session has shown that it uses ACP."""
         if revision in STATELESS:
             self._history.only_stateless, self._history.candidates = True, (revision,)
         elif revision in STATEFUL:
@@ -118,7 +119,7 @@ class MessageJudge:
 
     @property
     def asked(self) -> str:
-        """The revision that was agreed, or for which the client has asked; empty if none is known."""
+        """The negotiated revision, or else the one that the client requested; empty if neither is known."""
         history = self._history
         if history.negotiated is not None:
             return history.negotiated
@@ -225,11 +226,11 @@ class MessageJudge:
         lines = held_lines.release()
         if joined is None or not is_meant(joined.message):
             violation = spread_output(frame.sender, lines, is_json=joined is not None)
-            return self._found(violation, frame)
-        findings = self._found(split_message(frame.sender, lines), frame)
+            return self._findings_of_frame(violation, frame)
+        findings = self._findings_of_frame(split_message(frame.sender, lines), frame)
         if isinstance(joined.message, Malformed):
-            # The other side may answer it with an error that has its id.
-            self._history.side(frame.sender).take_unread(joined.raw)
+            # The other side may answer the message with an error that has its id.
+            self._history.side(frame.sender).note_unread(joined.raw)
         return findings + self._judge(joined, joined.message)
 
     def _findings(
@@ -240,14 +241,14 @@ class MessageJudge:
         candidates: tuple[str, ...],
         message: Message | None = None,
     ) -> Iterator[Finding]:
-        """Yield the findings for ``violations``; ``message`` is the one that they are about, if it is one."""
+        """Yield the findings for ``violations``; ``message`` is the message that they are about, if any."""
         asked = self.asked
         if not asked and type(message) is Request and message.method in acp.INITIALIZE:
             asked = asked_in(message.params)
         return self._build_findings(violations, seq, sender, candidates, asked)
 
-    def _found(self, violation: Violation, frame: Frame) -> list[Finding]:
-        """Return the findings of a violation that is no single message's."""
+    def _findings_of_frame(self, violation: Violation, frame: Frame) -> list[Finding]:
+        """Return the findings of a violation by a frame that is not a single message."""
         return list(self._findings((violation,), frame.seq, frame.sender, self._history.candidates))
 
     def _release(self, sender: Sender) -> list[Finding]:
@@ -268,15 +269,15 @@ class MessageJudge:
         return self._judge_leniently(frame, message)
 
     def _has_other_framing(self, sender: Sender) -> bool:
-        """Whether the lines of ``sender`` are parts of something else, of which the first was reported.
+        """Whether the lines of ``sender`` belong to another transport; only the first of them is reported.
 
-        They are while no message of it could be read. After a message, a line that looks like the beginning
-        of another transport was only printed.
+        They do as long as no message of ``sender`` could be read. If a message was read, a line that looks
+        like the beginning of another transport is only stray output.
         """
         side, peer = self._history.side(sender), self._history.side(other(sender))
-        has_asked = side.used_ids.size or side.latest_notifications
-        was_read = has_asked or peer.last_answered_seq or peer.refused_seq
-        return side.has_other_framing and not was_read
+        sent_message = side.used_ids.size or side.latest_notifications
+        sent_answer = peer.last_answered_seq or peer.refused_seq
+        return side.has_other_framing and not sent_message and not sent_answer
 
     def _judge_leniently(self, frame: Frame, message: Message) -> list[Finding]:
         """Judge a frame, and if it is not valid JSON, the message that a lenient parser reads from it."""
@@ -289,7 +290,7 @@ class MessageJudge:
             if isinstance(lenient_message, Malformed):
                 lenient_message = None  # The lenient parser found no message either.
             if lenient_message is None and (message.flaw is Flaw.TOO_DEEP or looks_meant(frame.raw)):
-                self._take_unreadable(frame)
+                self._note_unreadable(frame)
             if lenient_message is not None:
                 checks = FRAME_CHECKS
             elif looks_meant(frame.raw):
@@ -306,28 +307,28 @@ class MessageJudge:
             if message.flaw is Flaw.TOO_DEEP:
                 return findings
         elif isinstance(message.value, dict) and "id" in message.value:
-            # The other side may answer it with an error that has its id.
-            self._history.side(frame.sender).take_unread(frame.raw)
+            # The other side may answer the message with an error that has its id.
+            self._history.side(frame.sender).note_unread(frame.raw)
         return findings + self._judge(frame, message)
 
-    def _take_unreadable(self, frame: Frame) -> None:
-        """Note a frame that was meant as a message and that nobody can read."""
+    def _note_unreadable(self, frame: Frame) -> None:
+        """Note a frame that was meant as a message, but that no parser can read."""
         side = self._history.side(frame.sender)
         if frame.terminated or frame.exchange:
-            side.take_unread(frame.raw)
+            side.note_unread(frame.raw)
         else:
-            side.cut_bytes = len(frame.raw)  # without its end nobody takes it for a message
+            side.cut_bytes = len(frame.raw)  # the receiver waits for its end
 
     def _judge(self, frame: Frame, message: Message) -> list[Finding]:
-        """Judge ``message``, which was read from ``frame``; of a batch, judge each element."""
+        """Judge ``message``, which was read from ``frame``; if it is a batch, judge each element."""
         history = self._history
         if not isinstance(message, Batch):
             return self._judge_single(frame, message, "")
         if is_stray(message) and not frame.exchange:
-            history.side(frame.sender).take_unread(frame.raw)
+            history.side(frame.sender).note_unread(frame.raw)
             history.side(frame.sender).notified_seq = 0
-            return self._found(stray_array(frame.sender), frame)
-        # A context has a single message, so a ``Malformed`` takes the place of the batch.
+            return self._findings_of_frame(stray_array(frame.sender), frame)
+        # A context has a single message, so it gets a ``Malformed`` in place of the batch.
         context = MessageContext(frame, frame.sender, Malformed(Flaw.SCALAR), history.candidates)
         findings: list[Finding] = []
         for _, check in BATCH_CHECKS:
@@ -342,7 +343,7 @@ class MessageJudge:
                 findings += self._noise.judge(NOT_AN_OBJECT, frame, history, self._dispatch, judge)
             else:
                 findings += self._judge_single(frame, item, f"/{index}")
-        history.side(frame.sender).notified_seq = 0  # An array is no notification, whatever it holds.
+        history.side(frame.sender).notified_seq = 0  # An array is not a notification.
         return findings
 
     # One message
@@ -396,7 +397,7 @@ class MessageJudge:
         return findings
 
     def _recognise(self, frame: Frame, message: Single) -> None:
-        """Recognise by its first messages that a session uses ACP, which is defined on stdio only."""
+        """Check by its first messages whether the session uses ACP, which is defined for stdio only."""
         history = self._history
         if history.protocol == "acp" or self._judge_carried_in_acp is None:
             return
@@ -406,7 +407,7 @@ class MessageJudge:
             self._dispatch = self._dispatch.for_protocol("acp")
 
     def forget(self) -> None:
-        """Forget the history and continue as if the session had been joined now. The revision stays known."""
+        """Forget the history, and continue as if the session was joined now. The revision stays known."""
         history = self._history
         id_bytes = sum(
             side.used_ids.size + side.refused_ids.size for side in (history.client, history.server)

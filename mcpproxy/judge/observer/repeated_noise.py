@@ -1,4 +1,7 @@
-"""Lines that are no messages: what is found in one is remembered, because a server may write it for ever."""
+"""Count the findings of repeated noise without judging it again: a server may write the same line for ever.
+
+Noise is a line that is not a message.
+"""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -16,13 +19,14 @@ from mcpproxy.protocol.jsonrpc import Malformed
 NOISE_BYTES: Final = 64
 """A longer line is judged each time."""
 _MOST_LINES: Final = 1024
+"""The number of lines that are remembered."""
 
 NOT_AN_OBJECT: Final = None
-"""Stands for every element of a batch that is not an object: all have equal findings."""
+"""The key for every element of a batch that is not an object; all these elements have equal findings."""
 
 
 class RepeatedNoise:
-    """For short lines that are not messages: the causes of their findings, in case a line is repeated."""
+    """Remembers short lines that are not messages, with the causes of their findings."""
 
     def __init__(self, build_findings: FindingBuilder) -> None:
         self._build_findings = build_findings
@@ -36,7 +40,7 @@ class RepeatedNoise:
         dispatch: Dispatch,
         judge: Callable[[], list[Finding]],
     ) -> list[Finding]:
-        """Return what ``judge`` finds in a line that is not a message.
+        """Return the findings of ``judge`` for a line that is not a message.
 
         ``raw`` identifies the line. If the line is repeated, and its findings would only be counted and not
         given in full, they are counted without judging the line again.
@@ -46,7 +50,7 @@ class RepeatedNoise:
         key = (raw, frame.sender, frame.terminated, history.candidates, history.facts, frame.exchange > 0)
         causes = self._causes.get(key)
         if causes is not None and self._build_findings.count_repeated(causes, frame.seq, frame.sender):
-            history.side(frame.sender).notified_seq = 0  # its latest line is no notification
+            history.side(frame.sender).notified_seq = 0  # the sender's latest line is not a notification
             return []
         counts_before = self._build_findings.causes()
         findings = judge()
@@ -62,7 +66,7 @@ class RepeatedNoise:
 
 @lru_cache(maxsize=64)
 def _checks_are_built_in(dispatch: Dispatch) -> bool:
-    """Whether only built-in checks judge non-messages. The findings of these depend only on the line."""
+    """Whether only built-in checks judge noise. Their findings depend only on the key of the line."""
     rows = (*dispatch.message_checks, *dispatch.updates)
     checks = [row.check if isinstance(row, Check) else None for row in rows if takes(row, Malformed)]
     return all(check in (not_a_message, message_kind, stray_output) for check in checks)

@@ -1,9 +1,9 @@
-"""The judge of a session in which mcpproxy altered messages on purpose: each peer is judged by what it saw.
+"""Judge a session in which mcpproxy altered messages on purpose: each peer is judged by what it saw.
 
-A peer can only be judged by what it sent and by what it was given. Where messages were altered, what one peer
-sent is not what the other was given. So there are two observers: to the client's, the server says what the
-client was given; to the server's, the client says what the server was given. Of each observer only those
-findings count that blame its own peer. What only mcpproxy did is in neither, so nobody is blamed for it.
+A peer can only be judged by the messages that it sent and received. If mcpproxy altered a message, the peer
+that received it did not get what the other peer sent. So there is one observer for each peer. It sees the
+messages that its peer sent, and the messages that its peer received as if the other peer had sent them like
+this. Only findings that blame the observer's own peer count, so nobody is blamed for mcpproxy's changes.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from mcpproxy.judge.session.frame import (
 
 CUT: Final = "disconnect"
 KILLED: Final = "kill"
-"""The words of the notes that say that mcpproxy closed the streams of a session, or ended its server."""
+"""The ``what`` of the notes that mcpproxy closed the streams of a session, or ended its server."""
 
 _LINE_BYTES: Final = 16 << 20
 """The longest line that is judged."""
@@ -42,7 +42,7 @@ class TwoViews:
     def __init__(self, make_observer: Callable[[], Observer]) -> None:
         self._views: Final[dict[Sender, Observer]] = {CLIENT: make_observer(), SERVER: make_observer()}
         self._pieces: Final[dict[Sender, list[bytes]]] = {CLIENT: [], SERVER: []}
-        """What was given of an incomplete line in the place of each peer."""
+        """By sender: the pieces so far of a line that mcpproxy sent in place of this sender's message."""
         self._ended_by_us = False
 
     @property
@@ -62,7 +62,7 @@ class TwoViews:
 
     @property
     def more(self) -> tuple[Repeated, ...]:
-        """As in ``Observer``; of each view the findings that blame its own peer."""
+        """As in ``Observer``, but of each view only the findings that blame its own peer."""
         return tuple(
             repeated
             for peer, view in self._views.items()
@@ -73,8 +73,8 @@ class TwoViews:
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event, as each peer saw it."""
         if isinstance(event, Frame) and event.fault is not None:
-            if event.by_proxy:  # what the receiver was given; the sender knows nothing of it
-                return self._observe_given(event)
+            if event.by_proxy:  # the receiver got this frame, which its sender did not send
+                return self._observe_altered(event)
             return self.observe_as(event.sender, _as_sent(event))
         if isinstance(event, RequestHead | ResponseHead) and event.fault is not None:
             sender: Sender = CLIENT if isinstance(event, RequestHead) else SERVER
@@ -89,25 +89,25 @@ class TwoViews:
             self._ended_by_us = True
             return self.observe_as(SERVER, Signal("SIGTERM", event.observed_at_ns))
         if isinstance(event, Close) and self._ended_by_us:
-            # How the server ended is not the client's doing: to it, the recording stops here.
+            # The client did not end the server, so for its view the recording stops here.
             client = self.observe_as(CLIENT, Close("cut", observed_at_ns=event.observed_at_ns))
             return client + self.observe_as(SERVER, event)
         return self.observe_as(CLIENT, event) + self.observe_as(SERVER, event)
 
-    def _observe_given(self, frame: Frame) -> list[Finding]:
-        """Judge what the receiver was given for a peer's message; pieces of a line as one line."""
+    def _observe_altered(self, frame: Frame) -> list[Finding]:
+        """Judge a frame that mcpproxy altered, for the receiver's view. Join the pieces of a line first."""
         pieces = self._pieces[frame.sender]
         if frame.continues and sum(map(len, pieces)) + len(frame.raw) <= _LINE_BYTES:
             pieces.append(frame.raw)
             return []
-        given = _as_sent(frame, b"".join((*pieces, frame.raw)))
+        received = _as_sent(frame, b"".join((*pieces, frame.raw)))
         pieces.clear()
-        return self.observe_as(other(frame.sender), given)
+        return self.observe_as(other(frame.sender), received)
 
     def observe_as(self, peer: Sender, event: Event) -> list[Finding]:
         """Judge an event that only ``peer`` saw, and return the findings that blame this peer.
 
-        The event says nothing of faults.
+        The event must not mention faults.
         """
         return [finding for finding in self._views[peer].observe(event) if _counts(finding.blame, peer)]
 
@@ -117,5 +117,5 @@ def _counts(blame: str, peer: Sender) -> bool:
 
 
 def _as_sent(frame: Frame, raw: bytes | None = None) -> Frame:
-    """Return the frame, with the bytes ``raw``, as one of its sender's that no fault has met."""
+    """Return the frame as if its sender had sent it without a fault, with the bytes ``raw`` if given."""
     return replace(frame, raw=frame.raw if raw is None else raw, by_proxy=False, refused=False, fault=None)

@@ -28,17 +28,17 @@ from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import ACP, STATEFUL, stateless_of
 
 _MOST_NOTIFIED: Final = 8
-"""How many methods of notifications are remembered."""
+"""The number of methods of notifications that are remembered."""
 
 _LONGEST_METHOD: Final = 128
-"""The most characters in the method of a notification that is remembered."""
+"""In characters: a longer method of a notification is not remembered."""
 
 _EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN})
 """The states before the handshake is complete; a request in them is early."""
 
 
 def remember(context: MessageContext, history: History, size: int) -> None:
-    """Add the message of ``context`` to the history, which takes about ``size`` bytes of memory."""
+    """Add the message of ``context`` to the history; the message takes about ``size`` bytes of memory."""
     message, step = context.message, context.happened
     side = history.client if context.sender == CLIENT else history.server
     side.notified_seq = 0  # set below if the message is a notification
@@ -55,7 +55,7 @@ def remember(context: MessageContext, history: History, size: int) -> None:
         if len(message.method) <= _LONGEST_METHOD:
             keep_latest(side.latest_notifications, message.method, context.frame.seq, _MOST_NOTIFIED)
         if "id" in message.value:
-            side.take_unread(context.frame.raw)  # The other side may answer it with that id.
+            side.note_unread(context.frame.raw)  # The other side may answer it with that id.
         if message.method == "notifications/cancelled":
             _remember_cancellation(context, message, history)
         elif step is Input.INITIALIZED and not history.initialized:
@@ -92,7 +92,7 @@ def _remember_request(
         return
     method = message.method
     if context.known & REPEATED_NAMES and "/method" in repeated_names(frame.raw, message.value):
-        method = ""  # The receiver may have read another one, so the answer is not held to one.
+        method = ""  # The receiver may have read the other method, so the answer may be to either.
     # Positional: keywords here cost 0.3 µs a request.
     request = context.asked = SentRequest(
         frame.seq,
@@ -138,7 +138,7 @@ def _remember_initialize(message: Request, request: SentRequest, history: Histor
 
 
 def _remember_answer(context: MessageContext, request: SentRequest, history: History) -> None:
-    """Record that ``request`` is answered, and what the result of initialize says."""
+    """Record that ``request`` is answered; if it is initialize, also the version and the capabilities."""
     message, frame = context.message, context.frame
     side = history.client if request.sender == CLIENT else history.server
     if request.seq > side.last_answered_seq:

@@ -1,7 +1,7 @@
 """Add an exchange, or a part of it, to the history of HTTP.
 
-The judge calls ``remember_request`` and ``remember_caller`` before it runs the checks of the request. It
-calls the other functions after the checks of the part that they add, but ``remember_event`` before them.
+The judge calls ``remember_request``, ``remember_caller`` and ``remember_event`` before it runs the checks of
+the part that they add. It calls the other functions after these checks.
 """
 
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ from mcpproxy.protocol.oauth import RESOURCE_METADATA
 from mcpproxy.protocol.revisions import STATEFUL
 
 _EVENT_ID_BYTES: Final = 200
-"""About how many bytes it takes to remember an event id."""
+"""The approximate size, in bytes, of the memory for an event id, without its characters."""
 
 _NOT_FOR_ROUTING: Final = (
     r"accept(-.*)?|baggage|cache-control|connection|content-.*|expect|keep-alive|last-event-id|mcp-.*|origin|"
@@ -42,7 +42,7 @@ _NOT_FOR_ROUTING: Final = (
 )
 _IGNORED: Final = pattern(_NOT_FOR_ROUTING)
 _IGNORED_IF_STATELESS: Final = pattern(f"{_NOT_FOR_ROUTING}|authorization")
-"""Names of header fields by which no gateway chooses a server. In the stateless revisions
+"""Names of header fields that do not make a gateway choose another server. In the stateless revisions
 Authorization is one of them, because server/discover may be sent without credentials."""
 
 MessageKey: TypeAlias = tuple[str, RequestId]
@@ -50,11 +50,12 @@ MessageKey: TypeAlias = tuple[str, RequestId]
 
 
 def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
-    """Set what the history of a session has because of its caller.
+    """Set the members of a session's history that depend on its caller and route.
 
     - A stateless session gets the name of the caller, and the memories that all stateless sessions share.
+      (Memories are the state that families of checks keep, see ``History.of``.)
     - A session without an id gets the memories that all sessions of its route share; but not after a gap,
-      because the route may then lead to a server whose handshake was not seen.
+      because the route may then lead to a server whose handshake was not recorded.
     - ``may_lack_messages`` is set if messages of the session may be missing because of a gap, or may have
       been attributed to another session.
     """
@@ -79,7 +80,7 @@ def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpH
 def remember_request(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> None:
     """Remember the stream that the request opens or resumes.
 
-    The history of a new session gets what is known about its server.
+    Copy known facts about its server to the history of a new session.
     """
     connection = exchange.request.connection
     if exchange.initialize is not None and not session.is_http_sse:
@@ -126,7 +127,7 @@ def remember_metadata(exchange: HttpExchange, history: HttpHistory) -> None:
 
 
 def remember_page_access(exchange: HttpExchange, history: HttpHistory) -> None:
-    """Remember what the server does not let web pages send or read."""
+    """Remember the header fields that the server does not let web pages send or read."""
     if is_allowed_preflight(exchange):
         origin, known = exchange.fields.get("origin") or "", history.refused_to_pages
         refused = known.get(origin, frozenset()) | refused_to_page(exchange)
@@ -141,7 +142,7 @@ def remember_messages(
     messages: tuple[WellFormed, ...],
     history: HttpHistory,
 ) -> None:
-    """Remember which requests the server's messages answer, and what they show about the server."""
+    """Remember which requests the server's messages answer, and the facts that they show about the server."""
     if exchange.answered_ns is not None:
         exchange.late_messages += 1
     request_ids = [request.id for request in exchange.requests]
@@ -178,7 +179,7 @@ def _remember_server(
     messages: tuple[WellFormed, ...],
     history: HttpHistory,
 ) -> None:
-    """Remember what a stateless answer shows about the server: its versions, its tools and refused calls."""
+    """Remember facts about the server from a stateless answer: its versions, its tools and refused calls."""
     connection, message_history = exchange.request.connection, session.judge.history
     answer = message_history.modern_answer
     if shows_modern(exchange, frame):
@@ -285,7 +286,7 @@ def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHea
 
 
 def _tools(message: WellFormed) -> list[tuple[str, JSON]]:
-    """Return name and input schema of each tool in a tools/list result."""
+    """Return the name and the input schema of each tool in a tools/list result."""
     tools = member(message.value, "result", "tools")
     return [
         (str(member(tool, "name")), member(tool, "inputSchema"))

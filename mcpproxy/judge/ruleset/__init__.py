@@ -1,1 +1,1 @@
-"""The rules and checks that a recording is judged by, including custom rules."""
+"""The rules and checks by which a recording is judged, including custom rules."""

@@ -2,8 +2,8 @@
 
 The tables are TOML files, one for each family of rules. In a checkout they are in ``rules/`` beside the
 package, and in an installed package in ``mcpproxy/_rules``. Parsing all of them takes longer than starting
-Python and a command. So each file is read when a rule of its family is first needed, and a session without
-findings reads none.
+Python and a command. So each file is read when a rule of its family is first needed, and judging a session
+without findings reads none.
 """
 
 import os
@@ -41,7 +41,10 @@ def load() -> Catalogue:
 
 
 def read(folder: str) -> Catalogue:
-    """Return the catalogue of ``folder``, which has one file for each family (such as ``proto.toml``)."""
+    """Return the catalogue of ``folder``, which has one file for each family (such as ``proto.toml``).
+
+    As for ``load``, errors in the files are raised by lookups.
+    """
     files = _RuleFiles(folder)
     return Catalogue(_LazyTable(files, "rules"), _LazyTable(files, "requirements"))
 
@@ -55,7 +58,11 @@ class _RuleFiles:
 
     @cached_property
     def families(self) -> tuple[str, ...]:
-        """The names of the files without their suffix."""
+        """The names of the files without their suffix.
+
+        Raises:
+            RuleError: the folder cannot be read.
+        """
         try:
             names = sorted(os.listdir(self._folder))
         except OSError as error:
@@ -63,7 +70,11 @@ class _RuleFiles:
         return tuple(name.removesuffix(_SUFFIX) for name in names if name.endswith(_SUFFIX))
 
     def catalogue_of(self, name: str) -> Catalogue | None:
-        """Return the catalogue of the family ``name``; ``None`` if there is no such family."""
+        """Return the catalogue of the family ``name``; ``None`` if there is no such family.
+
+        Raises:
+            RuleError: its file is invalid, or the folder cannot be read.
+        """
         if name not in self._catalogues:
             if name not in self.families:
                 return None
@@ -77,6 +88,11 @@ class _RuleFiles:
 
 
 def parse_toml(file: str) -> Mapping[str, object]:
+    """Return the content of a TOML file that ships with mcpproxy.
+
+    Raises:
+        RuleError: it cannot be read, or is not TOML.
+    """
     import tomli  # Imported here: a session without findings does not need the parser.
 
     try:

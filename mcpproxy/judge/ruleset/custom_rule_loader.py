@@ -22,7 +22,7 @@ from mcpproxy.protocol.rules import Catalogue, RuleError
 def load(
     folders: Iterable[str | os.PathLike[str]], built_in: Catalogue, on_fault: OnFault | None
 ) -> tuple[Catalogue, list[RuleFamily]]:
-    """Return the rules in ``folders`` and the families of checks that report them.
+    """Return the rules in ``folders``, and the families of checks that report them.
 
     If a check fails later, during judging, ``on_fault`` is called with the error. Without ``on_fault``, the
     check raises ``CustomRuleError``.
@@ -90,13 +90,13 @@ def _family(file: Path) -> RuleFamily:
 
 
 def _refuse_duplicates(folder: Path, new_tables: Mapping[str, object], known_codes: Iterable[str]) -> None:
-    """Refuse a rule whose code another rule has."""
+    """Raise ``CustomRuleError`` if a new rule has the code of another rule."""
     if duplicates := sorted(new_tables.keys() & set(known_codes)):
         raise CustomRuleError(str(folder), f"there is a rule {duplicates[0]} already", "choose another code")
 
 
 def _refuse_unmatched(custom_rules: Catalogue, families: Iterable[RuleFamily]) -> None:
-    """Refuse a check that reports a rule which no table has, and a rule that no check reports."""
+    """Raise ``CustomRuleError`` if a check reports a rule without a table, or no check reports a rule."""
     reported = Dispatch(families).rules
     if unknown_codes := sorted(reported - custom_rules.rules.keys()):
         raise CustomRuleError(

@@ -1,9 +1,9 @@
 """Guards around custom checks, so that a mistake in a check affects only the rules of that check.
 
-Custom checks are code of the user. They run in the process that records a session, or in the one that
-enforces rules, where an exception would stop everything. A guard is a wrapper around a check function. If the
-check raises an exception, or yields something that is not a valid ``Violation``, the guard raises a
-``CustomRuleError`` with the place of the check, or reports that error and leaves out the rules.
+Custom checks are code of the user. They run in the process that records a session or enforces rules, where an
+exception would stop everything. A guard is a wrapper around a check function. If the check raises an
+exception, or yields something that is not a valid ``Violation``, the guard raises a ``CustomRuleError`` with
+the place of the check, or passes that error to a function and leaves out the rules of the check.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -29,7 +29,7 @@ class CustomRuleError(McpProxyError):
 
 
 OnFault: TypeAlias = Callable[[tuple[str, ...], CustomRuleError], None]
-"""A function to call once for each mistake: with the codes of the rules that are left out, and the error."""
+"""A function that is called once for each mistake, with the codes of the rules left out and the error."""
 
 
 def guarded(family: RuleFamily, custom_rules: Catalogue, on_fault: OnFault | None = None) -> RuleFamily:
@@ -58,7 +58,7 @@ def guarded(family: RuleFamily, custom_rules: Catalogue, on_fault: OnFault | Non
 
     return replace(
         family,
-        # ``unless`` could raise an exception too. It only saves time, so it is removed.
+        # ``unless`` could raise an exception, too. It only saves time, so it is removed.
         checks=tuple(replace(row, check=guard_check(row, row.check), unless=None) for row in family.checks),
         http=tuple(replace(row, check=guard_check(row, row.check)) for row in family.http),
         events=tuple(replace(row, check=guard_check(row, row.check)) for row in family.events),
@@ -150,7 +150,7 @@ def _stop_on_fault(
 
 
 def _refuse_invalid(where: str, violation: Violation, custom_rules: Catalogue) -> None:
-    """Raise ``CustomRuleError`` if a violation has invalid fields. Custom code may not be type-checked."""
+    """Raise ``CustomRuleError`` if a violation has invalid fields: custom code need not be type-checked."""
     if f"{violation.rule}/{violation.requirement}" not in custom_rules.requirements:
         fact = f"it reported {violation.rule} {violation.requirement}, which no custom table describes"
         raise CustomRuleError(where, fact, "report a requirement of a table in your folders")

@@ -1,4 +1,4 @@
-"""The hosts that a user names, for a judgement by what is known of them."""
+"""The hosts that a user names with ``--hosts``, so that a session is judged by the known facts about them."""
 
 import datetime
 from collections.abc import Iterable, Iterator
@@ -15,25 +15,26 @@ ALL = "all"
 def chosen(values: Iterable[str], grade: str = "", option: str = "--hosts") -> HostChoice:
     """Return the hosts in ``values``: lists of ids, each with a version (``codex@0.171.0``) or without.
 
-    ``grade`` is the worst grade of the facts; empty for ``source``. ``option`` is what errors name.
+    ``grade`` is the lowest grade of facts that count (``GRADES``); empty for ``source``. Errors name
+    ``option``.
 
     Raises:
-        UsageError: there is no such host or grade.
+        UsageError: no host is named, or there is no such host, version or grade.
         RuleError: a table of facts is not valid.
     """
     known = {host.id: host for host in host_facts.load(today())}
     names = [name for value in values for name in map(str.strip, value.split(",")) if name]
     if not names:
         raise UsageError(option, "no host is named", f"name some of {', '.join(known)}, {SEEN} or {ALL}")
-    grades: dict[str, Grade] = {each: each for each in GRADES}
-    least = grades.get(grade or "source")
-    if least is None:
+    grades: dict[str, Grade] = {known_grade: known_grade for known_grade in GRADES}
+    lowest_grade = grades.get(grade or "source")
+    if lowest_grade is None:
         raise UsageError(f"{option}-grade", f"{grade!r} is not a grade", f"use one of {', '.join(GRADES)}")
-    named = dict(each for name in names for each in _named(name, known, option))
+    versions = dict(pair for name in names for pair in _named_hosts(name, known, option))
     return HostChoice(
-        tuple((known[id], version) for id, version in named.items()),
+        tuple((known[id], version) for id, version in versions.items()),
         tuple(known.values()) if SEEN in names else (),
-        least,
+        lowest_grade,
     )
 
 
@@ -47,7 +48,11 @@ def family(values: Iterable[str], grade: str = "", option: str = "--hosts") -> R
 
 
 def facts_of(rule: str) -> Iterator[tuple[KnownHost, HostFact]]:
-    """Yield the facts that a rule reports, each with its host."""
+    """Yield the facts that a rule reports, each with its host.
+
+    Raises:
+        RuleError: a table of facts is not valid.
+    """
     for host in host_facts.load(today()):
         for fact in host.facts:
             if host_facts.RULES[fact.kind][0] == rule:
@@ -55,15 +60,15 @@ def facts_of(rule: str) -> Iterator[tuple[KnownHost, HostFact]]:
 
 
 def today() -> datetime.date:
-    """Return the day by which facts are old."""
+    """Return the current date (UTC), by which the age of facts is computed."""
     return datetime.datetime.now(datetime.UTC).date()
 
 
-def _named(name: str, known: dict[str, KnownHost], option: str) -> Iterator[tuple[str, str]]:
-    """Yield the id and the version of each host that ``name`` stands for."""
+def _named_hosts(name: str, known: dict[str, KnownHost], option: str) -> Iterator[tuple[str, str]]:
+    """Yield the id and the version (empty if none is named) of each host that ``name`` means."""
     id, sign, version = name.partition("@")
     if name == ALL:
-        yield from ((each, "") for each in known)
+        yield from ((known_id, "") for known_id in known)
     elif id in known:
         if sign and not host_facts.numbers_of(version):
             fact = f"{version!r} is not a version of {known[id].name}"

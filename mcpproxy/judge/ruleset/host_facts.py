@@ -1,6 +1,6 @@
-"""Find and read the tables of facts about hosts, ``rules/hosts``: a file for each host.
+"""Find and read the tables of facts about hosts in ``rules/hosts``: one file for each host.
 
-A file has the host's ``name``, the ``clients`` by whose names it is recognised, and its facts:
+A file has the host's ``name``, the client names (``clients``) by which it is recognised, and its facts:
 
     [[fact]]
     survey = [28]
@@ -33,13 +33,13 @@ from mcpproxy.judge.ruleset.catalogue import parse_toml, rules_folder
 from mcpproxy.protocol.rules import RuleError
 
 OLD_DAYS: Final = 180
-"""After so many days a fact may have changed."""
+"""The age in days above which findings say that a fact may have changed."""
 
 UNKNOWN: Final = "unknown"
-"""Stands for the versions of a fact if they are not known."""
+"""The ``versions`` of a fact whose versions are unknown."""
 
 _VERSION_CHARACTERS: Final = 100
-"""A longer version is no one's: Python does not even read a number of several thousand digits."""
+"""A longer version is ignored, because Python refuses to parse a number of several thousand digits."""
 
 _HOST_MEMBERS: Final = frozenset(("name", "clients", "shared-clients", "tells-version", "fact"))
 _FACT_MEMBERS: Final = frozenset(
@@ -47,7 +47,10 @@ _FACT_MEMBERS: Final = frozenset(
 )
 
 Setting = tuple[Callable[[object], bool], str, object]
-"""What a setting of a kind is: a test, the words for what it should be, and its default; ``...`` if none."""
+"""A member that belongs to a kind of fact: a test of its value, words for a valid value, and its default.
+
+The default is ``...`` if the member is required.
+"""
 
 
 def _is_count(value: object) -> bool:
@@ -135,7 +138,7 @@ KINDS: Final[Mapping[str, Mapping[str, Setting]]] = {
     "extension-undeclared": {"extension": _TEXT, "key": _TEXT},
     "tool-hidden": {},
 }
-"""By kind: the settings that a fact of it has."""
+"""By kind of fact: the names of its settings, and their definitions."""
 
 _EVIDENCE: Final[Mapping[Grade, str]] = {
     "measured": "measured with {seen}, {date}",
@@ -147,14 +150,14 @@ _EVIDENCE: Final[Mapping[Grade, str]] = {
 
 
 def hosts_folder() -> str:
-    """Return the folder of the tables that ship with mcpproxy."""
+    """Return the folder of the tables about hosts that ship with mcpproxy."""
     return os.path.join(rules_folder(), "hosts")
 
 
 def load(today: datetime.date, folder: str = "") -> tuple[KnownHost, ...]:
     """Return the hosts of ``folder``, by default those that ship with mcpproxy, sorted by id.
 
-    ``today`` decides which facts may have changed since they were seen.
+    ``today`` decides which facts are so old that they may have changed.
 
     Raises:
         RuleError: a table cannot be read, or is not valid.
@@ -168,9 +171,10 @@ def load(today: datetime.date, folder: str = "") -> tuple[KnownHost, ...]:
 
 
 def _host(name: str, path: str, today: datetime.date) -> KnownHost:
+    """Return the host in the file ``name`` at ``path``."""
     table = parse_toml(path)
     lines = _lines_of_facts(path)
-    _no_others(name, table, _HOST_MEMBERS)
+    _refuse_others(name, table, _HOST_MEMBERS)
     for member in ("clients", "shared-clients"):
         if not _is_any_texts(table.get(member, [])):
             raise RuleError(f"{name}: {member} should be a list of texts")
@@ -194,7 +198,7 @@ def _host(name: str, path: str, today: datetime.date) -> KnownHost:
 
 
 def fact(where: str, row: Mapping[str, object], today: datetime.date) -> HostFact:
-    """Return the fact in a table; ``where`` is its place, for error messages.
+    """Return the fact in the table ``row``; ``where`` is its file and line, for error messages.
 
     Raises:
         RuleError: a member is missing, unknown or not valid.
@@ -203,7 +207,7 @@ def fact(where: str, row: Mapping[str, object], today: datetime.date) -> HostFac
     if kind not in RULES:
         raise RuleError(f"{where}: kind should be one of {', '.join(RULES)}, is {kind!r}")
     where = f"{where}: {kind}"
-    _no_others(where, row, _FACT_MEMBERS | KINDS[kind].keys())
+    _refuse_others(where, row, _FACT_MEMBERS | KINDS[kind].keys())
     effect, grade = _text(where, row, "effect"), _text(where, row, "grade")
     if effect not in get_args(Effect):
         raise RuleError(f"{where}: effect should be one of {', '.join(get_args(Effect))}, is {effect!r}")
@@ -238,6 +242,7 @@ def fact(where: str, row: Mapping[str, object], today: datetime.date) -> HostFac
 
 
 def _settings(where: str, kind: str, row: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
+    """Yield the name and the value of each setting of a fact."""
     for name, (is_valid, words, default) in KINDS[kind].items():
         value = row.get(name, default)
         if value is ... or not is_valid(value):
@@ -246,12 +251,16 @@ def _settings(where: str, kind: str, row: Mapping[str, object]) -> Iterator[tupl
 
 
 def _evidence(grade: Grade, seen: str, date: datetime.date, today: datetime.date) -> str:
+    """Return a clause that says how a fact is known, and since when."""
     text = _EVIDENCE[grade].format(seen=seen, of_seen=f" of {seen}" if seen else "", date=date.isoformat())
     return f"{text}; it may have changed since" if (today - date).days > OLD_DAYS else text
 
 
 def _range(where: str, text: str) -> Callable[[str], bool]:
-    """Return whether a version is in a range. Only its numbers count: ``0.56.0`` of ``0.56.0-nightly.2``."""
+    """Return a test of whether a version is in the range ``text``.
+
+    Only the numbers of a version count: ``0.56.0`` of ``0.56.0-nightly.2``.
+    """
     try:
         specifiers = SpecifierSet(text)
     except InvalidSpecifier:
@@ -265,7 +274,7 @@ def _range(where: str, text: str) -> Callable[[str], bool]:
 
 
 def numbers_of(version: str) -> str:
-    """Return the numbers with which a version begins, as ``0.56.0``; empty if there are none."""
+    """Return the numbers at the beginning of a version, such as ``0.56.0``; empty if there are none."""
     numbers = re.match(r"v?(\d+(?:\.\d+)*)", version)
     return numbers[1] if numbers is not None and len(numbers[1]) <= _VERSION_CHARACTERS else ""
 
@@ -276,11 +285,12 @@ def _is_two_counts(value: object) -> bool:
 
 
 def _lines_of_facts(path: str) -> list[int]:
+    """Return the line numbers of the facts, in the order of the file."""
     with open(path, encoding="utf-8") as file:
         return [number for number, line in enumerate(file, 1) if line.strip() == "[[fact]]"]
 
 
-def _no_others(where: str, table: Mapping[str, object], known: frozenset[str]) -> None:
+def _refuse_others(where: str, table: Mapping[str, object], known: frozenset[str]) -> None:
     if others := table.keys() - known:
         raise RuleError(f"{where}: unknown member {min(others)!r}")
 

@@ -1,4 +1,7 @@
-"""What custom rules print goes to stderr, because stdout may belong to the protocol, and never fails."""
+"""Send text that custom rules print to stderr, because stdout may belong to the protocol.
+
+Printing never raises an exception.
+"""
 
 import io
 import sys
@@ -7,40 +10,41 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout, suppres
 from typing import Final, TextIO
 
 _LONGEST_LINE: Final = 1 << 16
-"""How many characters of a line are held until its end comes."""
+"""The number of characters of an incomplete line that are held back."""
 
 
 class LineStream(io.TextIOBase):
-    """Writes whole lines to ``stream``, each in one piece, and loses what cannot be written.
+    """Writes complete lines to ``stream``, each in one piece, and drops lines that cannot be written.
 
-    Others write to the same stderr, the server among them, and ``print`` writes a line and its end apart: a
-    line of theirs would come in between. The recorder's stderr has no reader any more once the relay has
-    exited. A rule that prints must not fail by that: it would be left out of the rest of the recording.
+    Other processes, such as the server, write to the same stderr, and ``print`` writes a line and its end
+    separately, so another line could come in between. After the relay has exited, the recorder's stderr has
+    no reader any more. A rule that prints must not fail because of that, or it would be left out of the rest
+    of the recording.
     """
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._held = ""
-        """The beginning of a line whose end was not written yet."""
+        """The beginning of a line whose end has not been written yet."""
 
     def writable(self) -> bool:
         return True
 
     def write(self, text: str, /) -> int:
         self._held += text
-        whole, end, last = self._held.rpartition("\n")
-        if len(last) > _LONGEST_LINE:
-            whole, end, last = self._held, "", ""
-        self._held = last
-        self._pass_on(whole + end)
+        lines, end, incomplete = self._held.rpartition("\n")
+        if len(incomplete) > _LONGEST_LINE:
+            lines, end, incomplete = self._held, "", ""
+        self._held = incomplete
+        self._write_through(lines + end)
         return len(text)
 
     def flush(self) -> None:
-        """Write the beginning of a line, too."""
+        """Write the held beginning of a line, too."""
         held, self._held = self._held, ""
-        self._pass_on(held)
+        self._write_through(held)
 
-    def _pass_on(self, text: str) -> None:
+    def _write_through(self, text: str) -> None:
         if text:
             with suppress(OSError, ValueError):
                 self._stream.write(text)
@@ -49,7 +53,7 @@ class LineStream(io.TextIOBase):
 
 @contextmanager
 def printing_to_stderr() -> Generator[None]:
-    """Let what the body prints go to stderr, if that can be written."""
+    """Redirect the output of the ``with`` block, stdout and stderr, to stderr by way of a ``LineStream``."""
     stream = LineStream(sys.stderr)
     with redirect_stdout(stream), redirect_stderr(stream):
         try:

@@ -34,7 +34,7 @@ _MAX_FAULTS: Final = 16
 
 
 class UnfitRuleOptionsError(McpProxyError):
-    """A session cannot be judged by the custom rules that its recording names."""
+    """The custom rules that a recording names must not or cannot be used to judge it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +43,8 @@ class RuleOptions:
 
     ``folders`` are the absolute paths of folders with custom rules. ``digest`` is a hash of the files in
     them. ``seal`` is a hash of all options with a secret key of the user; it is empty if there is no key.
-    ``has_faults`` says that messages of the session are altered on purpose (``--fault``). ``hosts`` are those
-    whose facts are judged by, down to ``hosts_grade``; see ``host_choice.chosen``.
+    ``has_faults`` says that messages of the session are altered on purpose (``--fault``). ``hosts`` names the
+    hosts by whose facts the session is judged, down to the grade ``hosts_grade``; see ``host_choice.chosen``.
     """
 
     folders: tuple[str, ...] = ()
@@ -119,7 +119,7 @@ class RuleOptions:
     def to_json(self) -> "JSONObject":
         """Return the options as the journal stores them."""
         members = asdict(self)
-        # What is not given is left out, so the seals of earlier recordings stay valid.
+        # Options that are not given are left out, so that the seals of earlier recordings stay valid.
         for name in ("has_faults", "hosts", "hosts_grade"):
             if not members[name]:
                 del members[name]

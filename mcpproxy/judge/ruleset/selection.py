@@ -74,7 +74,7 @@ def family(code: str) -> str:
 
 
 def resolve(rule_catalogue: Catalogue, name_or_code: str) -> frozenset[str]:
-    """Return the rule codes for a code, a rule name or a family; empty if it is none of these."""
+    """Return the codes of the rules that a code, a rule name or a family means; empty for other text."""
     code = name_or_code.strip().upper()
     if _CODE.fullmatch(code) and code in rule_catalogue.rules:
         return frozenset((code,))  # returned at once, so that the tables of other families are not read
@@ -103,7 +103,11 @@ def unknown(where: str, rule_catalogue: Catalogue, name_or_code: str, *, hint: s
 
 
 def _codes(rule_catalogue: Catalogue, option: str, values: Iterable[str]) -> frozenset[str]:
-    """Return the codes of the rules that the comma-separated ``values`` of ``option`` name."""
+    """Return the codes of the rules that the comma-separated ``values`` of ``option`` name.
+
+    Raises:
+        UsageError: a name is neither a rule nor a family.
+    """
     codes: set[str] = set()
     for name_or_code in ",".join(values).split(","):
         if not name_or_code.strip():

@@ -1,7 +1,7 @@
-"""Which sources of recorded findings may become links.
+"""Decide which sources of recorded findings may be shown as links.
 
-A finding in a recording names its source, and the recording can come from anywhere. Only what leads to a site
-that the built-in rules cite is shown as a link; anything else is shown as text.
+A finding in a recording names its source, and the recording can come from anywhere. A source is shown as a
+link only if it leads to a site that the built-in rules cite; any other source is shown as text.
 """
 
 from functools import cache
@@ -11,23 +11,24 @@ from mcpproxy.base.visible import visible
 from mcpproxy.judge.ruleset import catalogue
 
 _SHARED = "github.com"
-"""A host on which everybody has pages. There the repository counts, too."""
+"""A host where anybody can have pages, so the repository must be the same, too."""
 
 
 def link_to(source: str) -> str:
-    """Return ``source`` if it may be a link; otherwise an empty text."""
+    """Return ``source`` if it may be shown as a link; otherwise an empty text."""
     return source if _site(source) in _sites() else ""
 
 
 @cache
 def _sites() -> frozenset[str]:
     rules = catalogue.load().rules.values()
-    cited = (source for rule in rules for each in rule.requirements for source in each.sources.values())
-    return frozenset(map(_site, cited)) - {""}
+    requirements = (requirement for rule in rules for requirement in rule.requirements)
+    sources = (source for requirement in requirements for source in requirement.sources.values())
+    return frozenset(map(_site, sources)) - {""}
 
 
 def _site(url: str) -> str:
-    """Return the host of an address, and on a shared host the repository; empty if it is an odd address."""
+    """Return the host of a URL, on a shared host with the repository; empty if the URL is not plain HTTPS."""
     if not url.isascii() or any(char in url for char in "\\ \"'<>`") or visible(url) != url:
         return ""
     try:

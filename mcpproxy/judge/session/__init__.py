@@ -1,1 +1,1 @@
-"""The state of a session: events, findings and what was said so far. No I/O, no clock."""
+"""The state of a session: its events, its findings and the messages so far. No I/O, no clock."""

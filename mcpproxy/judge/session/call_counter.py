@@ -1,8 +1,8 @@
-"""How many calls a recording has, and how they ended, counted while its events pass.
+"""Count the calls of a recording, and how they ended, while its events pass.
 
-A call is a request of either peer. A recorder cannot keep the calls, so only those that may still get an
-answer are kept here, and only numbers of the others. They are the numbers that the index of the whole
-recording gives (``view.summaries.call_outcomes``).
+A call is a request of either peer. A recorder cannot keep all calls, so this module keeps only calls that may
+still get an answer; the others are only counted. The result equals that of the index of the complete
+recording (``view.summaries.call_outcomes``).
 """
 
 from typing import Final, TypeAlias
@@ -47,48 +47,49 @@ from mcpproxy.protocol.message_parts import as_object, leading_result_id, member
 from mcpproxy.protocol.revisions import VERSION_KEY
 
 MAX_OPEN: Final = 1 << 16
-"""How many requests may wait for their answers. Beyond that nothing is counted any more."""
+"""The number of requests that may wait for their answers. If there are more, the count is given up."""
 
-_ANSWERED: Final = Response({}, None, None)
-"""Stands for a result of which only the beginning is at hand."""
+_UNREAD_RESULT: Final = Response({}, None, None)
+"""Stands for a result of which only the beginning was recorded together with its id."""
 
 _OK: Final = Outcome.OK
 _UNANSWERED: Final = Outcome.UNANSWERED
-_TELLING: Final = WRAPPERS.union((PROBE,))
+_SPECIAL_METHODS: Final = WRAPPERS.union((PROBE,))
+"""Methods for which the outcome depends not only on the answer, but also on the innermost method."""
 _BY_HTTP: Final = (Outcome.HTTP_ERROR, Outcome.DECLINED, Outcome.UNREADABLE)
-"""What HTTP says of how a call ended. A message that answers it says more."""
+"""Outcomes that only HTTP shows. A JSON-RPC message that answers the call replaces them."""
 
 _ANSWERS: Final = (Response, ErrorResponse)
 
 _Key: TypeAlias = RequestId | tuple[int | str, RequestId]
-"""The id, or over HTTP the number of the exchange, or the name of the session, with the id."""
+"""The id of a request; over HTTP the id with the number of the exchange, or with the name of the session."""
 
 
 class _Call:
-    """A request. Without ``__init__`` it is made in a third of the time, on the way of every request."""
+    """A request. It has no ``__init__``, because that would triple the time to make it."""
 
     outcome: Outcome = _UNANSWERED
     sender: Sender = CLIENT
-    """Who asks, if the request met a fault."""
+    """The sender of the request; it is set only if the request met a fault."""
     asked: Innermost = UNKNOWN
-    """What it asks for, if that says more of how its answer ends it."""
+    """The innermost method of the request; it is set only for ``_SPECIAL_METHODS``."""
 
 
 @slotted(eq=False)
 class _Exchange:
-    """An HTTP exchange. ``calls`` are the requests of the client in it.
+    """An HTTP exchange. ``calls`` are the client's requests in it.
 
-    ``is_other`` is whether it is not an exchange of messages: not a POST to the endpoint, or answered before
-    its body came. ``is_unread`` is whether something in its answer could not be read.
+    ``is_other`` is set if the exchange does not carry messages: it is not a POST to the endpoint, or it was
+    answered before its body was sent. ``is_unread`` is set if a part of the response could not be read.
     """
 
     target: str = ""
     redirected: tuple[int, ...] = ()
-    """The earlier exchanges whose redirects lead to its target."""
+    """The earlier exchanges whose redirects lead to the target of this one."""
     calls: list[_Call] = field(default_factory=list[_Call])
     is_stateless: bool = False
     error: ResponseHead | None = None
-    """The HTTP error that ends its calls, which may come after it."""
+    """The HTTP error that ends the calls. The request with the calls may be recorded after it."""
     has_body: bool = False
     is_other: bool = False
     status: int = 0
@@ -96,43 +97,43 @@ class _Exchange:
 
 
 class CallCounter:
-    """Counts the calls of one recording. It takes every event once, in order."""
+    """Counts the calls of one recording. Call ``count_event`` once for each event, in order."""
 
     def __init__(self) -> None:
         self._total = 0
         self._ended: Final = dict.fromkeys(Outcome, 0)
-        """Outcome -> how many calls have it, but for the most frequent, and for those without an answer."""
+        """By outcome: the number of calls, without those that succeeded or are unanswered."""
         self._succeeded = 0
         self._open: Final[tuple[dict[_Key, _Call], dict[_Key, _Call]]] = ({}, {})
-        """The requests of the server, and those of the client, that may still get an answer."""
+        """The requests of the server (at index 0) and of the client (1) that may still get an answer."""
         self._exchanges: Final[dict[int, _Exchange]] = {}
         self._in_pieces: Final[set[tuple[int, str]]] = set()
-        """(Exchange, sender) of each message whose last piece has not been seen."""
+        """(Exchange, sender) of each message whose last piece has not come yet."""
         self._faulted: Final[dict[_Key, _Call]] = {}
-        """Number of a fault -> the call whose request met it."""
+        """By number of a fault: the call whose request met the fault."""
         self._redirects: Final = Redirects()
         self._prompts: Final[dict[str, _Call]] = {}
-        """In ACP: session -> its last prompt."""
+        """In ACP, by session: the call of its latest prompt."""
         self._is_acp = False
         self._is_lost = False
 
     @property
     def counts(self) -> CallCounts | None:
-        """The numbers so far; ``None`` if not all calls were seen, or too many were open."""
+        """The numbers so far; ``None`` if calls were missed, or too many were open."""
         return None if self._is_lost else count_calls(self.outcomes)
 
     @property
     def outcomes(self) -> dict[Outcome, int]:
-        """How many calls ended in each way so far."""
+        """By outcome: the number of calls so far."""
         unanswered = self._total - self._succeeded - sum(self._ended.values())
         return self._ended | {_OK: self._succeeded, _UNANSWERED: unanswered}
 
     def lose_count(self) -> None:
-        """Note that a part of the recording is not at hand, so that ``counts`` are not known."""
+        """Note that a part of the recording is missing, so that ``counts`` is ``None`` from now on."""
         self._is_lost = True
 
     def count_event(self, event: object, session: str = "") -> None:
-        """Count an event of any kind. Over HTTP ``session`` is the name of its session."""
+        """Count the calls in an event of any kind. Over HTTP ``session`` is the name of its session."""
         match event:
             case Frame():
                 self.count_frame(event, session)
@@ -141,7 +142,7 @@ class CallCounter:
                 is_other = method != "POST" or not (endpoint or redirected)
                 self._exchanges[number] = _Exchange(target, redirected, is_other=is_other)
             case ResponseHead(exchange=number) if event.status >= 200 and number in self._exchanges:
-                self._take_status(self._exchanges[number], event)
+                self._apply_status(self._exchanges[number], event)
             case Note(exchange=number) | Gap(exchange=number) if number in self._exchanges:
                 self._exchanges[number].is_unread = True
             case ExchangeEnd(exchange=number) if exchange := self._exchanges.pop(number, None):
@@ -154,7 +155,7 @@ class CallCounter:
                 pass
 
     def count_frame(self, frame: Frame, session: str = "") -> None:
-        """Count a frame of any transport."""
+        """Count the calls in a frame of any transport."""
         is_touched = frame.by_proxy or frame.refused or frame.fault is not None
         if frame.exchange or is_touched or frame.continues or not frame.terminated or self._in_pieces:
             self._count_special(frame, session)
@@ -162,14 +163,14 @@ class CallCounter:
             self._count_message(frame.parsed or frame.message, frame, None, session)
 
     def _count_special(self, frame: Frame, session: str) -> None:
-        """Count a frame of HTTP, one that mcpproxy touched, or a piece of a long message."""
+        """Count the calls in an HTTP frame, a frame that mcpproxy touched, or a piece of a long message."""
         exchange = None
         if frame.exchange:
             exchange = self._exchanges.setdefault(frame.exchange, _Exchange())
             exchange.has_body |= frame.sender == CLIENT
         is_ours = frame.by_proxy or frame.refused
         if is_ours and frame.fault is not None and not self._is_our_answer(frame, frame.fault):
-            return  # what was given in the place of a message
+            return  # a frame that mcpproxy sent in place of a message
         if frame.continues or (frame.exchange, frame.sender) in self._in_pieces:
             self._count_piece(frame, exchange, session)
             return
@@ -177,10 +178,10 @@ class CallCounter:
             return
         call = self._count_message(frame.message, frame, exchange, session)
         if frame.fault is not None and not is_ours:
-            self._take_fault(frame.fault, frame.sender, call)
+            self._note_fault(frame.fault, frame.sender, call)
 
-    def _take_fault(self, fault: FaultMark, sender: Sender, call: _Call | None) -> None:
-        """Note which call met a fault; ``None`` for another message. It replaces an earlier one."""
+    def _note_fault(self, fault: FaultMark, sender: Sender, call: _Call | None) -> None:
+        """Note the call whose message met a fault; ``None`` if the message belongs to no call."""
         if call is None or call.outcome is not _UNANSWERED:
             self._faulted.pop(fault.number, None)
             return
@@ -190,16 +191,16 @@ class CallCounter:
             self._forget(self._faulted)
 
     def _is_our_answer(self, frame: Frame, fault: FaultMark) -> bool:
-        """Whether what mcpproxy gave is its answer to a request that still waits for one."""
+        """Whether a frame of mcpproxy is its answer to a request that met a fault and is unanswered."""
         call = self._faulted.get(fault.number)
         return call is not None and call.outcome is _UNANSWERED and frame.answers_instead(call.sender)
 
     def _count_piece(self, frame: Frame, exchange: _Exchange | None, session: str) -> None:
-        """Count a piece of a message that is too long for one record, of which the first may have the id."""
+        """Count a piece of a message that is too long for one record. The first piece may show its id."""
         place = (frame.exchange, frame.sender)
         if place not in self._in_pieces:
             if (id := leading_result_id(frame.raw)) is not None:
-                self._count_answer(_ANSWERED, id, frame, exchange, session)
+                self._count_answer(_UNREAD_RESULT, id, frame, exchange, session)
             elif exchange is not None and frame.sender == SERVER:
                 exchange.is_unread = True
         if frame.continues:
@@ -210,7 +211,7 @@ class CallCounter:
     def _count_message(
         self, message: Message, frame: Frame, exchange: _Exchange | None, session: str
     ) -> _Call | None:
-        """Count the messages of a frame. Return the call that the first of them asks for or answers."""
+        """Count the messages of a frame. Return the call that the first message requests or answers."""
         if isinstance(message, Request):
             return self._count_request(message, frame, exchange, session)
         if isinstance(message, _ANSWERS):
@@ -232,7 +233,7 @@ class CallCounter:
         else:
             call = _Call()
             self._total += 1
-            if request.method in _TELLING:
+            if request.method in _SPECIAL_METHODS:
                 call.asked = innermost(request.method, request.params)
         if frame.by_proxy or frame.refused:
             self._end(call, Outcome.REFUSED)
@@ -264,11 +265,11 @@ class CallCounter:
         """Return the redirected call that an exchange repeats; ``None`` if there is none."""
         if id is None:
             return None
-        open_calls = self._open[True]
-        return next((call for one in exchange.redirected if (call := open_calls.pop((one, id), None))), None)
+        keys, open_calls = ((number, id) for number in exchange.redirected), self._open[True]
+        return next((call for key in keys if (call := open_calls.pop(key, None))), None)
 
     def _forget(self, open_calls: dict[_Key, _Call]) -> None:
-        """Forget the calls that have an outcome, although an answer may still come; it changes nothing."""
+        """Forget the calls that have an outcome. If too many are left, forget all, and give up the count."""
         for key in [key for key, call in open_calls.items() if call.outcome is not _UNANSWERED]:
             del open_calls[key]
         if len(open_calls) > MAX_OPEN // 2:
@@ -305,7 +306,7 @@ class CallCounter:
     def _count_notification(
         self, message: Notification, frame: Frame, exchange: _Exchange | None, session: str
     ) -> None:
-        """Note which call a notification cancels, if it cancels one."""
+        """End the call that a notification cancels, if it cancels one."""
         if message.method in ("notifications/cancelled", "$/cancel_request"):
             id = member(message.params, "requestId")
             if type(id) is int or type(id) is str:
@@ -314,8 +315,8 @@ class CallCounter:
         elif self._is_acp and message.method == "session/cancel":
             self._cancel(self._prompts.get(acp.session_in(message.params)))
 
-    def _take_status(self, exchange: _Exchange, head: ResponseHead) -> None:
-        """End the calls of an exchange that was answered with an HTTP error. Its body may say more."""
+    def _apply_status(self, exchange: _Exchange, head: ResponseHead) -> None:
+        """Note a redirect, or end the calls of an exchange by an HTTP error, until its body says more."""
         exchange.status = head.status
         exchange.is_other |= not exchange.has_body
         if exchange.calls and (location := location_of(head)) is not None:
@@ -342,7 +343,7 @@ class CallCounter:
     def _end(self, call: _Call, outcome: Outcome) -> None:
         if call.outcome is not _UNANSWERED:
             self._ended[call.outcome] -= 1
-        if outcome is _OK:  # usually; to look an outcome up takes longer than all of this
+        if outcome is _OK:  # the usual case, which is faster without looking up the outcome
             self._succeeded += 1
         else:
             self._ended[outcome] += 1

@@ -1,4 +1,4 @@
-"""How a recording ended, in words."""
+"""Describe in words how a recording ended."""
 
 from typing import Protocol
 
@@ -6,8 +6,8 @@ from mcpproxy.base.visible import visible
 from mcpproxy.judge.session.frame import SERVER, Close
 
 
-class Begun(Protocol):
-    """What the header of a recording says of its server."""
+class ServerHeader(Protocol):
+    """The facts about the server in the header of a recording."""
 
     @property
     def transport(self) -> str: ...
@@ -18,20 +18,24 @@ class Begun(Protocol):
 def is_failure(close: Close, first_end: str) -> bool:
     """Whether the server could not be started, or exited with an error of its own accord.
 
-    ``first_end`` is what began the end: ``client`` or ``server``, whose stream ended first, or a signal;
-    empty if nothing says it. Many servers exit with an error when a client leaves that sent nothing.
+    ``first_end`` is the peer whose stream ended first (``client`` or ``server``), or the signal that came
+    first; empty if it is unknown. Many servers exit with an error if a client leaves without sending
+    anything.
     """
     has_error = close.ending == "exited" and close.exit_code != 0
     return close.ending == "not started" or (has_error and first_end in ("", SERVER))
 
 
-def not_begun(close: Close, header: Begun, frames: int, first_end: str) -> str:
-    """Return how a server failed before any of ``frames``; empty if it did not (see ``is_failure``)."""
+def not_begun(close: Close, header: ServerHeader, frames: int, first_end: str) -> str:
+    """Describe how a server failed (see ``is_failure``) before the first frame; empty if it did not.
+
+    ``frames`` is the number of frames in the recording.
+    """
     return ending_text(close, header) if is_failure(close, first_end) and not frames else ""
 
 
-def ending_text(close: Close, header: Begun) -> str:
-    """Return in words how a recording ended. Over HTTP it ends with mcpproxy, not with the server."""
+def ending_text(close: Close, header: ServerHeader) -> str:
+    """Describe how a recording ended, as a clause. Over HTTP it ends with mcpproxy, not with the server."""
     match close.ending:
         case "exited" if header.transport == "http" and close.exit_code == 0:
             return "mcpproxy was stopped"

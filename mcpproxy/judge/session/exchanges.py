@@ -26,7 +26,7 @@ from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 
 MAX_REMEMBERED: Final = 65_536
-"""How many event ids of a session, and how many sessions, are remembered."""
+"""The number of event ids of a session, and of sessions, that are remembered."""
 
 Route: TypeAlias = tuple[str, Headers]
 """The target of a request, and the header fields by which a gateway may choose one of several servers."""
@@ -50,7 +50,7 @@ class SessionJudge(Protocol):
     def observe(self, event: Event) -> list[Finding]: ...
 
     def undo_refused_frame(self, frame: Frame, messages: tuple[Single, ...]) -> None:
-        """Treat the messages of ``frame`` as never sent: the server refused it with an HTTP status."""
+        """Treat the messages of ``frame``, which the server refused with an HTTP status, as never sent."""
         ...
 
 
@@ -73,7 +73,7 @@ class Fields:
 
     @property
     def is_event_stream(self) -> bool:
-        """Whether they are those of a stream of SSE events."""
+        """Whether the content type is that of a stream of SSE events."""
         return self.media_type == "text/event-stream"
 
     def all(self, name: str) -> tuple[str, ...]:
@@ -81,7 +81,7 @@ class Fields:
         return self._values.get(name, ())
 
     def get(self, name: str) -> str | None:
-        """Return the first value of ``name`` (lower case), ``None`` if there is none."""
+        """Return the first value of ``name`` (lower case); ``None`` if there is none."""
         values = self._values.get(name)
         return values[0] if values else None
 
@@ -90,7 +90,7 @@ class Fields:
         return {name: values for name, values in self._values.items() if name.startswith(prefix)}
 
     def besides(self, names: Pattern[str]) -> Headers:
-        """Return the fields, sorted, whose whole name (in lower case) ``names`` does not match."""
+        """Return the fields, sorted, whose name (in lower case) does not match ``names`` in full."""
         return tuple(sorted((k, ", ".join(v)) for k, v in self._values.items() if not names.fullmatch(k)))
 
     def __contains__(self, name: object) -> bool:
@@ -137,14 +137,14 @@ class HttpStream:
     def excludes(self, id: RequestId | None) -> bool:
         """Whether the request ``id`` is certainly not one that the server answers on the stream.
 
-        A POST without a request has an answer of this kind only if its body could not be read as we read.
+        If a POST seems to have no request, nothing is certain: the server may have read its body differently.
         """
         return id not in self.request_ids and (bool(self.request_ids) or not self.posted)
 
 
 @slotted(frozen=True)
 class LostRequest:
-    """A stateless request whose stream ended before the answer came, and the connection of the request."""
+    """A stateless request whose stream ended before its answer came, and the connection of the request."""
 
     asked: SentRequest
     connection: int
@@ -167,9 +167,9 @@ class SentEvent:
 class HttpSession:
     """One MCP session over HTTP.
 
-    ``id`` is the session id (masked if the recording masks values), ``None`` while the server has not given
-    one. ``joined_late`` is set if the start of the session was not seen. A ``stateless`` session lasts for
-    one exchange. An ``is_http_sse`` session uses HTTP+SSE, the transport of 2024-11-05.
+    ``id`` is the session id (masked if the recording masks values); ``None`` until the server gives one.
+    ``joined_late`` is set if the start of the session was not recorded. A ``stateless`` session lasts for one
+    exchange. An ``is_http_sse`` session uses HTTP+SSE, the transport of 2024-11-05.
     """
 
     judge: SessionJudge
@@ -192,11 +192,11 @@ class HttpSession:
 
     @property
     def revision(self) -> str | None:
-        """The negotiated revision, or the revision that a stateless request named."""
+        """The negotiated revision, or the revision that a stateless request named; ``None`` if unknown."""
         return self.judge.revision
 
     def pending(self, id: RequestId | None) -> SentRequest | None:
-        """Return the client's request with this id while it is unanswered."""
+        """Return the client's unanswered request with this id; ``None`` if there is none."""
         return None if id is None else self.judge.history.client.pending.get(id)
 
     def asked_for(self, id: RequestId | None) -> bool:
@@ -206,11 +206,11 @@ class HttpSession:
 
 @slotted(eq=False)
 class HttpExchange:
-    """One HTTP request with its response, as far as they were seen.
+    """One HTTP request with its response, as far as they have been recorded.
 
     ``messages`` are the messages in the request body; ``requests`` and ``initialize`` are among them.
     ``answered`` are the ids of the requests whose response came in this exchange. ``cursor`` is the event
-    that the request's Last-Event-ID names, if that event was seen.
+    that the request's Last-Event-ID names, if that event was recorded.
     """
 
     request: RequestHead
@@ -220,25 +220,25 @@ class HttpExchange:
     session: HttpSession | None = None
     traffic: Traffic = "other"
     body: Frame | None = None
-    request_judged: bool = False  # the whole request was seen and judged
+    request_judged: bool = False  # the request was complete and has been judged
     masked: bool = False  # values in the bodies and events may be masked
     messages: tuple[WellFormed, ...] = ()
     requests: tuple[Request, ...] = ()
     initialize: Request | None = None
-    facts: int = 0  # what is known about the exchange, as bits (see ``checks.engine.http_facts``)
+    facts: int = 0  # the known facts about the exchange, as bits (see ``checks.engine.http_facts``)
     in_pieces: frozenset[str] = frozenset()  # senders that are in the middle of a body recorded in pieces
     has_several_texts: bool = False  # the request body is several JSON texts one after the other
     response: ResponseHead | None = None
     response_fields: Fields = NO_FIELDS
     broken_rules: frozenset[str] = frozenset()  # rules that the exchange has broken so far
     answered: frozenset[RequestId] = frozenset()
-    answered_ns: int | None = None  # when all requests had been answered
+    answered_ns: int | None = None  # the time at which the last request was answered
     error_codes: frozenset[int] = frozenset()  # the codes of the server's JSON-RPC errors
-    body_count: int = 0  # how many bodies the server has sent
-    event_count: int = 0  # how many SSE events the server has sent
-    event_id_count: int = 0  # how many of the events had an id
-    unfinished_seq: int = 0  # the frame of an event with an answer that has no blank line at its end
-    late_messages: int = 0  # how many messages came after all requests were answered
+    body_count: int = 0  # the number of bodies that the server has sent
+    event_count: int = 0  # the number of SSE events that the server has sent
+    event_id_count: int = 0  # the number of events with an id
+    unfinished_seq: int = 0  # the frame of an event with an answer, but without a blank line at its end
+    late_messages: int = 0  # the number of messages that came after all requests were answered
     stream: HttpStream | None = None
     cursor: SentEvent | None = None
     earlier_event: SentEvent | None = None  # the earlier event with the id of the current event
@@ -250,8 +250,8 @@ class HttpExchange:
     cut: bool = False  # the exchange ended before it was complete
     ended_by: str | None = None  # if ``cut``, who ended the exchange
     ended_ns: int | None = None
-    left_ns: int | None = None  # when the client closed its side of the connection
-    forwarded_ns: int = 0  # when the server got the request, if that was long after the client sent it
+    left_ns: int | None = None  # the time at which the client closed its side of the connection
+    forwarded_ns: int = 0  # the time at which the server got the request, if it got it late; otherwise 0
 
     @property
     def server(self) -> str:
@@ -284,12 +284,12 @@ class HttpExchange:
 
     @property
     def status(self) -> int:
-        """The response's status, 0 while there is none."""
+        """The response's status; 0 if there is no response yet."""
         return self.response.status if self.response else 0
 
     @property
     def succeeded(self) -> bool:
-        """Whether the status is one of success (2xx)."""
+        """Whether the status means success (2xx)."""
         return 200 <= self.status < 300
 
     @property
@@ -330,9 +330,9 @@ class HeaderMismatch:
 class HttpHistory:
     """The state that is kept across exchanges.
 
-    What a server has shown about itself is stored by server (see ``HttpExchange.server``). What a client can
-    know is stored by connection, because nothing else identifies a client. In names, "modern" means: of a
-    stateless revision.
+    Facts that a server has shown about itself are stored by server (see ``HttpExchange.server``). Facts that
+    a client can know are stored by connection, because nothing else identifies a client. In names, "modern"
+    means "of a stateless revision".
     """
 
     exchanges: dict[int, HttpExchange] = field(
@@ -364,7 +364,7 @@ class HttpHistory:
     metadata: str = ""  # "served" or "refused", once a client has requested the authorization metadata
     refused_to_pages: dict[str, frozenset[str]] = field(
         default_factory=dict[str, frozenset[str]]
-    )  # by origin of web pages that sent a preflight: what its answers did not allow, although MCP needs it
+    )  # by origin of web pages: the methods and headers that MCP needs, but that preflights did not allow
     hid_session_id: bool = False  # a page got a session id that its browser does not show to it
     modern_answers: dict[int, ModernAnswer] = field(
         default_factory=dict[int, ModernAnswer]
@@ -405,8 +405,8 @@ def is_answer(message: WellFormed) -> bool:
 def looks_stateless(fields: Fields) -> bool:
     """Whether the headers of a request show that it is one of a stateless revision.
 
-    Some clients send ``Mcp-Method`` in sessions too. So if the request has no version header, ``Mcp-Method``
-    counts only if there is no session id either.
+    Some clients send ``Mcp-Method`` in stateful sessions, too. So if the request has no version header,
+    ``Mcp-Method`` counts only if there is no session id either.
     """
     if (version := fields.get(PROTOCOL_VERSION)) is not None:
         return version in STATELESS or (version not in STATEFUL and METHOD in fields)

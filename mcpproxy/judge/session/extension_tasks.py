@@ -13,10 +13,10 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.task_lifecycle import TaskState
 
 MAX_REMEMBERED: Final = 4_096
-"""How many tasks are remembered."""
+"""The number of tasks that are remembered."""
 
 MAX_QUESTIONS: Final = 256
-"""How many keys of each task's inputRequests are remembered."""
+"""The number of keys of each task's inputRequests that are remembered."""
 
 
 @slotted(eq=False)
@@ -24,7 +24,7 @@ class Question:
     """The request under one key of a task's inputRequests. Frame ``seq`` was the first to contain it.
 
     ``answered`` is set once the client has answered the request. ``gone_seq`` is the first later frame whose
-    inputRequests lack the request, 0 while there is none.
+    inputRequests lack the request; 0 if there is none yet.
     """
 
     value: JSON
@@ -35,12 +35,12 @@ class Question:
 
 @slotted(eq=False)
 class ExtensionTask:
-    """One task, and what the server reported about it.
+    """One task, and the state that the server reported for it.
 
-    ``created_seq`` is the frame that created the task, 0 if that was not seen. The latest ``state`` was
+    ``created_seq`` is the frame that created the task; 0 if it was not recorded. The latest ``state`` was
     reported in frame ``seq``, with the timestamp ``updated``. ``fetched`` is set once tasks/get has returned
     the task, ``dropped`` once the client has asked to cancel it. ``poll`` is the latest tasks/get, and
-    ``poll_ms`` is how long the client must wait before the next.
+    ``poll_ms`` is the time, in milliseconds, that the client must wait before the next.
     """
 
     id: str
@@ -65,7 +65,7 @@ class ExtensionTasks:
     by_id: dict[tuple[str, str], ExtensionTask] = field(default_factory=dict[tuple[str, str], ExtensionTask])
 
     def get(self, caller: str, id: object) -> ExtensionTask | None:
-        """Return the task with this id, ``None`` if it is unknown."""
+        """Return the task with this id; ``None`` if it is unknown."""
         return self.by_id.get((caller, id)) if isinstance(id, str) else None
 
     def get_or_add(self, caller: str, id: str) -> ExtensionTask:

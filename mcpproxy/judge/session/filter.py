@@ -1,4 +1,4 @@
-"""The language of filters, which choose the calls to show. ``view/README.md`` describes it for users.
+"""The language of filters, which select the calls to show. ``view/README.md`` describes it for users.
 
     tool:search* status:error latency:>2s -method:ping "connection reset"
 
@@ -32,7 +32,7 @@ _METHODS_WITH: Final[Mapping[str, tuple[str, ...]]] = {
         "skills/get",
     ),
 }  # fmt: skip
-"""Key -> the methods whose target (``message_parts.target_of``) it is about."""
+"""Key -> the methods whose targets (``message_parts.target_of``) the key matches."""
 
 _TEXTS: Final = ("tool", "prompt", "resource", "target", "method", "rule", "session", "id")
 _NUMBERS: Final = ("latency", "bytes", "code", "call", "frame")
@@ -42,14 +42,14 @@ STATUS: Final[dict[str, frozenset[Outcome]]] = {
     "error": ERRORS,
     "unsuccessful": UNSUCCESSFUL,
 }
-"""The words of ``status:``, with the outcomes that each stands for."""
+"""The words of ``status:``, and the outcomes that each means."""
 
 STATUS_ALIASES: Final = {
     **dict.fromkeys(("no-answer", "open", "pending", "waiting"), str(Outcome.UNANSWERED)),
     "failed": "error",
     "canceled": str(Outcome.CANCELLED),
 }
-"""Other words of ``status:`` -> the word that each is read as."""
+"""Synonyms for words of ``status:`` -> the word in ``STATUS``."""
 
 CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "status": tuple(STATUS),
@@ -57,10 +57,10 @@ CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "severity": get_args(Severity),
     "kind": ("request", "answer", "notification", "not-a-message", "http", "stderr", "gap"),
 }
-"""Key -> all its values, for the keys that have a few."""
+"""Key -> all its values, for keys that have only a few."""
 
 KIND_WORDS: Final = dict(zip(CHOICES["kind"], Kind, strict=True))
-"""The words of ``kind:``, with the kind that each stands for."""
+"""The words of ``kind:``, and the kind that each means."""
 
 _OPERATORS: Final = ("and", "or")
 
@@ -91,10 +91,7 @@ EXAMPLE: Final = 'tool:search* status:error latency:>2s -from:server "text"'
 
 
 class FilterError(McpProxyError):
-    """A filter that cannot be read.
-
-    ``column``, from 1 on, is the place of the fault that ``fact`` describes.
-    """
+    """A text is not a filter. ``fact`` describes the fault; ``column``, counted from 1, is its place."""
 
     def __init__(self, column: int, fact: str, next_step: str) -> None:
         super().__init__(f"filter, column {column}: {fact}; {next_step}")
@@ -134,7 +131,10 @@ class Term:
         )
 
     def names(self, method: str, target: str | None) -> bool:
-        """Whether the term, which asks for a method or a target, holds for a request of this method."""
+        """Whether a value of this term, whose key is a method or a target, matches a request.
+
+        ``negated`` is not considered.
+        """
         if self.key == "method":
             return self.matches(method)
         methods = _METHODS_WITH.get(self.key)
@@ -157,15 +157,15 @@ class Filter:
     def __init__(self, terms: tuple[Term, ...], text: str) -> None:
         self.terms: Final = terms
         self.text: Final = text
-        """What the user wrote."""
+        """The text that the user wrote."""
 
     @property
     def asks_for_failures(self) -> bool:
-        """Whether calls are asked for that failed, so that a server that did not even begin matters, too."""
-        asked = [
+        """Whether the filter selects failed calls, so that servers that did not start matter, too."""
+        statuses = [
             value for term in self.terms if term.key == "status" and not term.negated for value in term.values
         ]
-        return "error" in asked or "unsuccessful" in asked
+        return "error" in statuses or "unsuccessful" in statuses
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Filter) and self.terms == other.terms
@@ -181,7 +181,7 @@ class Filter:
 
 
 def parse_filter(text: str) -> Filter:
-    """Read a filter. An empty one lets every row pass.
+    """Parse a filter. An empty filter lets every row pass.
 
     Raises:
         FilterError: ``text`` is not a filter. The message says where, why, and what to write instead.
@@ -208,6 +208,7 @@ def parse_filter(text: str) -> Filter:
 
 
 def _term(match: re.Match[str]) -> Term:
+    """Return the term that ``_TERM`` has matched."""
     word, value = match["key"], match["value"]
     negated = bool(match["negated"])
     column = match.start("value") + 1
@@ -238,6 +239,7 @@ def _unquoted(match: re.Match[str]) -> str:
 
 
 def _choice(key: Key, value: str, column: int) -> str | Range:
+    """Return the word of ``CHOICES`` that a value of ``key`` means."""
     word = value.lower()
     if key == "status":
         word = STATUS_ALIASES.get(word, word)
@@ -251,7 +253,7 @@ def _choice(key: Key, value: str, column: int) -> str | Range:
 
 
 def _range(key: Key, value: str, column: int) -> Range:
-    """Read ``>2s``, ``<=50ms``, ``100ms..2s`` or ``57``."""
+    """Parse ``>2s``, ``<=50ms``, ``100ms..2s`` or ``57``."""
     low, dots, high = value.partition("..")
     if dots:
         first = _number(key, low, column) if low else float("-inf")

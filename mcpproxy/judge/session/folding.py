@@ -1,7 +1,7 @@
-"""Which findings say the same, so that text for people says it once, with a count.
+"""Fold findings that say the same, so that text for people shows one of them, with a count.
 
 Findings of one cause say the same if their texts differ only in names and numbers: twenty-five tools with the
-same flaw, or the pages of a list whose cursor does not advance. Reports for programs list each of them.
+same flaw, or the pages of a list whose cursor does not advance. Reports for programs are not folded.
 """
 
 import re
@@ -13,13 +13,14 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.session.frame import Finding
 
 LEAST: Final = 3
-"""So many findings that say the same are folded; of fewer each is shown."""
+"""The number of findings that say the same from which on they are folded. If there are fewer, all are
+shown."""
 
 _VARIABLE: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[0-9]+')
-"""A name or text that a peer sent, and a number."""
+"""A quoted name or text from a peer, or a number."""
 
 _SHOWN: Final = 5
-"""How many names or frames of the folded findings are listed."""
+"""The number of names or frames of folded findings that are listed."""
 
 
 @slotted()
@@ -31,7 +32,7 @@ class Folded:
 
     @property
     def count_text(self) -> str:
-        """How many others there are and where, as a clause; empty if there are none.
+        """The number of others and their places, as a clause; empty if there are none.
 
         Examples: ``24 more like it in this frame: "b", "c", …`` and ``7 more like it, in frames 5, 9, 13``.
         """
@@ -53,9 +54,9 @@ class Folded:
 
 
 def fold(findings: Iterable[Finding]) -> list[Folded]:
-    """Return the findings in their order, those that say the same folded into the first of them.
+    """Return the findings in their order, with those that say the same folded into the first of them.
 
-    A finding about the whole session is never folded.
+    A finding about the session as a whole is never folded.
     """
     all_findings = list(findings)
     groups: dict[tuple[str, ...], Folded] = {}
@@ -72,9 +73,9 @@ def fold(findings: Iterable[Finding]) -> list[Folded]:
 
 
 def _key(finding: Finding) -> tuple[str, ...]:
-    """Return what is equal in findings that say the same."""
-    said = _VARIABLE.sub("", finding.message)
-    return (finding.rule, finding.severity, finding.blame, finding.requirement, said)
+    """Return a key that is equal for findings that say the same."""
+    constant_text = _VARIABLE.sub("", finding.message)
+    return (finding.rule, finding.severity, finding.blame, finding.requirement, constant_text)
 
 
 def _listed(texts: list[str]) -> str:

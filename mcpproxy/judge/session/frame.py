@@ -1,8 +1,8 @@
-"""Events, which an observer takes, and findings, which it returns.
+"""Events, the input of an observer (the judge of a recording), and findings, its output.
 
 The recorder makes events while a session runs, and the trace reader makes equal events from the recording
 later, so the findings are the same both times. Times are nanoseconds since the recording started, on the
-monotonic clock of the machine that recorded. The observer uses no clock of its own.
+monotonic clock of the recording machine. The observer uses no clock of its own.
 
 ``Frame`` is the only event that is not frozen: frames are the most frequent events, and making a frozen
 instance takes longer.
@@ -21,10 +21,10 @@ CLIENT: Final = "client"
 SERVER: Final = "server"
 
 WORST_FIRST: Final[tuple[Severity, ...]] = ("error", "warning", "info")
-"""The severities of findings in the order in which reports and counts give them."""
+"""The severities of findings, in the order of reports and counts."""
 
 FRAME_BYTES: Final = 1 << 10
-"""About how much memory a frame with its message takes besides its bytes, for limits on what is kept."""
+"""The approximate memory, in bytes, of a frame and its message besides ``raw``, for limits on kept frames."""
 
 
 def other(sender: Sender) -> Sender:
@@ -36,9 +36,10 @@ def other(sender: Sender) -> Sender:
 class SseEvent:
     """The SSE event whose data is the content of a frame.
 
-    ``before`` and ``after`` are the bytes of the event around the data, so that ``before + raw + after`` is
-    exactly what was sent. If the data was on several lines, ``before`` is the whole event and ``after`` is
-    ``None``. ``id``, ``name`` and ``retry`` (in milliseconds) are ``None`` if the event lacks the field.
+    ``before`` and ``after`` are the bytes of the event around the data, so that ``before + raw + after`` are
+    exactly the bytes that were sent. If the data was on several lines, ``before`` is the complete event and
+    ``after`` is ``None``. ``id``, ``name`` and ``retry`` (in milliseconds) are ``None`` if the event lacks
+    the field.
     """
 
     before: bytes
@@ -49,7 +50,7 @@ class SseEvent:
 
     @property
     def is_named_message(self) -> bool:
-        """Whether its name is ``message``, which an event without a name has, too.
+        """Whether the event's name is ``message``, which is also the name of an event that names none.
 
         Many clients read only such events: https://html.spec.whatwg.org/multipage/server-sent-events.html.
         """
@@ -58,9 +59,10 @@ class SseEvent:
 
 @slotted(frozen=True)
 class FaultMark:
-    """Which fault, asked for by the user, a frame belongs to: the rule, what it does, and a number.
+    """The fault that a frame belongs to: a rule of the user (``--fault``), its action, and a number.
 
-    The number is the same for what was sent and for everything that was given or answered in its place.
+    The number is the same for the message that was sent and for everything that mcpproxy sent in its place or
+    in answer to it.
     """
 
     rule: str
@@ -76,10 +78,10 @@ class Frame:
     for a piece of a line too long to hold in memory: the next frame of the same sender is the next piece, and
     no piece is judged. Over HTTP, ``exchange`` and ``connection`` count from 1, and ``event`` is set for a
     frame in an SSE stream. An event without data is a frame with empty ``raw``. ``by_proxy`` marks a frame
-    that mcpproxy sent in the place of ``sender``; such a frame is not judged. ``refused`` marks a request
-    that mcpproxy answered itself: it is judged, but it does not change the history, because the receiver
-    never saw it. ``fault`` marks a frame that met a fault: as it was sent, and not given to the receiver like
-    that; or with ``by_proxy`` what mcpproxy gave a peer in its place.
+    that mcpproxy sent in place of ``sender``; such a frame is not judged. ``refused`` marks a request that
+    mcpproxy answered itself: it is judged, but it does not change the history, because the receiver never saw
+    it. ``fault`` marks a frame that met a fault. Without ``by_proxy``, the frame is what its sender sent, but
+    the receiver did not get it like this; with ``by_proxy``, it is what mcpproxy sent instead.
     """
 
     seq: int
@@ -100,7 +102,7 @@ class Frame:
     def message(self) -> Message:
         """The JSON-RPC value in the frame, parsed once.
 
-        ``frame.parsed or frame.message`` is the same; once it is parsed, that takes 600 instructions less.
+        ``frame.parsed or frame.message`` is the same, and takes 600 instructions less once it is parsed.
         """
         if self.parsed is None:
             self.parsed = parse(self.raw)
@@ -108,24 +110,27 @@ class Frame:
 
     @property
     def is_unfinished_event(self) -> bool:
-        """Whether it is an SSE event without its blank line. A client discards such an event, whatever it
-        says: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation.
+        """Whether it is an SSE event without its blank line. Clients discard such an event.
+
+        Source: https://html.spec.whatwg.org/multipage/server-sent-events.html#event-stream-interpretation
         """
         return self.event is not None and not self.terminated
 
     @property
     def is_undelivered(self) -> bool:
-        """Whether its receiver takes it for no message: an unfinished event, or on stdio the server's answer
-        without its line feed, for which many clients wait (as those of the SDKs for Python and TypeScript).
+        """Whether the receiver's program does not get it as a message.
+
+        This is so for an unfinished event, and on stdio for an answer of the server without its line feed.
+        Many clients wait for the line feed, among them those of the SDKs for Python and TypeScript.
         """
         if self.terminated or self.exchange:
             return self.is_unfinished_event
         return self.sender == SERVER and isinstance(self.message, Response | ErrorResponse)
 
     def answers_instead(self, sender: Sender) -> bool:
-        """Whether it is mcpproxy's own answer to what ``sender`` sent, and not given in the place of that.
+        """Whether it is mcpproxy's answer to a message of ``sender``, not a frame in place of the message.
 
-        What is given in the place of a message comes from its sender, and an answer from the other peer.
+        An answer has the other peer as its sender; a frame in place of a message has the message's sender.
         """
         return self.by_proxy and self.sender != sender
 
@@ -143,7 +148,7 @@ Headers = tuple[tuple[str, str], ...]
 class RequestHead:
     """The head of an HTTP request, as the client wrote it.
 
-    ``target`` is the request target (path and query, or a URL), ``endpoint`` whether that is the MCP
+    ``target`` is the request target (path and query, or a URL), and ``endpoint`` says whether it is the MCP
     endpoint. Requests to other targets are forwarded and recorded, but only a few rules apply to them.
     ``fault`` and ``by_proxy`` mean the same as for a frame.
     """
@@ -165,8 +170,8 @@ class RequestHead:
 class ResponseHead:
     """The head of an HTTP response, interim responses (1xx) included.
 
-    ``by_proxy`` marks a response that mcpproxy sent in the place of the server. ``fault`` means the same as
-    for a frame.
+    ``by_proxy`` marks a response that mcpproxy sent in place of the server. ``fault`` means the same as for a
+    frame.
     """
 
     seq: int
@@ -185,8 +190,8 @@ class ResponseHead:
 class ExchangeEnd:
     """The end of an exchange. ``cut`` is set if the exchange was incomplete; then ``by`` is who ended it.
 
-    ``left_ns`` is when its client closed its side of the connection, which the server may notice later;
-    ``None`` if it did not, and in recordings of earlier releases.
+    ``left_ns`` is the time at which the client closed its side of the connection, which the server may notice
+    later; ``None`` if it did not close it, and in recordings of earlier releases.
     """
 
     exchange: int
@@ -201,7 +206,7 @@ class ExchangeEnd:
 class Opaque:
     """Bytes that are not HTTP: after an upgrade, in a tunnel of CONNECT, or invalid. ``size`` is in bytes.
 
-    ``by_proxy`` marks those that mcpproxy sent in the place of ``sender``.
+    ``by_proxy`` marks bytes that mcpproxy sent in place of ``sender``.
     """
 
     connection: int
@@ -213,21 +218,21 @@ class Opaque:
 
 
 SENT_LATE: Final = "sent-late"
-"""The action of a note at the time when a server got a request, to which it took long to connect."""
+"""The ``what`` of a note that marks when a server got a request, if connecting to the server took long."""
 
 NOT_DECODED: Final = "not-decoded"
-"""The action of a note about a body whose content could not be read, so that nothing in it was judged."""
+"""The ``what`` of a note about a body whose content could not be read and was therefore not judged."""
 
 UNKNOWN_DIALECT: Final = "unknown-dialect"
-"""The action of a note about a request that looks as if it asked a model, in no dialect that is read."""
+"""The ``what`` of a note about a request that seems to go to a model, but in a dialect that is not known."""
 
 
 @slotted(frozen=True)
 class Note:
-    """Something that mcpproxy itself did on a connection, such as refusing a request or rewriting a head.
+    """An action of mcpproxy itself on a connection, such as refusing a request or rewriting a head.
 
     ``what`` is the kind of action, as one word; ``why`` is the reason, for people. ``exchange`` is the
-    exchange whose answer could not be read, 0 for any other action.
+    exchange whose answer could not be read; 0 for any other action.
     """
 
     connection: int
@@ -266,8 +271,8 @@ class Signal:
 class Gap:
     """Bytes that were forwarded but not recorded. Their content is unknown.
 
-    ``reason`` is a clause for people ("the disk was full"). ``exchange`` is the HTTP exchange whose answer
-    they are, 0 if that is not known.
+    ``reason`` is a clause for people ("the disk was full"). ``exchange`` is the HTTP exchange to whose answer
+    the bytes belong; 0 if it is unknown.
     """
 
     reason: str
@@ -285,11 +290,11 @@ Ending = Literal["exited", "signalled", "not started", "cut"]
 class Close:
     """How the recording ended.
 
-    ``exited``: the server process ended with ``exit_code``; if that is an error before any message, the
-    ``reason`` is what it wrote to stderr of it. ``signalled``: the signal with the number ``signal`` ended
-    the process. ``not started``: the command could not be run, for the ``reason``, a clause for people.
-    ``cut``: the recording stops here because the proxy was killed, and how the session ended is unknown.
-    Recordings of earlier releases have no reason.
+    ``exited``: the server process ended with ``exit_code``; if it is an error before any message, ``reason``
+    is the line of stderr that explains it. ``signalled``: the signal with the number ``signal`` ended the
+    process. ``not started``: the command could not be run; ``reason`` is a clause for people. ``cut``: the
+    recording stops here because the proxy was killed, and how the session ended is unknown. Recordings of
+    earlier releases have no reason.
     """
 
     ending: Ending
@@ -307,10 +312,10 @@ Event = Frame | HttpEvent | Stderr | Eof | Signal | Gap | Close
 class Finding:
     """One occurrence of a broken requirement, or of something else that a user wants to know.
 
-    ``rule`` and ``requirement`` are ids in the catalogue. ``frame`` is the sequence number of the frame, 0 if
-    the finding is about the whole session. ``related`` are the numbers of other frames that belong to the
-    evidence. ``pointer`` is a JSON Pointer (RFC 6901) into the frame's message. ``revision`` is the protocol
-    revision that the message was judged by, ``None`` if that is unknown. ``source`` is the URL of the
+    ``rule`` and ``requirement`` are ids in the catalogue. ``frame`` is the sequence number of the frame; 0 if
+    the finding is about the session as a whole. ``related`` are the numbers of other frames that are
+    evidence, too. ``pointer`` is a JSON Pointer (RFC 6901) into the frame's message. ``revision`` is the
+    protocol revision by which the message was judged; ``None`` if it is unknown. ``source`` is the URL of the
     requirement. If mcpproxy refuses the message, ``data`` becomes the ``data`` of the JSON-RPC error; reports
     do not show it.
     """

@@ -1,8 +1,9 @@
-"""The state of one session: what rules may need to know about its messages so far.
+"""The state of one session: facts about its messages so far that checks may need.
 
 The client's request ids and the server's are independent of each other. An id keeps its JSON type (``1`` and
 ``"1"`` are two ids). Checks read this state as it was *before* the frame that they judge. Only the observer
-changes the state. The checks are grouped into families, and each family may keep state of its own here.
+(the judge) changes the state. The checks are grouped into families, and each family may keep its own state,
+its *memory*, here.
 """
 
 import typing
@@ -26,22 +27,22 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 RECENT_IDS: Final = 16_384
-"""How many ids are remembered together with the frame that first used them."""
+"""The number of ids that are remembered together with the frame that first used them."""
 
 CRASHES: Final = frozenset({4, 6, 7, 8, 11})
 """Signals that usually come from a program's own fault: SIGILL, SIGABRT, SIGBUS, SIGFPE, SIGSEGV."""
 
 RECENT_ANSWERS: Final = 1024
-"""How many of the latest answered requests are remembered."""
+"""The number of latest answered requests that are remembered."""
 
 MAX_UNREAD_BYTES: Final = 1 << 14
-"""How much text of unreadable messages is remembered."""
+"""The amount of text of unreadable messages that is remembered."""
 
 _UNCLEAR_TEXT: Final = pattern(
     rb"""[^ -~\t\r\n]|\\|(?<![\w."'])-?\d+[.eExX_]|\d{16}|"id"\s*:\s*(?:true|false)|masked\(len="""
 )
-"""What one parser may read as another id than stands in the text: bytes beyond ASCII, escapes, fractions,
-integers that are rounded, truth values; and a mask, which a recording has in the place of what was sent."""
+"""Text that a parser may read as an id that is not literally in the text: bytes beyond ASCII, escapes,
+fractions, integers that are rounded, truth values; and a mask, which replaces the original text."""
 
 
 @typing.runtime_checkable
@@ -49,7 +50,7 @@ class KeepsFinished(typing.Protocol):
     """The state of a family of checks that remembers requests after their answers."""
 
     def forget_finished(self) -> None:
-        """Forget answered requests. No finding may follow from the fact that they are forgotten."""
+        """Forget answered requests, in a way that causes no false findings."""
 
 
 @slotted()
@@ -59,12 +60,12 @@ class SentRequest:
     ``candidates`` are the revisions that the request may belong to. A ``stateless`` request names its
     revision itself. An ``early`` request was sent before the handshake was complete. ``answers_due`` is the
     number of answers to come: more than one if the same id was used again while the first request was
-    pending. If the two requests have different methods, or one repeats its method, ``method`` is empty,
-    because an answer may be to either. ``answered_seq`` is the frame of the latest answer, 0 while there is
-    none, and ``answered_ns`` the time of that frame. ``refused_by_http`` is set when the server refused the
-    frame with an HTTP status, so that the request counts as never sent. ``has_familiar_meta`` is set if an
-    equal ``_meta`` was found correct in an earlier request (``History.familiar_meta``). ``check_memory`` is
-    what the checks of the method remember about the request until it is answered.
+    pending. If the two requests have different methods, or a request has two members ``method``, ``method``
+    is empty, because an answer may be to either. ``answered_seq`` is the frame of the latest answer (0 if
+    there is none yet), and ``answered_ns`` the time of that frame. ``refused_by_http`` is set if the server
+    refused the frame with an HTTP status, so that the request counts as never sent. ``has_familiar_meta`` is
+    set if an equal ``_meta`` was correct in an earlier request (``History.familiar_meta``). ``check_memory``
+    is state that the checks of the method keep for the request until it is answered.
     """
 
     seq: int
@@ -84,14 +85,14 @@ class SentRequest:
     has_familiar_meta: bool = False
     check_memory: object = None
     weight: int = 0
-    """About how many bytes of memory the request takes."""
+    """The approximate size of the request in memory, in bytes."""
 
 
 def keep_latest(table: dict[K, V], key: K, value: V, most: int) -> None:
     """Put ``value`` into ``table``, which keeps its latest ``most`` entries and up to an eighth more.
 
-    The oldest entries are removed in batches. To find its first key, a dict visits every slot in front of it
-    that was emptied before, so removing one entry at a time would take longer than judging a message.
+    The oldest entries are removed in batches. To find its first key, a dict visits every emptied slot before
+    that key, so removing one entry at a time would take longer than judging a message.
     """
     table.pop(key, None)
     table[key] = value
@@ -125,7 +126,7 @@ class UsedIds:
         self._ends: list[int] = []
         self._texts: set[str] = set()
         self.size = 0
-        """About how many bytes of memory the ids take, never too few."""
+        """The approximate size of the ids in memory, in bytes; never too small."""
 
     def add(self, id: RequestId, seq: int) -> None:
         """Remember that frame ``seq`` used ``id``, unless an earlier frame did."""
@@ -137,12 +138,12 @@ class UsedIds:
             self._shrink()
 
     def discard(self, id: RequestId, seq: int) -> None:
-        """Forget ``id``, if it is remembered that frame ``seq`` used it first."""
+        """Forget ``id`` if frame ``seq`` was the first to use it."""
         if self._recent.get(id) == seq:
             del self._recent[id]
 
     def first_use(self, id: RequestId) -> int | None:
-        """Return the frame that first used ``id``; 0 if that was forgotten, ``None`` if ``id`` is unused."""
+        """Return the frame that first used ``id``; 0 if it is forgotten, ``None`` if ``id`` is unused."""
         if id in self._recent:
             return self._recent[id]
         was_used = id in self._texts if isinstance(id, str) else bool(self._starts) and self._has_number(id)
@@ -184,7 +185,7 @@ class UsedIds:
 
 @slotted()
 class Side:
-    """What one peer has sent."""
+    """The messages that one peer has sent, as far as checks need them."""
 
     pending: dict[RequestId, SentRequest] = field(default_factory=dict[RequestId, SentRequest])
     used_ids: UsedIds = field(default_factory=UsedIds)
@@ -194,28 +195,28 @@ class Side:
     held_lines: SplitMessage = field(default_factory=SplitMessage)  # lines that may be one message together
     closed_ns: int | None = None  # when this side closed its stream
     notified_seq: int = 0  # the frame of the latest message if that is a notification, otherwise 0
-    # By method: the frame of its latest notification, of the last few methods.
+    # For the last few methods of notifications: the frame of the latest notification.
     latest_notifications: dict[str, int] = field(default_factory=dict[str, int])
     last_answered_seq: int = 0  # the frame of this side's latest request that was answered
     # The frame of the latest error without an id that this side received. Such an error may answer any
     # earlier request of this side.
     refused_seq: int = 0
-    # This side sent what JSON-RPC lets its receiver refuse under the id null: an array, or no valid message.
+    # This side sent something that its receiver may refuse with the id null: an array, or an invalid message.
     sent_invalid: bool = False
-    sent_unreadable: bool = False  # this side sent what could not be read, with any id
-    # The text of messages that could not be read, and of notifications with an id: an id that the other side
-    # reads in them stands there.
+    sent_unreadable: bool = False  # this side sent something unreadable, which may contain any id
+    # The text of messages that could not be read, and of notifications with an id. Any id that the other side
+    # reads in them is in this text.
     unread_text: bytes = b""
-    cut_bytes: int = 0  # on stdio, the size of its last line if that was cut off in the middle
-    in_pieces: bool = False  # a line too long to hold is recorded in pieces, and the last piece is to come
-    has_other_framing: bool = False  # its stream began as that of another transport, which was reported
+    cut_bytes: int = 0  # on stdio, the size of this side's last line if it was cut off
+    in_pieces: bool = False  # a line too long to hold is recorded in pieces; the last piece is yet to come
+    has_other_framing: bool = False  # its stream began like that of another transport, which was reported
 
     @property
     def fully_read(self) -> bool:
         """Whether all messages of this side could be read."""
         return not (self.sent_unreadable or self.unread_text or self.held_lines.frames)
 
-    def take_unread(self, raw: bytes) -> None:
+    def note_unread(self, raw: bytes) -> None:
         """Remember the text of a message that could not be read."""
         if len(self.unread_text) + len(raw) > MAX_UNREAD_BYTES or _UNCLEAR_TEXT.search(raw):
             self.sent_unreadable = True
@@ -233,11 +234,11 @@ class Side:
 class History:
     """The state of one session.
 
-    ``protocol`` is recognised by the first messages. ``candidates`` are the revisions that the session may
-    use: all at first, the stateful ones after initialize, one after the negotiation. ``has_gap`` is set if
-    messages are missing, such as the start of the session: nothing is then concluded from the absence of a
-    message. ``masked`` is set if values in messages may be masked. Otherwise a text that looks like a mask
-    was written by a peer.
+    The first messages show the ``protocol``. ``candidates`` are the revisions that the session may use: all
+    at first, the stateful ones after initialize, one after the negotiation. ``has_gap`` is set if messages
+    are missing, such as the start of the session; nothing is then concluded from the absence of a message.
+    ``masked`` is set if values in messages may be masked. If it is not set, a text that looks like a mask was
+    written by a peer.
     """
 
     client: Side = field(default_factory=Side)
@@ -268,7 +269,7 @@ class History:
     request_before_initialized: SentRequest | None = None
     # The first frame that the client sent when notifications/initialized was due.
     instead_of_initialized_seq: int | None = None
-    facts: int = 0  # the facts (see ``checks.engine.rows``) that are true of every message from now on
+    facts: int = 0  # the facts (see ``checks.engine.rows``) that hold for every message from now on
 
     client_capabilities: JSONObject | None = None
     unmet_needs: dict[tuple[Sender, str], tuple[Need, ...]] = field(
@@ -280,13 +281,13 @@ class History:
     unserved_methods: frozenset[str] = frozenset()
     server_capabilities: JSONObject | None = None
 
-    # Every request is stateless, whatever its ``_meta`` says: by its headers over HTTP, or because what
-    # carries the session knows no other revision.
+    # Every request is stateless, whatever its ``_meta`` says: by its headers over HTTP, or because the
+    # session is in an ACP session whose MCP messages are always stateless.
     only_stateless: bool = False
     stateful_seq: int | None = None  # the frame of the first initialize
     stateless_seq: int | None = None  # the frame of the first stateless request
     stateless_revision: str | None = None  # the version that the latest stateless request named
-    familiar_meta: bytes | None = None  # a ``_meta`` (as JSON) of a stateless request that was found correct
+    familiar_meta: bytes | None = None  # a correct ``_meta`` of a stateless request, as JSON
     familiar_candidates: tuple[str, ...] = ()  # the revision that ``familiar_meta`` names
     modern_answer: "ModernAnswer | None" = None
     supported_versions: dict[str, int] = field(
@@ -307,7 +308,7 @@ class History:
         return self.stateless_seq is not None and self.stateful_seq is not None
 
     def unprovoked_end(self, close: Close) -> str:
-        """Return how a server on stdio ended by itself; empty if the client or a signal may have ended it."""
+        """Return how a server on stdio ended by itself, as a clause; empty if something may have ended it."""
         server_closed_ns, client_closed_ns = self.server.closed_ns, self.client.closed_ns
         if server_closed_ns is None or self.over_http or self.is_signalled:
             return ""
@@ -321,7 +322,7 @@ class History:
         return f"exited with {close.exit_code}" if close.ending == "exited" and not was_killed else ""
 
     def side(self, sender: Sender) -> Side:
-        """Return what ``sender`` has sent."""
+        """Return the state of ``sender``."""
         return self.client if sender == CLIENT else self.server
 
     def capabilities(self, of: Sender) -> JSONObject | None:
@@ -329,7 +330,7 @@ class History:
         return self.client_capabilities if of == CLIENT else self.server_capabilities
 
     def pending(self, requestor: Sender, id: RequestId) -> SentRequest | None:
-        """Return the unanswered request of ``requestor`` with this id, ``None`` if there is none."""
+        """Return the unanswered request of ``requestor`` with this id; ``None`` if there is none."""
         return self.side(requestor).pending.get(id)
 
     def of(self, memory: type[Memory]) -> Memory:
@@ -340,7 +341,7 @@ class History:
         return _instance(self._memories, memory)
 
     def forget_finished(self) -> None:
-        """Forget requests that were answered. Fewer findings may follow from that, but no false ones."""
+        """Forget answered requests. This may suppress findings, but causes no false ones."""
         self.answered_requests.clear()
         for memory in self._memories.values():
             if isinstance(memory, KeepsFinished):
@@ -376,8 +377,8 @@ def _instance(memories: dict[type, object], memory: type[Memory]) -> Memory:
 class ModernAnswer:
     """An answer that only a server of a stateless revision gives: a DiscoverResult or certain errors.
 
-    ``versions`` are the protocol versions that the answer lists. ``refused`` is set if the answer is an
-    error. ``request_candidates`` are the revisions that the answered request may belong to.
+    ``seq`` is its frame. ``versions`` are the protocol versions that the answer lists. ``refused`` is set if
+    it is an error. ``request_candidates`` are the revisions that the answered request may belong to.
     """
 
     seq: int

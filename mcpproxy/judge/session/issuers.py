@@ -1,8 +1,8 @@
-"""Which authorization server gave which credential, as far as one recording shows it. No I/O, no clock.
+"""Remember which authorization server issued which credential, as far as one recording shows it.
 
-Only a recording with absolute request targets (that of a forward proxy) shows several servers. A server is
-known by *names*: the issuer in its metadata, and the URL at which the metadata lie. Credentials may be masks:
-equal ones have equal masks.
+Only a recording with absolute request targets (of a forward proxy) shows several servers. A server is
+identified by *names*: the issuer in its metadata, and the URL of the metadata. Its *places* are the URLs of
+its endpoints. Credentials may be masked; equal credentials have equal masks. No I/O, no clock.
 """
 
 from typing import Final
@@ -11,10 +11,11 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.session.history import keep_latest
 
 _MOST: Final = 1_024
-"""How many servers, resources and credentials are remembered of each kind."""
+"""The number of servers, of resources and of credentials of each kind that are remembered."""
 
 _MOST_NAMES: Final = 64
-"""How many names or places of one thing are remembered. Of what has more, nothing is concluded."""
+"""The number of names or places of one server or credential that are remembered. From more, nothing is
+concluded."""
 
 Names = frozenset[str]
 Places = frozenset[str]
@@ -24,7 +25,7 @@ _NONE: Final[frozenset[str]] = frozenset()
 
 @slotted(frozen=True)
 class Issued:
-    """The places (URLs of endpoints) that gave a credential, and the frame in which it came last."""
+    """The places (URLs of endpoints) that issued a credential, and the frame in which it was issued last."""
 
     places: Places
     seq: int
@@ -32,10 +33,11 @@ class Issued:
 
 @slotted()
 class Issuers:
-    """Authorization servers, the resources that name them, and the credentials that they gave.
+    """Authorization servers, the resources that name them, and the credentials that they issued.
 
-    ``named`` are the names of the servers that have an endpoint, by its URL; ``endpoints`` the URLs of all
-    endpoints of a server, by its name; ``wanted`` the names that the metadata of a resource have ever listed.
+    ``named`` has, by URL of an endpoint, the names of its servers. ``endpoints`` has, by name of a server,
+    the URLs of its endpoints. ``wanted`` has, by resource, the names of servers that its metadata ever
+    listed. ``tokens`` and ``secrets`` have the access tokens and the client secrets that were issued.
     """
 
     named: dict[str, Names] = field(default_factory=dict[str, Names])
@@ -56,31 +58,32 @@ class Issuers:
         keep_latest(self.wanted, resource, _joined(self.wanted.get(resource, _NONE), servers), _MOST)
 
     def add_credential(self, table: dict[str, Issued], credential: str, place: str, seq: int) -> None:
-        """Remember that an endpoint gave a credential; ``table`` is ``tokens`` or ``secrets``."""
+        """Remember in ``table`` (``tokens`` or ``secrets``) that the endpoint ``place`` issued it."""
         earlier = table.get(credential)
         places = _joined(earlier.places if earlier else _NONE, frozenset((place,)))
         keep_latest(table, credential, Issued(places, seq), _MOST)
 
     def others_gave(self, issued: Issued, servers: Names) -> bool:
-        """Whether certainly none of ``servers`` gave a credential, because all are known, and other ones did.
+        """Whether servers other than ``servers``, and certainly none of these, issued a credential.
 
-        A server whose metadata were not seen may be the same as the one that gave it, under another name.
+        This is certain only if the metadata of all servers are known: without them, a server may be the
+        issuer under another name.
         """
-        givers = [self.named.get(place) for place in issued.places]
-        if not servers or not all(givers) or any(names & servers for names in givers if names):
+        issuer_names = [self.named.get(place) for place in issued.places]
+        if not servers or not all(issuer_names) or any(names & servers for names in issuer_names if names):
             return False
         known = [self.endpoints.get(name) for name in servers]
-        if any(map(_is_full, (issued.places, servers, *filter(None, givers), *filter(None, known)))):
+        if any(map(_is_full, (issued.places, servers, *filter(None, issuer_names), *filter(None, known)))):
             return False
         return all(places is not None and not places & issued.places for places in known)
 
     def wanted_at(self, url: str) -> Names:
-        """Return the names of the servers whose tokens the resource at ``url`` takes; empty if not known."""
-        found = _NONE
+        """Return the names of the servers whose tokens the resource at ``url`` accepts; empty if unknown."""
+        servers = _NONE
         for resource, names in self.wanted.items():
             if url == resource or url.startswith(resource + "/"):
-                found |= names
-        return found
+                servers |= names
+        return servers
 
 
 def _joined(known: frozenset[str], new: frozenset[str]) -> frozenset[str]:

@@ -16,14 +16,14 @@ _HASH_BYTES: Final = 6
 _MASK: Final = pattern(r"masked\(len=(\d{1,9}),visible=(yes|no),hash=([0-9a-f]{12})\)")
 
 ANY_MASK: Final = pattern(r"masked\(len=\d{1,9},visible=(?:yes|no),hash=[0-9a-f]{12}\)")
-"""Finds a mask within a text."""
+"""A mask within a text."""
 
 _INVISIBLE: Final = pattern(r"[^\x21-\x7E]")
 
 
 @slotted(frozen=True)
 class Mask:
-    """What is known about a masked credential. Its ``str`` is the text in the recording."""
+    """The known facts about a masked credential. ``length`` is in bytes; ``str`` gives the recorded text."""
 
     length: int
     visible: bool  # all bytes are within 0x21 to 0x7E

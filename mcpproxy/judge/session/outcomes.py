@@ -1,4 +1,4 @@
-"""What a row of a recording is about, and how a call ended."""
+"""The kinds of rows in a list of calls, and the outcomes of calls."""
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
@@ -12,16 +12,16 @@ from mcpproxy.protocol.message_parts import member
 
 
 class Kind(StrEnum):
-    """What a row is about. A row of any kind but ``REQUEST`` is an *orphan*: it belongs to no request."""
+    """The kind of a row. A row of any kind but ``REQUEST`` is an *orphan*: it belongs to no request."""
 
     REQUEST = "request"
     ANSWER = "answer"
-    """A response or an error to which there is no open request."""
+    """A response or an error for which there is no open request."""
     NOTIFICATION = "notification"
     NOT_A_MESSAGE = "not a message"
     """A line, body or event that is not a JSON-RPC message."""
     EXCHANGE = "http"
-    """An HTTP request that carries no request of JSON-RPC."""
+    """An HTTP request that carries no JSON-RPC request."""
     STDERR = "stderr"
     """Lines that the server wrote to stderr while no request was open. Successive lines are one row."""
     GAP = "gap"
@@ -41,43 +41,43 @@ class Outcome(StrEnum):
     INPUT_REQUIRED = "input-required"
     """A result that asks the client to send the request again with more input."""
     UNANSWERED = "unanswered"
-    """No answer until the end of the recording, or, while it is made, none yet: then the call *waits*."""
+    """No answer until the end of the recording. While the recording is being made, the call *waits*."""
     CANCELLED = "cancelled"
     """Cancelled before it was answered."""
     REFUSED = "refused"
     """Refused or answered by mcpproxy itself."""
     DECLINED = "declined"
-    """The server does not have what the client asked for to learn just that: see ``error_outcome``,
+    """The client asked whether the server has a feature, and the server does not: see ``error_outcome``,
     ``status_outcome`` and ``exchange_outcome``. Such an error is a part of a healthy session."""
     NONE = "none"
     """The row is not about something that has an answer."""
     UNREADABLE = "unreadable"
-    """Answered over HTTP with a body that could not be decoded, or was not recorded. So nobody knows how the
+    """Answered over HTTP with a body that could not be decoded, or was not recorded. So it is unknown how the
     call ended."""
 
 
 def latency_ns(asked_ns: int, answered_ns: int) -> int | None:
-    """Return how long an answer took, in nanoseconds; ``None`` if nothing is known of that.
+    """Return how long an answer took, in nanoseconds; ``None`` if the time of the answer is unknown.
 
-    Times are those since the recording began. An answer at its very beginning stands in a recording by
-    another program without times. Two times that are equal are known: a clock may stand still for 16 ms
-    (Windows).
+    Times are nanoseconds since the recording began. The time 0 of an answer means that another program made
+    the recording and stored no times. Equal times are valid: on Windows a clock may stand still for 16 ms.
     """
     return max(answered_ns - asked_ns, 0) if answered_ns else None
 
 
 PROBE: Final = "server/discover"
-"""The request with which a client asks a server for its revisions. An older server has no such request."""
+"""The request with which a client asks a server for its revisions. Older servers do not know it."""
 
 _PROBED: Final = Innermost(PROBE)
 _FAILURES: Final = frozenset({401, 403, 407, 408, 429})
 """Statuses below 500 that say nothing about what the server has."""
 
 ERRORS: Final = frozenset({Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR})
-"""The outcomes of calls that *failed*. What broke the protocol is a *finding*, which is another thing."""
+"""The outcomes of calls that *failed*. A *finding* is something else: a violation of the protocol."""
 
 UNSUCCESSFUL: Final = ERRORS | {Outcome.REFUSED, Outcome.UNANSWERED, Outcome.CANCELLED, Outcome.UNREADABLE}
-"""The outcomes of calls of which nobody saw that they gave their caller what it asked for."""
+"""The outcomes of calls that did not visibly succeed: those that failed, and those without a readable answer
+from the server."""
 
 WORDS: Final[Mapping[Outcome, str]] = {
     Outcome.OK: "ok",
@@ -92,18 +92,18 @@ WORDS: Final[Mapping[Outcome, str]] = {
     Outcome.NONE: "",
     Outcome.UNREADABLE: "answered unreadably",
 }
-"""How each outcome is called wherever people read it: terminal, page, lists, reports."""
+"""The words for each outcome in all output for people: terminal, page, lists, reports."""
 
 
 def unanswered_word(*, running: bool) -> str:
-    """Return how a call without an answer is called: it waits while the recording is made (``running``)."""
+    """Return the word for a call without an answer; ``running`` says that the recording is being made."""
     return "waiting" if running else WORDS[Outcome.UNANSWERED]
 
 
 def state_words(outcome: Outcome, code: int | None = None, *, running: bool = False) -> str:
     """Return the state of a call in words, such as ``tool error``, ``error -32602`` or ``HTTP 404``.
 
-    ``code`` is its error code. The state is empty for a row that is not about something that has an answer.
+    ``code`` is its error code. The words are empty for a row that is not about something that has an answer.
     """
     if outcome is Outcome.UNANSWERED:
         return unanswered_word(running=running)
@@ -114,28 +114,27 @@ def state_words(outcome: Outcome, code: int | None = None, *, running: bool = Fa
 
 @slotted(frozen=True)
 class CallCounts:
-    """How many calls there are, and how many of them were not successful (``UNSUCCESSFUL``), and how.
+    """The number of all calls, and of those with each outcome in ``UNSUCCESSFUL``, and of declined calls.
 
-    ``failed`` are those of ``ERRORS``.
+    ``failed`` is the number of calls with an outcome in ``ERRORS``.
     """
 
     total: int
     failed: int
     unanswered: int
     cancelled: int = 0
-    """A client that gives up after a time limit of its own cancels its call, as a person does."""
+    """Calls that the client cancelled, for a user or because of its own time limit."""
     refused: int = 0
-    """Refused or answered by mcpproxy itself: the server was not reached, or was not to be."""
+    """Calls that mcpproxy refused or answered itself: the server could not, or was not to, be reached."""
     declined: int = 0
     unreadable: int = 0
-    """Answered with what could not be read."""
+    """Calls whose answer could not be read."""
 
     @property
     def all_successful(self) -> bool:
-        """Whether each call has an answer of its server that could be read, and none of these is an error of
-        ``ERRORS``.
+        """Whether all calls have a readable answer from the server, and none of the answers is an error.
 
-        A session of which all calls were declined came to nothing, so it is not successful.
+        Declined calls count as successful unless all calls were declined.
         """
         return not self.unsuccessful(running=False)
 
@@ -144,7 +143,10 @@ class CallCounts:
         return self.declined if self.declined == self.total else 0
 
     def unsuccessful(self, *, running: bool) -> list[tuple[int, str]]:
-        """Return the numbers of such calls, with the word for each kind of them, without those of 0."""
+        """Return the numbers of unsuccessful calls, except 0, each with the word for its outcome.
+
+        Declined calls are among them only if all calls were declined.
+        """
         numbers = (
             (self.failed, "failed"),
             (self.refused, "refused"),
@@ -158,7 +160,7 @@ class CallCounts:
     def words(self, *, running: bool, waited: str = "") -> str:
         """Return the numbers in words: ``2 of 5 calls failed, 1 waiting``, or ``no failed calls``.
 
-        With ``waited``, how long the oldest of those that wait has waited: ``1 waiting for 11.0 s``.
+        ``waited`` is the time that the oldest waiting call has waited, in words: ``1 waiting for 11.0 s``.
         """
         if not self.total:
             return "no calls"
@@ -174,7 +176,7 @@ class CallCounts:
 
 
 def count_calls(outcomes: Mapping[Outcome, int]) -> CallCounts:
-    """Return the numbers of calls, from how many of them ended in each way."""
+    """Return the counts for ``outcomes``, the number of calls with each outcome."""
     failed = sum(outcomes.get(outcome, 0) for outcome in ERRORS)
     others = (
         *(Outcome.UNANSWERED, Outcome.CANCELLED, Outcome.REFUSED, Outcome.DECLINED),
@@ -184,32 +186,35 @@ def count_calls(outcomes: Mapping[Outcome, int]) -> CallCounts:
 
 
 def sum_counts(counts: Iterable[CallCounts]) -> CallCounts:
-    """Return the numbers of calls of several sessions together."""
-    listed = tuple(counts)
+    """Return the sum of the counts of several sessions."""
+    sessions = tuple(counts)
     return CallCounts(
-        sum(one.total for one in listed),
-        sum(one.failed for one in listed),
-        sum(one.unanswered for one in listed),
-        sum(one.cancelled for one in listed),
-        sum(one.refused for one in listed),
-        sum(one.declined for one in listed),
-        sum(one.unreadable for one in listed),
+        sum(session.total for session in sessions),
+        sum(session.failed for session in sessions),
+        sum(session.unanswered for session in sessions),
+        sum(session.cancelled for session in sessions),
+        sum(session.refused for session in sessions),
+        sum(session.declined for session in sessions),
+        sum(session.unreadable for session in sessions),
     )
 
 
 UNKNOWN: Final = Innermost("")
-"""Stands for a call of which nobody knows what it asks for."""
+"""The innermost method of a request whose method is unknown, or does not matter."""
 
 
 def outcome_of(answer: Response | ErrorResponse, asked: Innermost = UNKNOWN) -> Outcome:
-    """Return how an answer ends its call. Who sent it is not asked: of mcpproxy's own, it is ``REFUSED``."""
+    """Return the outcome of a call from the server's answer; ``asked`` is the request's innermost method.
+
+    If mcpproxy itself answered, the outcome is ``REFUSED`` instead, which the caller must check.
+    """
     if isinstance(answer, ErrorResponse):
         return error_outcome(answer.error, asked)
     return outcome_of_result(answer.result, asked)
 
 
 def outcome_of_result(result: JSON, asked: Innermost = UNKNOWN) -> Outcome:
-    """Return how a result ends its call. One that carries an error of MCP is that error."""
+    """Return the outcome of a call from its result. A result that carries an MCP error counts as an error."""
     if asked.is_carried:
         outcome = outcome_in(result)
         if "result" not in outcome:
@@ -224,10 +229,10 @@ def outcome_of_result(result: JSON, asked: Innermost = UNKNOWN) -> Outcome:
 
 
 def error_outcome(error: "JSON | Absent", asked: Innermost) -> Outcome:
-    """Return how a JSON-RPC error ends a call. Who sent it is not asked.
+    """Return the outcome of a call from a JSON-RPC error of the server.
 
-    No single code tells a client that the server has no ``PROBE`` (2026-07-28, basic/transports/stdio
-    § Backward Compatibility), but an internal error is a failure of what the server has.
+    Any code may mean that the server does not know ``PROBE`` (2026-07-28, basic/transports/stdio
+    § Backward Compatibility), except an internal error, with which a method that exists fails.
     """
     if asked.method != PROBE or member(error, "code") == INTERNAL_ERROR or not asked.owns(error):
         return Outcome.RPC_ERROR
@@ -235,7 +240,7 @@ def error_outcome(error: "JSON | Absent", asked: Innermost) -> Outcome:
 
 
 def status_outcome(asked: Innermost, status: int, *, by_proxy: bool) -> Outcome:
-    """Return how an HTTP status of 400 or more ends a call. A JSON-RPC answer in its body may say more.
+    """Return the outcome of a call from an HTTP status of 400 or more. A JSON-RPC answer may replace it.
 
     Source: 2026-07-28, basic/transports/streamable-http § Backward Compatibility.
     """
@@ -246,18 +251,19 @@ def status_outcome(asked: Innermost, status: int, *, by_proxy: bool) -> Outcome:
 
 
 def unread_outcome(status: int) -> Outcome:
-    """Return how a call ends whose exchange had this HTTP status and a body that could not be read.
+    """Return the outcome of a call from the HTTP status of a response whose body could not be read.
 
-    A redirect is followed by another exchange, and 202 says that the answer, if any, comes in another one.
+    A redirect is followed by another exchange, and 202 means that an answer, if any, comes in another one.
     """
     return Outcome.UNREADABLE if 200 <= status < 300 and status != 202 else Outcome.UNANSWERED
 
 
 def exchange_outcome(method: str, status: int, *, by_proxy: bool) -> Outcome:
-    """Return how an HTTP request without a request of JSON-RPC ended.
+    """Return the outcome of an HTTP request that carries no JSON-RPC request.
 
-    A server without a stream for GET answers 405, and one that lets no client end a session answers so to
-    DELETE (2025-11-25, basic/transports § Listening for Messages from the Server, § Session Management).
+    A server that offers no stream answers GET with 405, and a server that does not let clients end a session
+    answers DELETE with 405 (2025-11-25, basic/transports § Listening for Messages from the Server, § Session
+    Management).
     """
     if status == 405 and method in ("GET", "DELETE") and not by_proxy:
         return Outcome.DECLINED
@@ -267,9 +273,9 @@ def exchange_outcome(method: str, status: int, *, by_proxy: bool) -> Outcome:
 
 
 def error_code(answer: Response | ErrorResponse, method: str = "") -> int | None:
-    """Return the code of an error; ``None`` for a result, and for an error without a whole number.
+    """Return the code of an error; ``None`` for a result, and for an error whose code is not an integer.
 
-    A result of ``method`` that carries an error of MCP has the code of that.
+    A result of ``method`` that carries an MCP error has the code of that error.
     """
     if isinstance(answer, ErrorResponse):
         code = member(answer.error, "code")
@@ -279,6 +285,6 @@ def error_code(answer: Response | ErrorResponse, method: str = "") -> int | None
 
 
 def carried_code(result: JSON) -> JSON:
-    """Return the code of the error of MCP that a result of one of ``WRAPPERS`` carries, or ``None``."""
+    """Return the code of the MCP error in a result of one of ``WRAPPERS``; ``None`` if there is none."""
     outcome = outcome_in(result)
     return None if "result" in outcome else member(outcome, "error", "code")

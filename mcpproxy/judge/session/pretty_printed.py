@@ -16,14 +16,18 @@ from mcpproxy.protocol.message_parts import as_object, singles
 MAX_BYTES: Final = 1 << 20
 MAX_LINES: Final = 65_536
 MAX_ATTEMPTS: Final = 256
-"""The limits: how many bytes and lines are held, and how often the held lines are parsed."""
+"""The limits for the number of bytes and of lines that are held, and for parsing the held lines."""
 
 _CLOSING_BRACKETS: Final = {b"{": b"}", b"[": b"]"}
 
 
 @slotted()
 class SplitMessage:
-    """The lines of one sender that may be one message. ``opening`` is the first without spaces after it."""
+    """The lines of one sender that may together be one message.
+
+    ``opening`` is the first line without spaces at its end, ``size`` the number of bytes in ``frames``, and
+    ``attempts`` the number of times that the lines were parsed.
+    """
 
     opening: bytes = b""
     frames: list[Frame] = field(default_factory=list[Frame])
@@ -55,10 +59,10 @@ class SplitMessage:
         return True
 
     def whole(self) -> Frame | None:
-        """Return the object or array that the held lines form together, ``None`` while they form none.
+        """Return a frame with the object or array that the held lines form; ``None`` if they form none yet.
 
-        It is the last of their frames, with the bytes of all. Its message is ``Malformed`` with a value if it
-        is no message: programs lay out log entries, too.
+        The frame equals the last held frame, but has the bytes of all. If the object is not a message, the
+        frame's message is ``Malformed`` with a value: programs print log entries on several lines, too.
         """
         if len(self.frames) < 2 or not self.frames[-1].raw.rstrip().endswith((b"}", b"]")):
             return None
@@ -69,13 +73,13 @@ class SplitMessage:
         return None if isinstance(message, Malformed) and message.value is ABSENT else joined
 
     def is_printed(self) -> bool:
-        """Whether the held lines are a value that a program printed in a notation of its own, not in JSON.
+        """Whether the held lines are a value that a program printed in its own notation, not in JSON.
 
-        Node's ``console.log`` lays out objects and arrays as JSON is laid out: a bracket, what is inside
-        indented, and the closing bracket under the first. What names ``jsonrpc`` was meant as a message.
+        Node's ``console.log`` prints objects and arrays in the layout of JSON: a bracket, indented content,
+        and the closing bracket below the first. A value that contains ``jsonrpc`` was meant as a message.
         """
         first, last = self.opening, self.frames[-1].raw.rstrip()
-        if len(self.frames) < 2 or len(last) != len(first):  # so nearly always, and without a copy
+        if len(self.frames) < 2 or len(last) != len(first):  # decides most cases, without copying bytes
             return False
         indent, closing = first[:-1], _CLOSING_BRACKETS.get(first[-1:])
         if indent.strip() or closing is None or last != indent + closing:
@@ -87,16 +91,16 @@ class SplitMessage:
         )
 
     def release(self) -> list[Frame]:
-        """Return the held lines and hold them no longer."""
+        """Return the held lines, and hold none any more."""
         frames, self.frames, self.opening, self.size, self.attempts = self.frames, [], b"", 0, 0
         return frames
 
 
 def is_meant(message: Message) -> bool:
-    """Whether what was laid out over lines was meant as a message, and not as the entry of a log.
+    """Whether a value on several lines was meant as a message, not as an entry of a log.
 
-    A log may have members such as ``method`` and ``result``. Of what names no version, only a request and an
-    answer with an id are taken for messages.
+    A log entry may have members such as ``method`` and ``result``. So without ``jsonrpc``, only a request or
+    an answer with an id counts as a message.
     """
     if isinstance(message, Batch):
         return any(is_meant(single) for single in singles(message))

@@ -1,4 +1,4 @@
-"""Requests that were redirected, and the exchanges in which their client repeats them."""
+"""Match redirected HTTP requests with the exchanges in which the client repeats them."""
 
 from collections import deque
 from typing import Final
@@ -6,7 +6,7 @@ from typing import Final
 from mcpproxy.judge.session.frame import ResponseHead
 
 _MAX_OPEN: Final = 64
-"""How many redirects are remembered. A client follows a redirect at once, or never."""
+"""The number of redirects that are remembered. A client follows a redirect at once or never."""
 
 
 def request_target(uri: str, base: str = "/") -> str:
@@ -21,7 +21,7 @@ def request_target(uri: str, base: str = "/") -> str:
 
 
 def location_of(head: ResponseHead) -> str | None:
-    """Return where a redirect (3xx) leads; ``None`` for another response."""
+    """Return the ``Location`` of a redirect (3xx); ``None`` for any other response, or without the field."""
     if not 300 <= head.status < 400:
         return None
     return next((value.strip() for name, value in head.headers if name.lower() == "location"), None)
@@ -30,16 +30,16 @@ def location_of(head: ResponseHead) -> str | None:
 class Redirects:
     """The redirects of one recording that may still be followed.
 
-    A request is the same call as an earlier one that was redirected if it goes where that was redirected to
-    and has the same id. Hosts are not compared: a server may give itself another name than its clients.
+    A request repeats an earlier call that was redirected if it goes to the redirect's target and has the same
+    id. Hosts are not compared, because a server and its clients may use different names for the server.
     """
 
     def __init__(self) -> None:
         self._open: Final[deque[tuple[str, int]]] = deque(maxlen=_MAX_OPEN)
-        """Target of the redirect, and number of the exchange that was redirected."""
+        """The target of each redirect, and the number of the exchange that was redirected."""
 
     def add(self, exchange: int, target: str, location: str) -> None:
-        """Note that a request to ``target`` with a JSON-RPC request in it was redirected to ``location``."""
+        """Note that a JSON-RPC request to ``target``, in this exchange, was redirected to ``location``."""
         self._open.append((request_target(location, target), exchange))
 
     def to(self, target: str) -> tuple[int, ...]:
@@ -47,4 +47,4 @@ class Redirects:
         if not self._open:
             return ()
         target = request_target(target)
-        return tuple(exchange for led_to, exchange in self._open if led_to == target)
+        return tuple(exchange for new_target, exchange in self._open if new_target == target)

@@ -11,7 +11,7 @@ from mcpproxy.judge.session.history import SentRequest
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, RequestId
 
 MAX_REMEMBERED: Final = 1_024
-"""How many subscriptions of a session are remembered."""
+"""The number of subscriptions of a session that are remembered."""
 
 
 @slotted(eq=False)
@@ -19,10 +19,10 @@ class Subscription:
     """One subscription.
 
     ``asked`` is the request that opened the subscription. ``wanted`` is the filter in that request, and
-    ``acknowledged`` the filter that the server agreed to; each is ``None`` while it is unknown or if it is
-    not an object. ``begun`` is set once the server has sent a message with the subscription's id.
-    ``cancelled_ns`` is when the client cancelled the subscription. ``closed_seq`` is the frame in which the
-    server ended it without answering the request, 0 if there is none.
+    ``acknowledged`` the filter that the server agreed to; each is ``None`` if it is unknown or not an object.
+    ``begun`` is set once the server has sent a message with the subscription's id. ``cancelled_ns`` is the
+    time at which the client cancelled the subscription. ``closed_seq`` is the frame in which the server ended
+    it without answering the request; 0 if there is none.
     """
 
     asked: SentRequest
@@ -34,7 +34,7 @@ class Subscription:
 
     @property
     def ended_seq(self) -> int:
-        """The frame in which the server ended the subscription, 0 while it is open."""
+        """The frame in which the server ended the subscription; 0 if it is open."""
         return self.asked.answered_seq or self.closed_seq
 
 
@@ -42,8 +42,8 @@ class Subscription:
 class Subscriptions:
     """The subscriptions by id. If several had the same id, only the latest is kept.
 
-    ``forgot_some`` is set if a subscription was not seen or had to be forgotten, so that an unknown id may be
-    valid. ``modern`` is set once the server has shown that it supports a revision that has subscriptions.
+    ``forgot_some`` is set if a subscription was not recorded or had to be forgotten, so that an unknown id
+    may be valid. ``modern`` is set once the server has shown that it supports a revision with subscriptions.
     """
 
     by_id: dict[RequestId, Subscription] = field(default_factory=dict[RequestId, Subscription])

@@ -14,19 +14,20 @@ from mcpproxy.judge.session.history import SentRequest
 from mcpproxy.protocol.task_lifecycle import TaskState
 
 MAX_REMEMBERED: Final = 4_096
-"""How many tasks, tools and listed ids of a session are remembered."""
+"""The number of tasks, of tools and of listed ids of a session that are remembered."""
 
 
 @slotted(eq=False)
 class Task:
-    """One task, and what its runner reported about it.
+    """One task, and the state that its runner (the peer that runs it) reported.
 
-    ``made_by`` is the request that became the task, ``None`` if that was not seen. The latest ``state`` was
+    ``made_by`` is the request that became the task; ``None`` if it was not recorded. The latest ``state`` was
     reported in frame ``seq``, with the timestamp ``updated``. ``created`` is the first creation time that was
-    reported. ``expires_ns`` is when the runner may delete the task, ``None`` if that is never or unknown.
-    ``poll`` is the latest tasks/get, ``None`` if another report came since. ``poll_ms`` is how long the other
-    peer must wait before the next poll. ``first_got_seq`` is the frame of the first answer to tasks/get.
-    ``deleted`` is set once the runner has answered that it does not know the task.
+    reported. ``expires_ns`` is the time from which on the runner may delete the task; ``None`` if it is never
+    or unknown. ``poll`` is the latest tasks/get; ``None`` if another report came since. ``poll_ms`` is the
+    time, in milliseconds, that the other peer must wait before the next poll. ``first_got_seq`` is the frame
+    of the first answer to tasks/get. ``deleted`` is set once the runner has answered that it does not know
+    the task.
     """
 
     id: str
@@ -49,7 +50,7 @@ def is_later(
 ) -> bool:
     """Whether a report was certainly made after the report in frame ``seq`` with the timestamp ``updated``.
 
-    ``request`` is the request that the report answers, ``None`` for a notification, and ``timestamp`` the
+    ``request`` is the request that the report answers (``None`` for a notification), and ``timestamp`` is the
     time that the report names.
     """
     if request is not None and request.seq > seq:
@@ -62,7 +63,7 @@ class TaskListing:
     """One listing of all tasks with tasks/list, which may take several pages.
 
     ``start_seq`` is the frame of the first request. ``end_seq`` is the frame of the last page, and ``end_ns``
-    its time. ``next_cursor`` is the cursor of the next page, ``None`` if there is none.
+    its time. ``next_cursor`` is the cursor of the next page; ``None`` if there is none.
     """
 
     start_seq: int
@@ -91,7 +92,7 @@ class Tasks:
     )
 
     def get(self, runner: Sender, id: object) -> Task | None:
-        """Return the task of ``runner`` with this id, ``None`` if it is unknown."""
+        """Return the task of ``runner`` with this id; ``None`` if it is unknown."""
         return self.by_id.get((runner, id)) if isinstance(id, str) else None
 
     def add(self, runner: Sender, task: Task) -> None:
@@ -102,7 +103,7 @@ class Tasks:
             del self.by_id[next(iter(self.by_id))]
 
     def unlisted(self, runner: Sender) -> list[Task]:
-        """Return the tasks that the latest full listing lacks, though tasks/get returned them before it."""
+        """Return the tasks that the latest complete listing lacks, though tasks/get returned them earlier."""
         listing = self.listed.get(runner)
         if listing is None:
             return []

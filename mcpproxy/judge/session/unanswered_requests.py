@@ -1,12 +1,12 @@
-"""Which request an answer belongs to: an index of the requests that wait for their answers.
+"""Find the request that an answer belongs to: an index of the requests that wait for their answers.
 
-- The ids of each peer are its own: an answer belongs to a request of the other peer.
-- An id keeps its JSON type: ``1`` and ``"1"`` are two ids, and ``true`` is none.
-- A request with the id of an open one takes its place: the next answer belongs to the later request.
-- An answer takes its request out: a second answer belongs to none.
-- A request and an answer without an id that can be used belong to nothing.
-- Over HTTP many sessions use the same ids. There a request has several scopes, and an answer belongs to the
-  request that it shares the narrowest scope with.
+- Each peer chooses its own ids: an answer belongs to a request of the other peer.
+- An id keeps its JSON type: ``1`` and ``"1"`` are two ids, and ``true`` is not an id.
+- A request with the id of an open request replaces it: the next answer belongs to the later request.
+- An answer closes its request: a second answer belongs to no request.
+- A request without a usable id gets no answer, and an answer without a usable id belongs to no request.
+- Over HTTP many sessions use the same ids. So a request has several scopes there, and an answer belongs to
+  the request with which it shares the narrowest scope.
 """
 
 from collections import OrderedDict
@@ -19,16 +19,17 @@ from mcpproxy.protocol.jsonrpc import RequestId
 T = TypeVar("T")
 
 Scope: TypeAlias = int | str
-"""Where an id names one request: the number of an exchange, or the name of a session."""
+"""A range in which ids are unique: the number of an exchange, or the name of a session."""
 
 ONE_SESSION: Final[tuple[Scope, ...]] = ("",)
-"""The scopes where there is only one session, such as on stdio."""
+"""The scopes if there is only one session, such as on stdio."""
 
 
 class UnansweredRequests(Generic[T]):
-    """What is kept of each open request. Of more than ``most`` the oldest are forgotten; 0 keeps all.
+    """The open requests, each as a value ``T`` that the caller chooses.
 
-    A request with two scopes counts twice.
+    If there are more than ``most``, the oldest are forgotten; 0 keeps all. A request with two scopes counts
+    twice.
     """
 
     def __init__(self, most: int = 0) -> None:
@@ -60,7 +61,7 @@ class UnansweredRequests(Generic[T]):
         return None
 
     def take(self, sender: Sender, id: object, scopes: Iterable[Scope] = ONE_SESSION) -> T | None:
-        """Return as ``find`` the request that an answer with ``scopes`` belongs to, and take it out."""
+        """Return the request that an answer with ``scopes`` belongs to, as ``find`` does, and remove it."""
         if type(id) is not int and type(id) is not str:
             return None
         for scope in scopes:
@@ -72,7 +73,7 @@ class UnansweredRequests(Generic[T]):
         return None
 
     def take_if(self, is_taken: Callable[[T], bool]) -> list[T]:
-        """Return the open requests for which ``is_taken`` is true, the oldest first, and take them out."""
+        """Return the open requests for which ``is_taken`` is true, the oldest first, and remove them."""
         keys = [key for key, (request, _) in self._open.items() if is_taken(request)]
         return _without_repetition([self._open.pop(key) for key in keys])
 
