@@ -19,7 +19,11 @@ NOT_WRITTEN: Final = "nothing was written"
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The options that say in which files to look. ``where`` is the name of the command, for errors."""
+    """The options that select the files to search. ``where`` is the name of the command, for errors.
+
+    ``key`` is the path to the servers in ``file``, with ``/`` between its levels. ``project`` is the folder
+    whose project files are searched.
+    """
 
     where: str
     hosts: Sequence[str]
@@ -33,10 +37,10 @@ class Places:
         return not (self.hosts or self.file)
 
     def chosen_hosts(self) -> list[Host]:
-        """Return the hosts that were named.
+        """Return the hosts that the user named.
 
         Raises:
-            UsageError: there is no such host.
+            UsageError: a name is not the id or the name of a host.
         """
         return [_host(self.where, name) for name in self.hosts]
 
@@ -62,7 +66,7 @@ def search_chosen(options: Places) -> Search:
 
 
 def _levels(key: str) -> list[str]:
-    """Return the levels of a key; a / inside one is written as in a JSON Pointer."""
+    """Return the levels of a key. A ``/`` inside a level is escaped as in a JSON Pointer."""
     return [level.replace("~1", "/").replace("~0", "~") for level in key.split("/")] if key else []
 
 
@@ -79,9 +83,9 @@ def _host(where: str, name: str) -> Host:
 
 
 def entry_named(entries: Sequence[ServerEntry], name: str, search: Search) -> ServerEntry:
-    """Return the one entry of the server ``name``.
+    """Return the entry of the server ``name``.
 
-    If several have this name, it is the one that its file lists under the path of the project.
+    If several entries have this name, return the one that its file lists under the path of the project.
 
     Raises:
         McpProxyError: there is no such entry, or there are several.
@@ -108,7 +112,7 @@ def entry_named(entries: Sequence[ServerEntry], name: str, search: Search) -> Se
 
 
 def differences(plans: Iterable[FilePlan]) -> Iterator[str]:
-    """Yield the changes of the files, their secrets masked, as a unified diff without context lines."""
+    """Yield the changes of the files, with secrets masked, as lines of a unified diff without context."""
     key = os.urandom(32)
     for plan in plans:
         before = plan.file.document
@@ -124,6 +128,6 @@ def _lines(text: str) -> list[str]:
 
 
 def short(path: str) -> str:
-    """Return a path as people write it: ``~`` for the home folder."""
+    """Return a path with ``~`` for the home folder."""
     home = os.path.expanduser("~")
     return f"~{path[len(home) :]}" if path.startswith(home + os.sep) else path

@@ -1,5 +1,7 @@
-"""Recognise wrapped commands: a command is wrapped if it starts mcpproxy with another command after
-``--``."""
+"""Recognise wrapped commands, and give the words that start mcpproxy.
+
+A command is wrapped if it starts mcpproxy with another command after ``--``.
+"""
 
 import os
 import re
@@ -14,7 +16,7 @@ from mcpproxy.errors import UsageError
 
 _PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*|py")
 _PYTHON_OPTIONS: Final = re.compile(r"-[BEIOPSbdqsuv]+")
-"""Options that take no value and may stand before ``-m``, such as ``-P``."""
+"""Options without a value that may come before ``-m``, such as ``-P``."""
 _PROGRAM: Final = re.compile(r"[/\\]mcpproxy[/\\]__main__\.py$")
 _RUNNERS: Final = ("uvx", "uv", "pipx")
 _EPHEMERAL: Final = re.compile(
@@ -23,7 +25,7 @@ _EPHEMERAL: Final = re.compile(
 
 
 def program_words(argv: Sequence[str]) -> int:
-    """Return how many words at the head of ``argv`` start mcpproxy; 0 if it starts another program."""
+    """Return the number of words at the start of ``argv`` that start mcpproxy; 0 for another program."""
     if not argv:
         return 0
     name = _name(argv[0])
@@ -42,7 +44,7 @@ def program_words(argv: Sequence[str]) -> int:
 
 
 def wrapping_words(argv: Sequence[str]) -> int:
-    """Return how many words at the head of ``argv`` belong to a wrap, with ``--``; 0 if it is not wrapped.
+    """Return the number of words of a wrap at the start of ``argv``, ``--`` included; 0 if it is not wrapped.
 
     Another product also has a program called mcpproxy, but its command line has no command after ``--``.
     """
@@ -58,12 +60,12 @@ def wrapping_words(argv: Sequence[str]) -> int:
 def own_program() -> list[str]:
     """Return the words that start this mcpproxy. Its path is absolute, so they work in any folder.
 
-    They name its script, unless that slows each start: the scripts of setuptools and of pip before 25 import
-    ``re``, which takes a third of the start.
+    They are the path of its script, unless the script slows each start: the scripts of setuptools and of pip
+    before 25 import ``re``, which takes a third of the start time.
 
     Raises:
-        UsageError: this mcpproxy is in a temporary environment, as ``uvx`` makes it. At each start the runner
-            would ask PyPI for the name, and get what another project published there.
+        UsageError: this mcpproxy is in a temporary environment, such as ``uvx`` makes. At each start ``uvx``
+            would ask PyPI for the name, and get the package that another project has published there.
     """
     called = sys.argv[0] if os.path.dirname(sys.argv[0]) else shutil.which(sys.argv[0])
     called = os.path.abspath(called) if called else ""
@@ -80,7 +82,7 @@ def own_program() -> list[str]:
 def _imports_re(script: str) -> bool:
     try:
         return b"\nimport re\n" in files.read(script, 4096, follows=True)
-    except (OSError, ValueError):  # it is no script, but a program
+    except (OSError, ValueError):  # it is not a script but a binary
         return False
 
 

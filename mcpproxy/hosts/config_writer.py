@@ -1,4 +1,4 @@
-"""Write the configuration file of a host as a whole, if it has not changed since it was read.
+"""Replace the configuration file of a host, if it has not changed since it was read.
 
 The new content is written to a draft beside the file, and the draft is renamed to the file. So a reader of
 the file sees the old or the new content, even if this process is killed.
@@ -24,7 +24,7 @@ _LOCK_POLL_S: Final = 0.05
 
 
 def check_writable(file: ConfigFile) -> None:
-    """Refuse a file that must not be replaced.
+    """Check that a file may be replaced.
 
     Raises:
         HostFileError: the file must not be replaced; the message says why.
@@ -45,12 +45,12 @@ def check_writable(file: ConfigFile) -> None:
 
 
 def replace_content(file: ConfigFile, content: bytes, lock: str = "") -> None:
-    """Replace the content of ``file``, which keeps its mode, owner, attributes and the link that leads to it.
+    """Replace the content of ``file``. Its mode, owner and attributes stay, and so does a link to it.
 
     ``lock`` is the protocol by which the host locks the file, as in ``hosts.toml``.
 
     Raises:
-        HostFileError: the file has changed since it was read, or cannot be written. It is as it was.
+        HostFileError: the file has changed since it was read, or cannot be written. It is not modified.
     """
     draft = draft_of(file.real_path)
     try:
@@ -84,7 +84,7 @@ def _write_draft(draft: str, content: bytes, like: str) -> None:
 def draft_of(path: str) -> str:
     """Return the path of the draft of a file.
 
-    A file never has two drafts at a time, because only the process that locks the ledger writes drafts.
+    A file never has two drafts at a time, because only the process that has locked the ledger writes drafts.
     """
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.mcpproxy")
@@ -96,7 +96,7 @@ def remove_draft(path: str) -> None:
 
 
 def sha256(data: bytes) -> str:
-    """Return the hash of a content for the ledger."""
+    """Return the hash of a file's content, as the ledger stores it."""
     return hashlib.sha256(data).hexdigest()
 
 

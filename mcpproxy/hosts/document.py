@@ -1,4 +1,4 @@
-"""The text of a configuration file with the positions of its values, and new pieces of text for it."""
+"""The text of a configuration file with the positions of its values, and text to insert into it."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ _NAMES: Final[Mapping[Language, str]] = {"json": "JSON", "toml": "TOML", "yaml":
 
 
 def language_of(path: str) -> Language:
-    """Return the language of a file by the end of its name; JSON if the end is not known."""
+    """Return the language of a file by the end of its name; JSON if the end is unknown."""
     name = path.lower()
     if name.endswith(".toml"):
         return "toml"
@@ -55,13 +55,13 @@ class Document:
         return "\r\n" if "\r\n" in self.text else "\n"
 
     def token(self, node: Node) -> str:
-        """Return the text of a string value for use as an item of a list."""
+        """Return the text of a string value, in a form that may be an item of a list."""
         if self.language == "yaml":  # not every unquoted scalar may be an item of a list
             return quoted(str(node.scalar))
         return self.text[node.start : node.end]
 
     def member(self, key: str, tokens: Sequence[str]) -> str:
-        """Return the text of a member with a list as its value."""
+        """Return the text of the member ``key`` whose value is a list of ``tokens``."""
         value = f"[{', '.join(tokens)}]"
         match self.language:
             case "json":
@@ -73,5 +73,5 @@ class Document:
 
 
 def quoted(text: str) -> str:
-    """Return a string as all three languages write it."""
+    """Return a string in double quotes, which is valid in all three languages."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")

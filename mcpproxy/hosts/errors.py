@@ -1,10 +1,10 @@
-"""The errors of reading and writing the configuration files of hosts."""
+"""Errors in reading and writing the configuration files of hosts."""
 
 from mcpproxy.errors import McpProxyError
 
 
 class UnreadableTextError(McpProxyError):
-    """A text that cannot be read in the language of its file; ``index`` is the position of the fault."""
+    """A text is not valid in the language of its file; ``index`` is the position of the fault."""
 
     def __init__(self, index: int, fact: str) -> None:
         super().__init__(index, fact)
@@ -13,7 +13,7 @@ class UnreadableTextError(McpProxyError):
 
 
 class HostFileError(McpProxyError):
-    """A configuration file that cannot be read or must not be written: the place, the fact, the next step."""
+    """A configuration file cannot be read, or must not be written."""
 
     def __init__(self, path: str, fact: str, next_step: str) -> None:
         super().__init__(f"{path}: {fact}; {next_step}")
@@ -23,12 +23,12 @@ class HostFileError(McpProxyError):
 
 
 def not_alone(path: str, places: str = "this place") -> HostFileError:
-    """Return the error for a change of ``places`` in a file that would change other values, too."""
+    """Return the error for a change of ``places`` in a file that would also change other values."""
     return HostFileError(path, f"its text cannot be changed in {places} alone", "edit it by hand")
 
 
 class UnrecordedError(HostFileError):
-    """A configuration file was written, and afterwards the ledger could not be written.
+    """A configuration file was written, but afterwards the ledger could not be written.
 
-    The ledger still says that the change is under way, so ``recover_records`` corrects it.
+    The ledger still says that the change is in progress, so ``recover_records`` corrects it later.
     """

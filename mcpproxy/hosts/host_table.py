@@ -19,9 +19,9 @@ _VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
 
 @dataclass(frozen=True, slots=True)
 class ServerFile:
-    """A file in which a host names servers, and the keys that lead to them; ``*`` is any key.
+    """A file in which a host names servers. ``key`` leads to them in the file; ``*`` in it is any key.
 
-    ``leave`` says why the entries of the file are only listed and not wrapped. ``readers`` are other hosts
+    ``leave`` says why the entries of the file are only listed and not wrapped. ``readers`` names other hosts
     that read the file. README.md describes the other members.
     """
 
@@ -29,33 +29,34 @@ class ServerFile:
     path: str
     key: tuple[str, ...]
     single: str = ""
-    """If the file names only one server: the key of its entry, which comes after ``key``; otherwise empty."""
+    """If the file names only one server: the key of its entry, below ``key``; otherwise empty."""
     lock: str = ""
     leave: str = ""
     label: str = ""
     readers: str = ""
     strict: bool = False
-    """Whether the host is known to read strict JSON, and to drop a file with a comment or byte order mark."""
+    """Whether the host is known to read strict JSON, and to ignore a file with a comment or byte order
+    mark."""
     is_acp: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSetting:
-    """The setting by which a host takes the address of its model. README.md describes the members.
+    """The setting in which a host stores the address of its model. README.md describes the members.
 
-    Without ``paths``, or where ``key`` leads to nothing, the user gets ``lines`` to set by hand.
+    If there are no ``paths``, or no value at ``key``, the user is shown ``lines`` to add by hand.
     """
 
     paths: tuple[str, ...]
-    """The user's files that may have the setting, as in ``path`` of a file; the first that exists counts."""
+    """The user's files that may have the setting, as in ``ServerFile.path``; the first that exists counts."""
     key: tuple[str, ...]
     """The keys that lead to the address; ``*`` is the provider."""
     provider: tuple[str, ...]
     """The keys that lead to the name of the chosen provider, which may be followed by ``/`` and a model."""
     variable: str
-    """A variable of the environment that counts if the file has no address; empty if there is none."""
+    """An environment variable whose value is used if the file has no address; empty if there is none."""
     services: tuple[tuple[str, str], ...]
-    """Provider, or ``*``, -> the address that the host uses if nothing names one."""
+    """Provider, or ``*``, -> the address that the host uses by default."""
     lines: tuple[str, ...]
     """Lines for the user; ``{base}`` is the address of ``mcpproxy model``."""
     note: str
@@ -63,14 +64,14 @@ class ModelSetting:
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """A program that starts servers."""
+    """A program that starts servers: a row of ``hosts.toml``, which README.md describes."""
 
     id: str
     name: str
     shapes: tuple[CommandShape, ...]
     restart: str
     approval: str
-    """What the host asks the user after its file has changed.
+    """The approval that the host asks the user for after its file has changed.
 
     ``approval_scopes`` says for which files it asks.
     """
@@ -79,18 +80,18 @@ class Host:
     obstacles: tuple[tuple[str, str], ...]
     """Member of an entry -> why such an entry is left alone."""
     cautions: tuple[tuple[str, str], ...]
-    """Member of an entry -> what the user should know before such an entry is wrapped."""
+    """Member of an entry -> a caution for the user before such an entry is wrapped."""
     variables: tuple[str, ...]
     files: tuple[ServerFile, ...]
     entry: tuple[tuple[str, object], ...] = ()
     """Members that an entry needs besides its command."""
     skills: str = ""
-    """The folder of the user's skills, as in ``path`` of a file; empty if it is not known."""
+    """The folder of the user's skills, as in ``ServerFile.path``; empty if it is unknown."""
     model: ModelSetting | None = None
     reserved: tuple[str, ...] = ()
-    """Names of servers that the host does not take."""
+    """Names of servers that the host does not accept."""
     from_desktop: bool = False
-    """Whether it is started from the desktop and takes the ``PATH`` that it gets there."""
+    """Whether the host is started from the desktop and uses the ``PATH`` that it gets there."""
 
 
 @cache
@@ -103,9 +104,10 @@ def all_hosts() -> tuple[Host, ...]:
 
 
 def other_host(key: Sequence[str]) -> Host:
-    """Return a host for a file that the user names.
+    """Return a host for a file that the user names, and that belongs to no known host.
 
-    It has all shapes. Its servers are under ``key`` or, if that is empty, under the keys that hosts use.
+    It has the command shapes of all hosts. Its servers are under ``key``, or if that is empty, under the keys
+    that known hosts use.
     """
     keys = [tuple(key)] if key else _usual_keys()
     rows = tuple(ServerFile("file", "", path) for path in keys)
@@ -113,10 +115,10 @@ def other_host(key: Sequence[str]) -> Host:
 
 
 def paths_of(server_file: ServerFile, project: str) -> Iterator[tuple[str, str]]:
-    """Yield each existing path of a file, with a folder around it: the home folder or one of the project.
+    """Yield each existing path of a file, with the folder it belongs to: the home folder or a project folder.
 
-    Files of a project are searched in ``project`` and in the folders above it, up to the root of the version
-    control. Without version control, they are searched in ``project`` only.
+    Project files are searched in ``project`` and in the folders above it, up to the root of the repository.
+    Without version control, they are searched only in ``project``.
     """
     home = os.path.expanduser("~")
     if server_file.scope != "project":
@@ -129,18 +131,18 @@ def paths_of(server_file: ServerFile, project: str) -> Iterator[tuple[str, str]]
 def path_to_show(server_file: ServerFile) -> str:
     """Return the path of a file on this machine, as text for the user.
 
-    The path is empty if it is only a variable of the environment, and the variable is not set.
+    The path is empty if it is only an environment variable that is not set.
     """
     return _filled(server_file.path, str)
 
 
 def skills_folder(host: Host) -> str:
-    """Return the folder in which a host looks for the user's skills; empty if it is not known."""
+    """Return the folder in which a host looks for the user's skills; empty if it is unknown."""
     return _filled(host.skills, str)
 
 
 def model_files(setting: ModelSetting) -> list[str]:
-    """Return the files of the user that may have the address of a model, on this machine."""
+    """Return the paths of the user's files on this machine that may have the address of the model."""
     return [_filled(path, str) for path in setting.paths]
 
 
@@ -174,22 +176,22 @@ def _existing(server_file: ServerFile, folder: str) -> list[str]:
 
 
 def _filled(pattern: str, escaped: Callable[[str], str]) -> str:
-    """Return the path that ``pattern`` stands for: ``{app}``, ``{NAME|otherwise}`` and ``~`` are replaced.
+    """Return ``pattern`` with its placeholders ``{app}``, ``{NAME|default}`` and ``~`` replaced.
 
-    ``escaped`` is called with each text that replaces one. The path is empty if ``pattern`` is only a
-    variable of the environment, and the variable is not set.
+    ``{app}`` and the like are folders of the system, ``{NAME}`` is an environment variable. ``escaped`` is
+    applied to each replacement. The path is empty if ``pattern`` is only a variable that is not set.
     """
     home = os.path.expanduser("~")
     folders = _system_folders(home)
 
-    def fill(found: re.Match[str]) -> str:
-        name, otherwise = found[1], found[2]
+    def replacement(placeholder: re.Match[str]) -> str:
+        name, default = placeholder[1], placeholder[2]
         if name in folders:
             return escaped(folders[name])
         value = os.environ.get(name, "")
-        return escaped(value) if value else _PLACEHOLDER.sub(fill, otherwise or "")
+        return escaped(value) if value else _PLACEHOLDER.sub(replacement, default or "")
 
-    path = _PLACEHOLDER.sub(fill, pattern)
+    path = _PLACEHOLDER.sub(replacement, pattern)
     if path.startswith("~"):
         path = escaped(home) + path[1:]
     return os.path.normpath(path) if path else ""
@@ -227,7 +229,11 @@ def _host(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
         obstacles=tuple(row.get("obstacles", {}).items()),
         cautions=tuple(row.get("cautions", {}).items()),
         variables=tuple(row.get("variables", ())),
-        files=tuple(_file(one) for one in row["file"] if _system() in one.get("system", _system()).split()),
+        files=tuple(
+            _file(file_row)
+            for file_row in row["file"]
+            if _system() in file_row.get("system", _system()).split()
+        ),
         entry=tuple(row.get("entry", {}).items()),
         skills=row.get("skills", ""),
         model=_model(row["model"]) if "model" in row else None,

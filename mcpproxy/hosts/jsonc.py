@@ -1,7 +1,7 @@
 """Read JSON into nodes. Comments and trailing commas are allowed, because most hosts accept them.
 
-No maintained Python library gives the positions of values in JSON with comments, so this is a scanner of our
-own. In all other respects it is as strict as ``json``, because a damaged file must not be written.
+No maintained Python library gives the positions of values in JSON with comments, so this module has its own
+scanner. In all other respects it is as strict as ``json``, because a damaged file must not be written.
 """
 
 import json
@@ -12,7 +12,7 @@ from mcpproxy.hosts.errors import UnreadableTextError
 from mcpproxy.hosts.text_nodes import Member, Node, Scalar
 
 MOST_LEVELS: Final = 200
-"""How many levels of objects and arrays are read, well below the limit of Python for recursion."""
+"""The limit for nested objects and arrays, well below Python's recursion limit."""
 
 _SPACE: Final = re.compile(
     r"(?:[ \t\r\n]+|//[^\r\n]*|/\*(?s:.*?)\*/)*"
@@ -20,11 +20,11 @@ _SPACE: Final = re.compile(
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
 _OTHER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true\b|false\b|null\b")
 _EXACT_CHARACTERS: Final = 300
-"""A number of as many characters or more is read as a float, because ``int`` refuses thousands of digits."""
+"""A number of this length or more is read as a float, because ``int`` refuses thousands of digits."""
 
 
 def read_jsonc(text: str) -> Node:
-    """Return the value of ``text``. An empty text is a null value, as it is for the hosts.
+    """Return the value of ``text``. An empty text is a null value, as for the hosts.
 
     Raises:
         UnreadableTextError: ``text`` is not JSON with or without comments and trailing commas,
@@ -34,7 +34,7 @@ def read_jsonc(text: str) -> Node:
 
 
 def departures(text: str) -> list[tuple[int, str]]:
-    """Return what strict JSON does not have: the position and the name of each, such as ``a comment``.
+    """Return the departures of ``text`` from strict JSON: the position and the name, such as ``a comment``.
 
     Raises:
         UnreadableTextError: as for ``read_jsonc``.
@@ -50,7 +50,7 @@ class _Scanner:
         self.departures: list[tuple[int, str]] = []
 
     def scan(self) -> Node:
-        """Return the value of the whole text."""
+        """Return the value of the text."""
         start = 0
         if self._text.startswith("\ufeff"):
             self.departures.append((0, "a byte order mark"))

@@ -1,8 +1,9 @@
 """The ledger: a file in our state folder that records each wrap and the text that it replaced.
 
-The ledger is written before a host's file and again after it. A record says whether its wrap is being
-written, is written, or is being undone. So if a process is killed, the next command checks the files of
-unfinished records.
+A wrap is a change of a server's entry in a host's file, after which the host starts or reaches the server
+through mcpproxy. The ledger is written before the host's file and again after it. The ``state`` of a record
+says whether its wrap is being written, is written, or is being undone. So if a process is killed, the next
+command checks the files of unfinished records.
 """
 
 import json
@@ -30,7 +31,10 @@ State = Literal["wrapping", "wrapped", "unwrapping"]
 
 @dataclass(frozen=True, slots=True)
 class WrapRecord:
-    """One wrapped server. ``at`` is the path to its entry in ``file``; see ``ServerEntry.place``."""
+    """One wrapped server. ``at`` is the path to its entry in ``file``; see ``ServerEntry.place``.
+
+    The hashes are those of the file before and after the change. ``wrapped_at`` is as ``now`` returns it.
+    """
 
     file: str
     at: Path
@@ -42,10 +46,10 @@ class WrapRecord:
     wrapped_at: str
     state: State = "wrapped"
     upstream: str = ""
-    """The address of a remote server that is reached through ``mcpproxy http`` at ``listen``."""
+    """The address of a remote server that is reached through ``mcpproxy http`` at ``listen``; or empty."""
     listen: str = ""
     former: "WrapRecord | None" = None
-    """The record that this one replaces, while the file is being written: the file may still match it."""
+    """While the file is being written: the record that this one replaces. The file may still match it."""
 
     @property
     def place(self) -> tuple[str, Path]:
@@ -54,7 +58,7 @@ class WrapRecord:
 
 @dataclass(slots=True)
 class Ledger:
-    """The records of all wraps. Only the process that has ``locked_ledger`` changes them."""
+    """The records of all wraps. Only a process that has locked the ledger (``locked_ledger``) changes it."""
 
     path: str
     records: dict[tuple[str, Path], WrapRecord] = field(default_factory=dict[tuple[str, Path], WrapRecord])
@@ -65,26 +69,26 @@ class Ledger:
         return [record for record in self.records.values() if record.state != "wrapped"]
 
     def put(self, records: Iterable[WrapRecord], state: State) -> None:
-        """Add or replace ``records`` in this state, and save if there are any.
+        """Add or replace ``records``, set their state, and save the ledger if there are any.
 
         Raises:
-            HostFileError: they cannot be saved.
+            HostFileError: the ledger cannot be saved. It is unchanged.
         """
         if changed := {record.place: replace(record, state=state) for record in records}:
             self._save(self.records | changed, "nothing was written")
 
     def drop(self, places: Iterable[tuple[str, Path]]) -> None:
-        """Forget the wraps at ``places``, and save if there were any.
+        """Remove the records of the wraps at ``places``, and save the ledger if there were any.
 
         Raises:
-            HostFileError: this cannot be saved.
+            HostFileError: the ledger cannot be saved. It is unchanged.
         """
         if dropped := self.records.keys() & set(places):
             kept = {place: record for place, record in self.records.items() if place not in dropped}
             self._save(kept, "nothing was forgotten")
 
     def _save(self, records: dict[tuple[str, Path], WrapRecord], otherwise: str) -> None:
-        """Write ``records``, and keep them when they are written. ``otherwise`` is the end of the error."""
+        """Write ``records``, and keep them if that succeeds. ``otherwise`` is the end of the error's text."""
         rows = [{**asdict(record), "at": list(record.at)} for record in records.values()]
         text = json.dumps({"version": VERSION, "wraps": rows}, indent=1) + "\n"
         try:
@@ -95,7 +99,7 @@ class Ledger:
 
 
 def folder() -> str:
-    """Return the folder of the ledger and of the last look. It may not exist."""
+    """Return the folder of the ledger and of other state about hosts. It may not exist."""
     return os.path.join(paths.state_dir(), "hosts")
 
 
@@ -104,7 +108,7 @@ def locked_ledger() -> Generator[Ledger]:
     """Lock the ledger for this process, and yield it.
 
     Raises:
-        HostFileError: it cannot be read, or the folder cannot be made.
+        HostFileError: it cannot be read or locked, or its folder cannot be made.
     """
     place = folder()
     try:
@@ -121,7 +125,7 @@ def locked_ledger() -> Generator[Ledger]:
 
 
 def read_ledger() -> Ledger:
-    """Return the ledger without a lock; an empty one if nothing was ever wrapped.
+    """Return the ledger without locking it; an empty ledger if nothing was ever wrapped.
 
     Raises:
         HostFileError: it cannot be read.
@@ -144,7 +148,7 @@ def read_ledger() -> Ledger:
 
 
 def now() -> str:
-    """Return the time as it is written in records."""
+    """Return the current time in the form of records: ``2026-11-29T20:08:22Z``."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 

@@ -1,6 +1,7 @@
-"""The last look at the files of hosts, which shows the servers that somebody else has added or changed since.
+"""Remember the last look at the files of hosts, to show servers that were added or changed since.
 
-A look keeps only a hash of each entry. It is the hash without a wrap, so that a wrap does not change it.
+A look is a snapshot of the entries: a hash of each. The hash leaves out our wrap, so that wrapping does not
+change it.
 """
 
 import json
@@ -23,7 +24,7 @@ News = Literal["new", "changed"]
 
 @dataclass(slots=True)
 class Look:
-    """The time of a look, and the hashes of the entries that it saw: file -> key of the entry -> hash."""
+    """The time of a look (empty if there was none), and the hashes: file -> key of the entry -> hash."""
 
     looked_at: str = ""
     seen: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
@@ -33,14 +34,17 @@ class Look:
         return not self.looked_at
 
     def news(self, entry: ServerEntry, digest: str) -> News | None:
-        """Return whether an entry is new or changed since this look; ``None`` if it is neither."""
+        """Return whether an entry is new or changed since this look; ``None`` if it is neither.
+
+        ``digest`` is the hash of the entry now.
+        """
         before = self.seen.get(entry.file.real_path, {}).get(_key(entry))
         if self.is_first or before == digest:
             return None
         return "new" if before is None else "changed"
 
     def gone(self, search: Search) -> list[tuple[str, str]]:
-        """Return file and name of the entries that this look saw and that no longer exist."""
+        """Return the file and the name of each entry in this look that no longer exists."""
         present = {(entry.file.real_path, _key(entry)) for entry in search.entries}
         return [
             (path, str(json.loads(key)[-1]))
@@ -52,7 +56,7 @@ class Look:
 
 
 def digests(search: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
-    """Return the hash of every entry that was found."""
+    """Return the hash of every entry in ``search``, by file and key of the entry."""
     hashes: dict[tuple[str, str], str] = {}
     for entry in search.entries:
         record = ledger.records.get(entry.place)
@@ -62,7 +66,7 @@ def digests(search: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
 
 
 def last_look() -> Look:
-    """Return the last look; an empty one if there was none, or it cannot be read."""
+    """Return the last look; an empty look if there was none, or it cannot be read."""
     try:
         stored = json.loads(files.read(_path(), LARGEST_BYTES))
         if stored["version"] != VERSION:
@@ -74,7 +78,7 @@ def last_look() -> Look:
 
 
 def save_look(before: Look, search: Search, hashes: Mapping[tuple[str, str], str]) -> None:
-    """Save the present look. For files that were not read, it keeps the entries of ``before``.
+    """Save a new look with ``hashes``. For files that were not read, it keeps the entries of ``before``.
 
     Raises:
         HostFileError: it cannot be written.

@@ -1,7 +1,7 @@
-"""Add ``mcpproxy mcp``, the server with recordings for agents, to the file of a host, and remove it again.
+"""Add ``mcpproxy mcp``, the server that shows recordings to agents, to a host's file, and remove it again.
 
-Only a member is inserted or taken out; the rest of the text stays. JSON and TOML are written. In YAML, and in
-lists of servers, the place of a new entry depends on the layout, so there the user gets the entry as text.
+Only one member is inserted or removed; the rest of the text stays. This works for JSON and TOML. In YAML, and
+in lists of servers, the place of a new entry depends on the layout, so the user gets the entry as text.
 """
 
 import json
@@ -51,7 +51,8 @@ def own_entry(host: Host) -> OwnEntry:
     """Return the entry for the user's file of ``host``.
 
     Raises:
-        HostFileError: this host has no user's file that may name servers.
+        HostFileError: the host has no user's file that may name servers.
+        UsageError: this mcpproxy is in a temporary environment (see ``own_program``).
     """
     rows = [
         row for row in host.files if row.scope == "user" and not (row.leave or row.is_acp or "*" in row.key)
@@ -72,7 +73,8 @@ def plan_addition(entry: OwnEntry) -> FilePlan:
     """Return the plan that adds ``entry`` to the file of its host.
 
     Raises:
-        HostFileError: there is no such file, it cannot be read or written, or has such an entry.
+        HostFileError: the file does not exist, cannot be read or written, has an entry of this name, or has
+            no table of servers to which an entry can be added.
     """
     path, root = next(paths_of(entry.row, ""), (path_to_show(entry.row), ""))
     if not root:
@@ -96,7 +98,7 @@ def plan_removal(entry: ServerEntry) -> FilePlan:
     """Return the plan that removes ``entry``.
 
     Raises:
-        HostFileError: the file cannot be written, or its text cannot be changed there alone.
+        HostFileError: the file cannot be written, or the change would also change other values.
     """
     check_writable(entry.file)
     document = entry.file.document
@@ -115,7 +117,10 @@ def _insertion(document: Document, path: Sequence[str], value: Mapping[str, obje
 
 
 def json_insertion(document: Document, path: Sequence[str], value: object) -> Edit | None:
-    """Return the edit that adds ``value`` at the end of its table, and creates missing tables."""
+    """Return the edit that adds ``value`` at ``path``, at the end of its table; missing tables are created.
+
+    Return ``None`` if the value that should contain it is not a table.
+    """
     text, holder, depth = document.text, document.root, 0
     while depth < len(path) - 1 and (inner := find(holder, path[depth : depth + 1])) is not None:
         holder, depth = inner, depth + 1
@@ -127,32 +132,34 @@ def json_insertion(document: Document, path: Sequence[str], value: object) -> Ed
     end = document.line_end
     if not holder.members:
         outer = _indentation(text, holder.start)
-        made = f"{end}{outer}{unit}{_member(path[depth], value, outer + unit, unit, end)}"
+        new = f"{end}{outer}{unit}{_member(path[depth], value, outer + unit, unit, end)}"
         if text[holder.start + 1 : holder.end - 1].strip():  # a comment, which stays
-            return Edit(holder.start + 1, holder.start + 1, made)
-        return Edit(holder.start + 1, holder.end - 1, f"{made}{end}{outer}")
+            return Edit(holder.start + 1, holder.start + 1, new)
+        return Edit(holder.start + 1, holder.end - 1, f"{new}{end}{outer}")
     last = max(holder.members.values(), key=lambda member: member.key_start)
     if text[text.rfind("\n", 0, last.key_start) + 1 : last.key_start].strip():  # all on one line
         return Edit(last.value.end, last.value.end, f", {quoted(path[depth])}: {json.dumps(value)}")
     indent = _indentation(text, last.key_start)
-    made = f",{end}{indent}{_member(path[depth], value, indent, unit, end)}"
-    return Edit(last.value.end, last.value.end, made)
+    new = f",{end}{indent}{_member(path[depth], value, indent, unit, end)}"
+    return Edit(last.value.end, last.value.end, new)
 
 
 def _member(name: str, value: object, indent: str, unit: str, line_end: str) -> str:
+    """Return the text of a member on several lines: ``indent`` is its own, ``unit`` that of a level."""
     lines = json.dumps(value, indent=unit, ensure_ascii=False).splitlines()
     return f"{quoted(name)}: {f'{line_end}{indent}'.join(lines)}"
 
 
 def _indentation(text: str, at: int) -> str:
+    """Return the white space at the start of the line that contains the position ``at``."""
     line = text[text.rfind("\n", 0, at) + 1 : at]
     return line[: len(line) - len(line.lstrip())]
 
 
 def _toml_insertion(document: Document, path: Sequence[str], value: Mapping[str, object]) -> Edit | None:
-    """Return the edit that adds a table at the end of the file; ``None`` if it cannot stand there."""
+    """Return the edit that adds a table at the end of the file; ``None`` if it cannot be there."""
     text, holder = document.text, find(document.root, path[:-1])
-    if holder is not None and (holder.members is None or holder.end):  # a list, or a table within a line
+    if holder is not None and (holder.members is None or holder.end):  # a list, or an inline table
         return None
     end = document.line_end
     lines = [f"[{'.'.join(path)}]", *(f"{name} = {json.dumps(member)}" for name, member in value.items())]
@@ -187,7 +194,10 @@ def json_removal(document: Document, holder: Node, node: Node) -> Edit:
 
 
 def _toml_removal(document: Document, entry: ServerEntry) -> Edit | None:
-    """Return the edit that removes a table with lines of its own, and an empty line before it."""
+    """Return the edit that removes a table with its own header, and an empty line before it.
+
+    Return ``None`` if the table has no header.
+    """
     text, name = document.text, ".".join(map(str, entry.at))
     head = re.search(rf"^\[{re.escape(name)}\][ \t\r]*$", text, re.MULTILINE)
     if head is None:
@@ -200,7 +210,7 @@ def _toml_removal(document: Document, entry: ServerEntry) -> Edit | None:
 
 
 def _checked(plan: FilePlan, path: Sequence[str | int], value: Mapping[str, object] | None) -> FilePlan:
-    """Return ``plan`` if its new text has ``value`` at ``path``, and all other values as before.
+    """Return ``plan`` if its new text has ``value`` at ``path`` (``None``: nothing), and else the old values.
 
     Raises:
         HostFileError: the new text has other values.
@@ -215,7 +225,7 @@ def _checked(plan: FilePlan, path: Sequence[str | int], value: Mapping[str, obje
 
 
 def _expected(document: Document, path: Sequence[str | int], value: Mapping[str, object] | None) -> object:
-    """Return the value that the file has to have afterwards."""
+    """Return the content of the document with ``value`` at ``path``, or without it if it is ``None``."""
     values = plain(document.root)
     holders = [cast("dict[str | int, object]", values)]
     for step in path[:-1]:

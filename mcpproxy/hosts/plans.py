@@ -1,7 +1,7 @@
-"""Plans of the changes that a command will write: made, shown to the user, then carried out file by file.
+"""Plans of changes to files: a command makes them, shows them to the user, and then writes file by file.
 
-Before a plan is shown, the new text of each file is parsed. It has to contain the planned commands, and all
-other values unchanged; otherwise the plan is refused.
+Before a plan is shown, the new text of each file is parsed. It must contain the planned commands, and all
+other values must be unchanged; otherwise the plan is refused.
 """
 
 import os
@@ -29,8 +29,9 @@ class EntryPlan:
     entry: ServerEntry
     edits: list[Edit]
     argv: tuple[str, ...]
-    """The command that the host starts afterwards."""
+    """The command that the host starts afterwards; empty for a remote entry."""
     url: str = ""
+    """The address of a remote entry afterwards; empty for any other entry."""
     record: WrapRecord | None = None
     """The record of the wrap that this change makes or undoes."""
 
@@ -53,9 +54,12 @@ class FilePlan:
 
 
 def program_for(entry: ServerEntry, command: Sequence[str]) -> list[str]:
-    """Return the words that start mcpproxy in this entry; ``command`` if the user has given one.
+    """Return the words that start mcpproxy in this entry: ``command``, if the user has given it.
 
-    A file of a project under version control is also used on other machines, so it gets the bare name.
+    A project file under version control is also used on other machines, so it gets the bare name.
+
+    Raises:
+        UsageError: this mcpproxy is in a temporary environment (see ``own_program``).
     """
     if command:
         return [*command]
@@ -69,11 +73,12 @@ def plan_wrap(
 ) -> EntryPlan | None:
     """Return the plan that wraps an entry with a command; ``None`` if it is already wrapped in this way.
 
-    ``command`` are the words that start mcpproxy, if the user has given any. ``folder`` is to be on the
-    ``PATH`` of the server.
+    ``command`` are the words that start mcpproxy, if the user has given any. ``record`` is the record of an
+    existing wrap. ``folder``, if given, is added to the ``PATH`` of the server.
 
     Raises:
-        HostFileError: it is wrapped with another command for mcpproxy: the user has to unwrap it first.
+        HostFileError: the entry is already wrapped in another way, and must first be unwrapped.
+        UsageError: as ``program_for``.
     """
     assert entry.shape is not None
     program = program_for(entry, command)
@@ -84,17 +89,20 @@ def plan_wrap(
             raise HostFileError(entry.file.path, fact, "unwrap it and wrap it again")
         return _plan_new_program(entry, program, record, bool(command))
     ours = [*program, "--label", entry.label, *path, "--"]
-    made = wrap_changes(entry.file.document, entry.node, entry.shape, ours)
-    changes = tuple(change for _, change in made)
-    return EntryPlan(entry, [edit for edit, _ in made], (*ours, *entry.argv), record=_record(entry, changes))
+    edits_and_changes = wrap_changes(entry.file.document, entry.node, entry.shape, ours)
+    edits, changes = [edit for edit, _ in edits_and_changes], tuple(change for _, change in edits_and_changes)
+    return EntryPlan(entry, edits, (*ours, *entry.argv), record=_record(entry, changes))
 
 
 def _plan_new_program(
     entry: ServerEntry, program: list[str], record: WrapRecord | None, is_named: bool
 ) -> EntryPlan | None:
-    """Return the plan that makes a wrapped entry start mcpproxy by ``program``; ``None`` if it can stay.
+    """Return the plan that makes a wrapped entry start mcpproxy by ``program``; ``None`` if none is needed.
 
     ``is_named`` says that the user has given ``program``.
+
+    Raises:
+        HostFileError: the words that start mcpproxy differ in more than the first.
     """
     assert entry.shape is not None
     length = program_words(entry.argv)
@@ -131,7 +139,7 @@ def _plan_new_program(
 def plan_http_wrap(entry: ServerEntry, listen: str) -> EntryPlan:
     """Return the plan that points a remote entry, whose address is known, at ``mcpproxy http``.
 
-    ``listen`` is the host and port where that listens.
+    ``listen`` is the host and port at which ``mcpproxy http`` listens.
     """
     assert entry.url_at is not None
     node = find(entry.node, entry.url_at)
@@ -161,10 +169,10 @@ def plan_unwrap(entry: ServerEntry, record: WrapRecord | None) -> EntryPlan:
 
 
 def plan_file(steps: Sequence[EntryPlan]) -> FilePlan:
-    """Return the checked plan of the one file that has all entries of ``steps``.
+    """Return the checked plan for the file of ``steps``, whose entries must all be in the same file.
 
     Raises:
-        HostFileError: the file must not be written to, or would have other values afterwards.
+        HostFileError: the file must not be written, or values outside the entries would change.
     """
     plan = FilePlan(steps[0].entry.file, list(steps))
     check_writable(plan.file)
@@ -173,10 +181,10 @@ def plan_file(steps: Sequence[EntryPlan]) -> FilePlan:
 
 
 def _set_new_text(plan: FilePlan) -> None:
-    """Set the new text of a plan, and check it.
+    """Set the new text of a plan, check it, and set the hashes of its new records.
 
     Raises:
-        HostFileError: the file would have other values afterwards.
+        HostFileError: a command would not be as planned, or another value would change.
     """
     document = plan.file.document
     plan.new_text = edited(document.text, [edit for step in plan.steps for edit in step.edits])
@@ -192,25 +200,26 @@ def _set_new_text(plan: FilePlan) -> None:
         node = find(after.root, entry.at)
         if node is None:
             raise refusal
-        made = entry_of(entry.host, entry.row, replace(plan.file, document=after), entry.at, entry.name, node)
-        if (made.argv, made.url) != (step.argv, step.url):
+        new_file = replace(plan.file, document=after)
+        new_entry = entry_of(entry.host, entry.row, new_file, entry.at, entry.name, node)
+        if (new_entry.argv, new_entry.url) != (step.argv, step.url):
             raise refusal
-        for said in remains:
-            entry.remove_command(_value_at(said, entry.at))
+        for values in remains:
+            entry.remove_command(_value_at(values, entry.at))
     if remains[0] != remains[1]:
         raise refusal
-    before, now_ = sha256(plan.file.data), sha256(plan.content)
+    hash_before, hash_after = sha256(plan.file.data), sha256(plan.content)
     for step in plan.steps:
         if step.record and step.record.sha256_before == "":
-            step.record = replace(step.record, sha256_before=before, sha256_after=now_)
+            step.record = replace(step.record, sha256_before=hash_before, sha256_after=hash_after)
 
 
 def wrap_file(plan: FilePlan, ledger: Ledger) -> None:
     """Write a file with its new wraps, and their records into the ledger.
 
     Raises:
-        UnrecordedError: the file was written, but the ledger cannot be written afterwards.
-        HostFileError: it cannot be written; it is as it was.
+        UnrecordedError: the file was written, but then the ledger could not be written.
+        HostFileError: the file cannot be written. It is unchanged.
     """
     _write_file(plan, ledger, "wrapping")
     with _after_writing(plan):
@@ -221,8 +230,8 @@ def unwrap_file(plan: FilePlan, ledger: Ledger) -> None:
     """Write a file without its wraps, and drop their records.
 
     Raises:
-        UnrecordedError: the file was written, but the ledger cannot be written afterwards.
-        HostFileError: it cannot be written; it is as it was.
+        UnrecordedError: the file was written, but then the ledger could not be written.
+        HostFileError: the file cannot be written. It is unchanged.
     """
     _write_file(plan, ledger, "unwrapping")
     with _after_writing(plan):
@@ -230,6 +239,7 @@ def unwrap_file(plan: FilePlan, ledger: Ledger) -> None:
 
 
 def _write_file(plan: FilePlan, ledger: Ledger, state: State) -> None:
+    """Put the records of a plan into the ledger with this ``state``, and write the file."""
     remove_draft(plan.file.real_path)
     before = ledger.records
     records = [replace(record, former=before.get(record.place)) for record in plan.records]
@@ -244,6 +254,7 @@ def _write_file(plan: FilePlan, ledger: Ledger, state: State) -> None:
 
 @contextmanager
 def _after_writing(plan: FilePlan) -> Generator[None]:
+    """Replace an error of the ledger by ``UnrecordedError``, because the file was already written."""
     try:
         yield
     except HostFileError as fault:
@@ -252,7 +263,7 @@ def _after_writing(plan: FilePlan) -> Generator[None]:
 
 
 def _restore_records(ledger: Ledger, plan: FilePlan, before: dict[tuple[str, Path], WrapRecord]) -> None:
-    """Restore the records of a plan as they were in ``before``."""
+    """Restore the records of a plan to those in ``before``."""
     places = [record.place for record in plan.records]
     ledger.drop(place for place in places if place not in before)
     for place in places:
@@ -261,6 +272,7 @@ def _restore_records(ledger: Ledger, plan: FilePlan, before: dict[tuple[str, Pat
 
 
 def _record(entry: ServerEntry, changes: tuple[EntryChange, ...]) -> WrapRecord:
+    """Return a new record, still without the hashes of the file."""
     return WrapRecord(
         file=entry.file.real_path,
         at=entry.place[1],

@@ -1,4 +1,4 @@
-"""Compare the ledger, which records the wraps, with the files as they are now."""
+"""Compare the ledger, which records the wraps, with the present files."""
 
 import os
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def add_recorded_entries(search: Search, ledger: Ledger) -> None:
 
 
 def host_of(record: WrapRecord) -> Host:
-    """Return the host whose entry was wrapped."""
+    """Return the host whose entry was wrapped; for an unknown host, ``other_host``."""
     return next((host for host in all_hosts() if host.id == record.host), other_host(()))
 
 
@@ -46,7 +46,7 @@ def is_wrapped(entry: ServerEntry, record: WrapRecord | None) -> bool:
 
 
 def lost_wraps(search: Search, ledger: Ledger) -> Iterator[WrapRecord]:
-    """Yield the records of wraps that are gone: the file was read without the wrap, or does not exist."""
+    """Yield the records of wraps that are gone: their file has no such wrap any more, or does not exist."""
     for record in ledger.records.values():
         if record.file in search.files or not os.path.lexists(record.file):
             entry = search.by_place.get(record.place)
@@ -55,7 +55,11 @@ def lost_wraps(search: Search, ledger: Ledger) -> Iterator[WrapRecord]:
 
 
 def recover_records(ledger: Ledger) -> None:
-    """Remove the drafts that killed processes have left, and correct their records by the files."""
+    """Remove the drafts that killed processes have left, and correct their records to match the files.
+
+    Raises:
+        HostFileError: the ledger cannot be written.
+    """
     for record in ledger.interrupted:
         remove_draft(record.file)
         try:
@@ -72,8 +76,8 @@ def recover_records(ledger: Ledger) -> None:
 def wrap_of(entry: ServerEntry, record: WrapRecord) -> WrapRecord | None:
     """Return the record of the wrap that the entry has; ``None`` if the entry is not wrapped.
 
-    It is ``record``, or the former one if a process was killed before it wrote the file.
+    It is ``record``, or its ``former`` record if a process was killed before it wrote the file.
     """
-    wraps = [each for each in (record, record.former) if each and is_wrapped(entry, each)]
-    exact = [each for each in wraps if are_made(entry.file.document, entry.node, each.changes)]
+    wraps = [wrap for wrap in (record, record.former) if wrap and is_wrapped(entry, wrap)]
+    exact = [wrap for wrap in wraps if are_made(entry.file.document, entry.node, wrap.changes)]
     return next(iter([*exact, *wraps]), None)

@@ -1,8 +1,8 @@
-"""A remote server of a host, which is reached through ``mcpproxy http`` after a wrap.
+"""The addresses of remote servers, which a host reaches through ``mcpproxy http`` after a wrap.
 
-``mcpproxy http`` gets the origin of the server, and the path of the URL: it listens for this path, and sends
-to the same path of the server. Path and query stay in the URL of the entry. So the host still replaces the
-variables in the query.
+``mcpproxy http`` gets the origin of the server and the path of its URL. It serves this path, and forwards to
+the same path of the server. Path and query stay in the URL of the entry, so the host still replaces variables
+in the query.
 """
 
 import shlex
@@ -12,10 +12,10 @@ _USUAL_ENDPOINT = "/mcp"
 
 
 def address_of(url: str) -> SplitResult | None:
-    """Return the parts of a URL; ``None`` if ``mcpproxy http`` cannot take the place of the server it names.
+    """Return the parts of a URL; ``None`` if ``mcpproxy http`` cannot stand in for the server.
 
-    It cannot if there are variables before the query, which only the host can replace, or the name of a user,
-    which the host sends only to the origin in that URL.
+    It cannot if there are variables before the query, because only the host can replace them. It cannot if
+    there is user information either, because the host would send it to mcpproxy instead of the server.
     """
     try:
         split = urlsplit(url)
@@ -28,12 +28,12 @@ def address_of(url: str) -> SplitResult | None:
 
 
 def url_through(address: SplitResult, listen: str) -> str:
-    """Return the URL by which the host reaches the server through a proxy that listens at ``listen``."""
+    """Return the URL by which the host reaches the server through a proxy at ``listen`` (host and port)."""
     return urlunsplit(("http", listen, address.path, address.query, ""))
 
 
 def proxy_command(address: SplitResult, listen: str, label: str) -> str:
-    """Return the command that must run while the entry is wrapped, as it is typed in a shell."""
+    """Return the shell command that must run while the entry is wrapped."""
     words = ["mcpproxy", "http", f"{address.scheme}://{address.netloc}", "--listen", listen, "--label", label]
     if (endpoint := address.path or "/") != _USUAL_ENDPOINT:
         words += ["--endpoint", endpoint]

@@ -18,15 +18,17 @@ from mcpproxy.hosts.text_nodes import Node, Path, Step, find, plain, text_of, wi
 from mcpproxy.hosts.wrapping import CommandShape
 
 LARGEST_BYTES: Final = 64 << 20
+"""The size limit of the configuration files that are read."""
 
 _URLS: Final[tuple[Path, ...]] = (("url",), ("serverUrl",), ("httpUrl",), ("uri",), ("transport", "url"))
+"""The paths in an entry at which hosts have the address of a remote server."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
     """A file that has been read.
 
-    ``path`` is where it was found, ``real_path`` the file that links lead to.
+    ``path`` is the path at which it was found, ``real_path`` the path to which links lead.
     """
 
     path: str
@@ -34,7 +36,7 @@ class ConfigFile:
     data: bytes
     document: Document
     is_outside: bool
-    """Whether a link leads out of the folders of the host and of the user."""
+    """Whether a link leads out of the folder of the file and of the home folder."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +54,10 @@ class ServerEntry:
     argv: tuple[str, ...] = ()
     """The command that the host starts; empty if the entry has none."""
     url_at: Path | None = None
+    """The path in the entry to the address of a remote server; ``None`` for any other server."""
     url: str = ""
     reason: str = ""
-    """Why the entry cannot be wrapped; empty if it can."""
+    """The reason why the entry cannot be wrapped; empty if it can."""
 
     @property
     def place(self) -> tuple[str, Path]:
@@ -66,17 +69,17 @@ class ServerEntry:
 
     @property
     def wrapping(self) -> int:
-        """How many words of its command belong to a wrap; 0 if it is not wrapped."""
+        """The number of words of the command that belong to a wrap; 0 if the entry is not wrapped."""
         return wrapping_words(self.argv)
 
     @property
     def inner_argv(self) -> tuple[str, ...]:
-        """The command of the server itself."""
+        """The command of the server itself, without a wrap."""
         return self.argv[self.wrapping :]
 
     @property
     def title(self) -> str:
-        """The program or address of the server, in a word or two without secrets."""
+        """The name of the server's program, or its address, as short text without secrets."""
         if self.inner_argv:
             return paths.label_for(list(self.inner_argv))
         if not self.url:
@@ -86,13 +89,13 @@ class ServerEntry:
 
     @property
     def label(self) -> str:
-        """The label of its recordings."""
+        """The label of the server's recordings."""
         prefix = "" if self.host.id == "other" else f"{self.row.label or self.host.id}."
         return paths.safe(f"{prefix}{paths.safe(self.name) or 'server'}")
 
     @property
     def cautions(self) -> list[str]:
-        """What the user should know before the entry is wrapped."""
+        """Facts that the user should know before the entry is wrapped."""
         return list(_applying(self.host.cautions, self.node))
 
     def digest(self, upstream: str = "") -> str:
@@ -133,8 +136,10 @@ class Search:
 
 
 def search(project: str, hosts: Sequence[Host] | None = None) -> Search:
-    """Return the servers in the files of ``hosts``, by default all, for the user and for the folder
-    ``project``."""
+    """Return the servers in the files of ``hosts`` (by default all hosts).
+
+    The files are those of the user and those of the folder ``project``.
+    """
     search = Search(project)
     refused: set[str] = set()
     for host in all_hosts() if hosts is None else hosts:
@@ -158,7 +163,7 @@ def search_file(path: str, key: Sequence[str]) -> Search:
     """Return the servers in one file that the user names, under ``key``, or under all keys that hosts use.
 
     Raises:
-        HostFileError: it cannot be read.
+        HostFileError: the file cannot be read.
     """
     real = os.path.realpath(path)
     hosts = [
@@ -186,7 +191,7 @@ def read_file(path: str, root: str) -> ConfigFile:
     """Read a file that a host keeps in the folder ``root``.
 
     Raises:
-        HostFileError: it cannot be read, or is not in its language.
+        HostFileError: the file cannot be read, or is not valid in its language.
     """
     real = os.path.realpath(path)
     try:
@@ -201,11 +206,12 @@ def read_file(path: str, root: str) -> ConfigFile:
 
 
 def is_below(path: str, folder: str) -> bool:
-    """Whether ``path`` is inside ``folder``, as both are written."""
+    """Whether ``path`` is inside ``folder``, by their texts alone."""
     return path.startswith(folder if folder.endswith(os.sep) else folder + os.sep)
 
 
 def _entries(host: Host, row: ServerFile, file: ConfigFile) -> Iterator[ServerEntry]:
+    """Yield the entries in a file that ``row`` describes."""
     if row.single:
         at = (*row.key, row.single)
         if (node := find(file.document.root, at)) is not None:
@@ -223,7 +229,7 @@ def _entries(host: Host, row: ServerFile, file: ConfigFile) -> Iterator[ServerEn
 
 
 def _holders(node: Node, at: Path, key: Sequence[str]) -> Iterator[tuple[Path, Node]]:
-    """Yield the tables that name servers, each with its path."""
+    """Yield the tables or lists of servers below ``node``, each with its path; ``key`` leads to them."""
     if not key:
         yield at, node
         return
@@ -250,11 +256,12 @@ def entry_in(file: ConfigFile, place: Path, host: Host) -> ServerEntry | None:
 
 
 def _leads_to(row: ServerFile, place: Path) -> bool:
+    """Whether the key of ``row``, followed by the name of a server, is the path ``place``."""
     return len(row.key) + 1 == len(place) and all(a in ("*", b) for a, b in zip(row.key, place, strict=False))
 
 
 def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str, node: Node) -> ServerEntry:
-    """Return the entry of the server ``name``, with the reason if it cannot be wrapped."""
+    """Return the entry of the server ``name``; if it cannot be wrapped, with the ``reason``."""
     if row.leave:
         reason = row.leave
     elif node.members is None:
@@ -276,7 +283,7 @@ def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str,
 
 
 def _applying(texts: Sequence[tuple[str, str]], entry: Node) -> Iterator[str]:
-    """Yield the texts whose member is set in the entry, and is neither false nor null."""
+    """Yield the texts whose member the entry has, with a value other than false and null."""
     for key, text in texts:
         if (value := find(entry, (key,))) is not None and plain(value) not in (False, None):
             yield text

@@ -1,8 +1,8 @@
 """Mask the secrets in the text of a configuration file before it is shown.
 
-People paste shown changes into reports, and a line often has a whole entry. So every value below ``env`` or
-``headers`` is masked, and elsewhere the same values as in a recorded command: those whose names mean a
-secret, parts of URLs, and keys of known providers.
+People paste shown changes into reports, and one line may contain a complete entry. So every value below
+``env`` or ``headers`` is masked. Elsewhere, the same values are masked as in a recorded command: those with
+the name of a secret, parts of URLs, and keys of known providers.
 """
 
 from collections.abc import Iterator
@@ -15,20 +15,20 @@ from mcpproxy.record.recorder.masking import Masker
 from mcpproxy.record.recorder.secret_arguments import masked, secret_texts
 
 _ALL_SECRET: Final = frozenset({"env", "envs", "environment", "headers"})
-"""Last words of the names of members whose values are all masked."""
+"""Last words of the names of members in which all values are masked."""
 
 
 def shown_text(document: Document, key: bytes) -> str:
     """Return the text of ``document`` with masks. Equal values have equal masks under one ``key``."""
     masker = Masker(key)
-    # A value that YAML repeats by an alias has several edits of one place.
-    found = _edits(document, document.root, masker, key, hidden=False)
-    edits = {(edit.start, edit.end): edit for edit in found}
+    # A value that YAML repeats by an alias has several edits for the same place; one of them is kept.
+    all_edits = _edits(document, document.root, masker, key, hidden=False)
+    edits = {(edit.start, edit.end): edit for edit in all_edits}
     return secret_texts(masker)(edited(document.text, edits.values()))
 
 
 def _edits(document: Document, node: Node, masker: Masker, key: bytes, *, hidden: bool) -> Iterator[Edit]:
-    """Yield the edits that mask the values in a node; with ``hidden``, all of them."""
+    """Yield the edits that mask the secret values in a node; with ``hidden``, all values."""
     for name, member in (node.members or {}).items():
         hides = names_option(name) or not _ALL_SECRET.isdisjoint(words_of(name)[-1:])
         yield from _edits(document, member.value, masker, key, hidden=hidden or hides)
@@ -50,6 +50,6 @@ def _edits(document: Document, node: Node, masker: Masker, key: bytes, *, hidden
 
 
 def _edit(document: Document, node: Node, shown: str) -> Edit:
-    # Every line stays where it is, so that its number is right.
+    # The number of lines stays the same, so that line numbers stay correct.
     lines = document.text.count("\n", node.start, node.end)
     return Edit(node.start, node.end, quoted(shown) + "\n" * lines)

@@ -1,7 +1,8 @@
-"""Put the skill for agents, ``SKILL.md``, into the skills folder of a host, and take it away again.
+"""Put the skill for agents, ``SKILL.md``, into the skills folder of a host, and remove it again.
 
-A skill is a folder of its name. A record in our state folder says which file was written, its hash, and which
-folders were made for it. So what somebody else has written or changed is never replaced or removed.
+A skill is text that tells an agent how to use something, in a folder with the skill's name. A record in our
+state folder has the path of the file that was written, its hash, and the folders that were made for it. So
+files that somebody else has written or changed are never replaced or removed.
 """
 
 import json
@@ -30,12 +31,16 @@ SOURCE: Final = os.path.join(_PACKAGE, "show", "agents", "skills", NAME, _FILE)
 
 
 def skill_text() -> str:
-    """Return the skill as it is installed."""
+    """Return the text of the installed skill.
+
+    Raises:
+        OSError: it cannot be read.
+    """
     return files.read(SOURCE, _LARGEST_BYTES, follows=True).decode()
 
 
 def place_of(host: Host) -> str:
-    """Return the path that the skill has in a host; empty if no skills folder of the host is known."""
+    """Return the path for the skill in a host; empty if the host has no known skills folder here."""
     skills = skills_folder(host)
     is_there = bool(skills) and os.path.isdir(os.path.dirname(skills))
     return os.path.join(skills, NAME, _FILE) if is_there else ""
@@ -45,8 +50,8 @@ def check_free(path: str) -> None:
     """Check that nobody else has a skill at ``path``.
 
     Raises:
-        HostFileError: there is something that mcpproxy did not write, or that was changed since, a link
-            leads there, or the records cannot be read.
+        HostFileError: there is a file that mcpproxy did not write, or that was changed since, or ``path`` is
+            behind a link that leads out of the home folder, or the records cannot be read.
     """
     records, home = _records(), os.path.expanduser("~")
     if os.path.lexists(path):
@@ -61,7 +66,7 @@ def check_free(path: str) -> None:
 
 
 def is_added(path: str) -> bool:
-    """Whether mcpproxy has written a skill to ``path``, and not removed it.
+    """Whether mcpproxy has written a skill to ``path`` and has not removed it.
 
     Raises:
         HostFileError: the records cannot be read.
@@ -73,7 +78,8 @@ def add_skill(path: str) -> None:
     """Write the skill to ``path``. The caller has locked the ledger.
 
     Raises:
-        HostFileError: there is a skill of somebody else, or it cannot be written.
+        HostFileError: as ``check_free``, or the skill or its record cannot be written.
+        OSError: the installed skill cannot be read.
     """
     check_free(path)
     records = _records()
@@ -96,7 +102,8 @@ def remove_skill(path: str) -> bool:
     The caller has locked the ledger.
 
     Raises:
-        HostFileError: it was changed since it was written, or cannot be removed.
+        HostFileError: it was changed since it was written, it cannot be removed, or the records cannot be
+            read or written.
     """
     records = _records()
     if path not in records:
@@ -117,7 +124,8 @@ def remove_skill(path: str) -> bool:
 
 
 _Records = Mapping[str, Mapping[str, object]]
-"""Path of a skill -> ``sha256`` of its content, and ``made``, the folders made for it, outer ones first."""
+"""Path of a skill -> ``sha256`` of its content, and ``made``: the folders made for it, outer folders
+first."""
 
 
 def _is_ours(path: str, records: _Records) -> bool:
@@ -131,7 +139,7 @@ def _records() -> _Records:
     """Return the records.
 
     Raises:
-        HostFileError: they cannot be read. To go on without them would forget the skills in them.
+        HostFileError: they cannot be read. Without them, mcpproxy could not recognise its own skills.
     """
     path = _records_path()
     try:

@@ -1,7 +1,7 @@
 """Nodes: the values of a configuration file with their positions in its text.
 
-Each language has a function that reads a text into a tree of nodes. A file is never written from a tree: an
-edit replaces a piece of the text, whose position a node gives.
+Each language has a function that reads a text into a tree of nodes. A file is never written from a tree.
+Instead, edits replace pieces of the text, at positions that nodes give. Positions count characters.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ Path = tuple[Step, ...]
 class Node:
     """A value, whose text is from ``start`` to ``end``.
 
-    Exactly one of ``members``, ``items`` and ``scalar`` describes it; ``null`` is a scalar. If
+    It is described by ``members`` (a table), ``items`` (a list) or ``scalar``; ``null`` is a scalar. If
     several members have the same key, the last one counts, as in the parsers of all hosts.
     """
 
@@ -27,9 +27,9 @@ class Node:
     members: "dict[str, Member] | None" = None
     items: "list[Node] | None" = None
     is_block: bool = False
-    """Whether it is a list of YAML with a dash before each item."""
+    """Whether it is a YAML list with a dash before each item."""
     is_shared: bool = False
-    """Whether it is an anchor or alias of YAML, so that a change also changes other values."""
+    """Whether it has a YAML anchor or is an alias, so that a change also changes other values."""
 
 
 @dataclass(slots=True)
@@ -39,12 +39,12 @@ class Member:
     key_start: int
     value: Node
     former_start: int | None = None
-    """In JSON: the position of an earlier key that is the same, and whose value does not count."""
+    """In JSON: the position of an earlier member with the same key, whose value does not count."""
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """The text from ``start`` to ``end`` is replaced by ``new``."""
+    """A replacement of the text from ``start`` to ``end`` by ``new``."""
 
     start: int
     end: int
@@ -73,7 +73,7 @@ def find(node: Node | None, path: Sequence[Step]) -> Node | None:
 
 
 def plain(node: Node | None) -> object:
-    """Return the value as Python's own dicts, lists and scalars."""
+    """Return the value as Python dicts, lists and scalars."""
     if node is None:
         return None
     if node.members is not None:

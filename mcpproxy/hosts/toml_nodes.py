@@ -1,7 +1,8 @@
 """Read TOML into nodes. tomlkit keeps the text of a file, but does not give the positions of values.
 
 So each value is replaced by a word that occurs nowhere else, and tomlkit writes the document. The position of
-the word is that of the value. The text between the words has to be the original text, or the file is refused.
+the word is the position of the value. The text between the words must be the original text; otherwise the
+file is refused.
 """
 
 import re
@@ -17,7 +18,7 @@ _KEY: Final = re.compile(r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')(?=
 
 
 def read_toml(text: str) -> Node:
-    """Return the value of ``text``. Its tables have no position; the values in them have.
+    """Return the value of ``text``. Tables with lines of their own have no position, only the values in them.
 
     Raises:
         UnreadableTextError: ``text`` is not TOML, or tomlkit does not keep it unchanged.
@@ -44,7 +45,7 @@ def read_toml(text: str) -> Node:
 
 
 def _values(value: Any, path: Path, depth: int) -> Iterator[tuple[Path, int]]:
-    """Yield the path of each value in ``value``, and how many inline tables and lists are around it."""
+    """Yield the path of each value in ``value``, and the number of inline tables and lists around it."""
     for step, member in _members(value):
         if _is_table(member):
             yield from _values(member, (*path, step), depth)
@@ -60,14 +61,18 @@ def _members(value: Any) -> list[tuple[Step, Any]]:
 
 
 def _is_table(value: Any) -> bool:
-    """Whether it is a table, or a list of tables, with lines of its own."""
+    """Whether ``value`` is a table, or a list of tables, with lines of its own."""
     from tomlkit.items import AoT, InlineTable
 
     return isinstance(value, AoT) or (isinstance(value, dict) and not isinstance(value, InlineTable))
 
 
 def _places(text: str, paths: list[Path]) -> dict[Path, tuple[int, int]]:
-    """Return start and end of the values at ``paths``. None of them may be inside another."""
+    """Return the start and end of the values at ``paths``, none of which may be inside another.
+
+    Raises:
+        UnreadableTextError: the positions cannot be determined.
+    """
     import tomlkit
 
     document = cast("Any", tomlkit.parse(text))
@@ -120,7 +125,9 @@ def _scalar(value: Any) -> Scalar:
 
 
 def _find_fault(text: str, shift: int) -> None:
-    """Raise the fault in ``text`` that tomli finds, if any: tomlkit often gives the end of the table for it.
+    """Raise an error if tomli finds a fault in ``text``, because tomlkit often gives a wrong position.
+
+    ``shift`` is added to positions.
 
     Raises:
         UnreadableTextError: ``text`` is not TOML.
@@ -135,15 +142,18 @@ def _find_fault(text: str, shift: int) -> None:
         return
 
 
-def _fact(text: str, start: int, at: int, said: str) -> tuple[int, str]:
-    """Return place and name of the fault for which tomli ``said`` something; its line begins at ``start``."""
+def _fact(text: str, start: int, at: int, message: str) -> tuple[int, str]:
+    """Return the position and the description of a fault from tomli's ``message`` and position ``at``.
+
+    The line of the fault begins at ``start``.
+    """
     line = text[start:].split("\n", 1)[0]
     if text.startswith("\r", at):
         return at, "a carriage return without a line feed, which ends no line in TOML"
-    if said.startswith(("Unescaped", "Invalid hex")):
+    if message.startswith(("Unescaped", "Invalid hex")):
         return at - 2, "a backslash, which begins an escape in \"...\"; write '...' or two of them"
-    if said.startswith("Cannot declare"):
+    if message.startswith("Cannot declare"):
         return start, f"a second table {line[: at - start].strip()}]"
-    if said.startswith("Cannot overwrite"):
+    if message.startswith("Cannot overwrite"):
         return start, f"a second value for {line.partition('=')[0].strip()}"
-    return at, said[:1].lower() + said[1:]
+    return at, message[:1].lower() + message[1:]

@@ -1,13 +1,13 @@
-"""The edits that wrap an entry of a configuration file, and those that unwrap it.
+"""The edits that wrap an entry of a configuration file, and the edits that unwrap it.
 
-The functions here get a ``Document``, the text of the file, and the node of an entry in it. They return edits
-of the text and write nothing.
+The functions here take a ``Document`` (the text of the file) and the node of an entry in it. They return
+edits of the text and write nothing.
 
-A wrap is at most two changes: mcpproxy takes the place of the command, and the former command is inserted at
-the head of the arguments. An ``EntryChange`` records a change, with its place in the entry and not in the
-file. So the place is found later even if the rest of the file has changed. If the new text is still at that
-place, the old text replaces it, and the entry is the same as before, to the byte. If a host has written the
-entry anew, the inserted words are removed instead.
+A wrap is at most two changes: mcpproxy replaces the command, and the former command is inserted before the
+arguments. An ``EntryChange`` records a change with its place in the entry, not in the file, so that the place
+is found later even if the rest of the file has changed. To unwrap, the old text replaces the new text if that
+is still at its place; then every byte of the entry is as before. If the host has rewritten the entry, the
+inserted words are removed instead.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,18 @@ from mcpproxy.hosts.document import Document, quoted
 from mcpproxy.hosts.text_nodes import Edit, Node, Path, find, strings, text_of
 
 At = Literal["value", "first item", "behind", "key"]
-"""A place in an entry, given a path.
+"""A place in an entry, relative to a path.
 
 - ``value``: the value at the path;
 - ``first item``: before the first item of the list at the path;
-- ``behind``: directly behind the value at the path;
+- ``behind``: directly after the value at the path;
 - ``key``: before the key of the member at the path.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class CommandShape:
-    """Where an entry has its command. Without ``args`` the command is one list of words."""
+    """The paths in an entry to its command and its arguments. Without ``args``, one list has both."""
 
     command: Path
     args: Path | None
@@ -46,7 +46,7 @@ class CommandShape:
 
 @dataclass(frozen=True, slots=True)
 class EntryChange:
-    """A change of an entry: at the place that ``at`` and ``path`` describe, ``new`` has replaced ``old``."""
+    """A change of an entry: at the place that ``at`` and ``path`` describe, text ``new`` replaced ``old``."""
 
     at: At
     path: Path
@@ -57,9 +57,9 @@ class EntryChange:
 def wrap_changes(
     document: Document, entry: Node, shape: CommandShape, ours: Sequence[str]
 ) -> list[tuple[Edit, EntryChange]]:
-    """Return the edits, each with its record, that make mcpproxy start the command of the entry.
+    """Return the edits that make mcpproxy start the command of the entry, each with its record.
 
-    ``ours`` are the words that start mcpproxy, with its options. The last word is ``--``.
+    ``ours`` are the words that start mcpproxy, its options, and ``--``.
     """
     command = find(entry, shape.command)
     assert command is not None
@@ -89,7 +89,7 @@ def wrap_changes(
 def _insertion(
     document: Document, items: Node, path: Path, tokens: Sequence[str]
 ) -> tuple[Edit, EntryChange]:
-    """Return the edit that inserts ``tokens`` at the head of a list, in the layout of the list."""
+    """Return the edit that inserts ``tokens`` at the start of a list, in the layout of the list."""
     if not items.items:
         new, place = ", ".join(tokens), items.start + 1
     else:
@@ -106,7 +106,7 @@ def _insertion(
 def _flow_separator(document: Document, start: int, first: int) -> str:
     """Return the text between two items in brackets.
 
-    It is a comma, and the line break before the first item, or a space if there is no line break.
+    It is a comma, followed by the line break and indent before the first item, or else by a space.
     """
     lead = document.text[start + 1 : first]
     return f",{lead}" if lead.isspace() and "\n" in lead else ", "
@@ -151,14 +151,14 @@ def unwrap_edits(
     """Return the edits after which the entry starts its former command.
 
     Args:
-        document: the file as it is now.
+        document: the present file.
         entry: the wrapped entry in it.
-        shape: where the entry has its command.
-        count: how many words at the head of the command belong to the wrap.
+        shape: the shape of the entry's command.
+        count: the number of words at the start of the command that belong to the wrap.
         changes: the recorded changes of the wrap; empty if there is no record.
     """
-    found = [_undoing(document, entry, change) for change in changes]
-    exact = [edit for edit in found if edit is not None]
+    undo_edits = [_undo_edit(document, entry, change) for change in changes]
+    exact = [edit for edit in undo_edits if edit is not None]
     if exact and len(exact) == len(changes):
         return exact
     command = find(entry, shape.command)
@@ -175,10 +175,10 @@ def unwrap_edits(
 
 def are_made(document: Document, entry: Node, changes: Sequence[EntryChange]) -> bool:
     """Whether the entry has all of these changes, so that they can be undone exactly."""
-    return all(_undoing(document, entry, change) for change in changes)
+    return all(_undo_edit(document, entry, change) for change in changes)
 
 
-def _undoing(document: Document, entry: Node, change: EntryChange) -> Edit | None:
+def _undo_edit(document: Document, entry: Node, change: EntryChange) -> Edit | None:
     """Return the edit that undoes ``change``; ``None`` if its new text is no longer at its place."""
     place = _place(entry, change)
     if place is None or not document.text.startswith(change.new, place):
@@ -217,7 +217,7 @@ def _removal(document: Document, entry: Node, path: Path, count: int) -> Edit:
     if not node.is_block:
         return Edit(node.start + 1, node.end - 1, "")
     dash = document.text.rfind("-", 0, first.start)
-    before = len(document.text[:dash].rstrip())  # behind the colon of the key, where " []" is written
+    before = len(document.text[:dash].rstrip())  # after the colon of the key
     return Edit(before, node.items[-1].end, " []")
 
 

@@ -1,4 +1,4 @@
-"""Read YAML into nodes. ruamel.yaml only reads here, because it does not write every file back unchanged."""
+"""Read YAML into nodes. ruamel.yaml is used only for reading, because it changes some files by writing."""
 
 from typing import Any, Final, cast
 
@@ -9,7 +9,7 @@ _CORE: Final = "tag:yaml.org,2002:"
 
 
 def read_yaml(text: str) -> Node:
-    """Return the value of the one document that ``text`` holds.
+    """Return the value of the single document in ``text``.
 
     Raises:
         UnreadableTextError: ``text`` is not YAML, or has several documents.
@@ -57,6 +57,7 @@ def _node(parsed: Any, anchored_ids: set[int], text: str) -> Node:
 
 
 def _scalar(tag: str, value: str) -> Scalar:
+    """Return the value of a scalar. Its type is ``tag``; floats and dates stay text."""
     match tag.removeprefix(_CORE):
         case "null":
             return None

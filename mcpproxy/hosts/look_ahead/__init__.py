@@ -1,1 +1,1 @@
-"""What a host will not read of its file, and which servers it will not start: said before it happens."""
+"""Warn in advance of parts of a file that a host will not read, and of servers that it will not start."""

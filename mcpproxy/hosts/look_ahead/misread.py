@@ -1,7 +1,7 @@
-"""Say what a host will not read of a file that can be read here.
+"""Find parts of a file that mcpproxy can read, but the file's host will not.
 
-Most hosts accept comments and trailing commas. One that reads strict JSON drops the whole file, and with it
-every server, mostly without a word. Of two members with one name every host reads the last.
+Most hosts accept comments and trailing commas. A host that reads strict JSON ignores such a file, and so all
+servers in it, mostly without any message. If two members have the same name, every host reads the last.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from mcpproxy.hosts.text_nodes import find, within
 
 @dataclass(frozen=True, slots=True)
 class Misreading:
-    """What a host will not read of a file, from ``line`` on: the fact, and the next step."""
+    """A part of a file, at ``line``, that a host will not read, or for which it ignores the file."""
 
     path: str
     line: int
@@ -24,7 +24,7 @@ class Misreading:
 
 
 def misreadings(entries: Sequence[ServerEntry]) -> Iterator[Misreading]:
-    """Yield what the hosts of ``entries`` will not read of their files, each once."""
+    """Yield the parts of their files that the hosts of ``entries`` will not read, each once."""
     by_file = {(entry.file.real_path, entry.host.id): entry for entry in entries}
     for entry in by_file.values():
         if entry.row.strict:
@@ -33,29 +33,29 @@ def misreadings(entries: Sequence[ServerEntry]) -> Iterator[Misreading]:
 
 
 def _dropped(entry: ServerEntry) -> Iterator[Misreading]:
-    """Yield the first of each departure from strict JSON, for which the host drops the whole file."""
+    """Yield the first of each kind of departure from strict JSON, for which the host ignores the file."""
     document = entry.file.document
     first: dict[str, int] = {}
-    for index, fact in departures(document.text):
-        first.setdefault(fact, index)
-    for fact, index in first.items():
-        told = f"{fact}, and {entry.host.name} reads strict JSON: it drops the file with all its servers"
-        yield Misreading(entry.file.path, _line(document, index), told, "remove it")
+    for index, name in departures(document.text):
+        first.setdefault(name, index)
+    for name, index in first.items():
+        fact = f"{name}, and {entry.host.name} reads strict JSON: it drops the file with all its servers"
+        yield Misreading(entry.file.path, _line(document, index), fact, "remove it")
 
 
 def _repeated(entry: ServerEntry) -> Iterator[Misreading]:
-    """Yield the members on the way to an entry, and in it, whose name an earlier member has."""
+    """Yield the members on the path to an entry, and inside it, whose name an earlier member has."""
     document = entry.file.document
     around = [find(document.root, entry.at[:length]) for length in range(len(entry.at))]
-    on_the_way = zip(around, entry.at, strict=True)
-    members = [(key, (node.members or {}).get(str(key))) for node, key in on_the_way if node is not None]
+    path = zip(around, entry.at, strict=True)
+    members = [(key, (node.members or {}).get(str(key))) for node, key in path if node is not None]
     members += [(key, member) for node in within(entry.node) for key, member in (node.members or {}).items()]
     for key, member in members:
         if member is not None and member.former_start is not None:
             former = _line(document, member.former_start)
-            told = f'a second "{key}": a host does not read the first one, in line {former}'
+            fact = f'a second "{key}": a host does not read the first one, in line {former}'
             yield Misreading(
-                entry.file.path, _line(document, member.key_start), told, "rename or remove one of them"
+                entry.file.path, _line(document, member.key_start), fact, "rename or remove one of them"
             )
 
 

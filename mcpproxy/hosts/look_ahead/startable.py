@@ -1,9 +1,9 @@
-"""Say what will keep a host from starting a server, or from using it, before the user finds out.
+"""Find reasons why a host will not start or use a server, before the user notices.
 
 A program that was started from the desktop often lacks the ``PATH`` of a terminal, so that it does not find
-``npx`` (``spawn npx ENOENT``). One that was started from a terminal has the ``PATH`` of that terminal, and
-that lacks what only a shell function such as nvm adds, if it has not run. ``docker run`` without ``-i`` gives
-the server no stdin. A host may have reserved a name.
+``npx`` (``spawn npx ENOENT``). A program that was started from a terminal has the ``PATH`` of that terminal.
+This ``PATH`` lacks the folders that a shell function such as nvm adds, if the function has not run.
+``docker run`` without ``-i`` gives the server no stdin. A host may reserve names of servers.
 """
 
 import os
@@ -19,11 +19,12 @@ from typing import Final
 from mcpproxy.hosts.server_entries import ServerEntry
 from mcpproxy.hosts.text_nodes import find, text_of
 
-_THIN: Final = {
+_DESKTOP_PATH: Final = {
     "darwin": "/usr/bin:/bin:/usr/sbin:/sbin",
     "linux": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
 }
-"""The ``PATH`` of what launchd starts for a user, and of what systemd does. Windows has one for all."""
+"""The ``PATH`` of programs that launchd (macOS) or systemd (Linux) starts for a user. On Windows all programs
+have the same ``PATH``."""
 _ADDED: Final = (
     "{NVM_DIR|~/.nvm}/versions/node/*/bin",
     "~/.local/share/fnm/node-versions/*/installation/bin",
@@ -37,11 +38,12 @@ _ADDED: Final = (
     "/opt/homebrew/bin",
     "/home/linuxbrew/.linuxbrew/bin",
 )
-"""Folders that version managers and installers add to a ``PATH`` in the start files of a shell."""
+"""Folders that version managers and installers add to the ``PATH`` in the start files of a shell."""
 _OF_ONE_SHELL: Final = "fnm_multishells"
-"""A part of the folders that fnm makes for each shell, and links to those of a version."""
+"""A part of the paths of the folders that fnm makes for each shell, as links to the folder of a version."""
 _MOST_VERSIONS: Final = 64
-_VALUED: Final = frozenset("acehlmpuvw")
+"""The number of folders that are searched for each pattern."""
+_WITH_VALUE: Final = frozenset("acehlmpuvw")
 """Short options of ``docker run`` whose value is the next word, alone or after others: ``-te KEY``."""
 _WITHOUT_VALUE: Final = frozenset(
     (
@@ -72,12 +74,13 @@ _WITHOUT_VALUE: Final = frozenset(
         "--unsetenv-all",
     )
 )
-"""Long options of ``docker run`` and ``podman run`` without a value; the next word is that of any other."""
+"""Long options of ``docker run`` and ``podman run`` without a value. All others have the next word as
+value."""
 
 
 @dataclass(frozen=True, slots=True)
 class StartFault:
-    """What keeps a host from starting or using a server: the fact, and the next step."""
+    """A reason why a host will not start or use a server."""
 
     entry: ServerEntry
     fact: str
@@ -85,22 +88,22 @@ class StartFault:
 
 
 def start_faults(entries: Sequence[ServerEntry]) -> Iterator[StartFault]:
-    """Yield what will keep the hosts of ``entries`` from starting or using them."""
+    """Yield the reasons why the hosts of ``entries`` will not start or use the servers."""
     for entry in entries:
         if entry.name in entry.host.reserved:
             fact = f"{entry.host.name} keeps this name for itself and skips the server"
             yield StartFault(entry, fact, "give it another name")
         if entry.inner_argv:
-            yield from _not_found(entry)
-            yield from _without_stdin(entry)
+            yield from _command_faults(entry)
+            yield from _stdin_faults(entry)
 
 
 def folder_of_command(entry: ServerEntry) -> str:
-    """Return the folder in which the command of a server is found by the ``PATH`` of this process, or else
-    where shells are told to look, of several versions the newest.
+    """Return the folder of a server's command: on the ``PATH`` of this process, or else one of ``_ADDED``.
 
-    It is empty if the command is no bare name, or is not found. A folder that is there for one shell only is
-    replaced by the one that it leads to.
+    If several versions are installed, it is the folder of the newest. It is empty if the command is not a
+    bare name, or is not found. A folder that exists only for one shell is replaced by the folder to which it
+    links.
     """
     command = entry.inner_argv[0] if entry.inner_argv else ""
     if not command or os.path.basename(command) != command or "$" in command or "%" in command:
@@ -112,20 +115,22 @@ def folder_of_command(entry: ServerEntry) -> str:
 
 
 def _folders_with(command: str) -> Iterator[str]:
-    """Yield the folders of ``_ADDED`` that have a command."""
+    """Yield the folders of ``_ADDED`` that contain ``command``, the newest version first."""
     for added in _ADDED:
-        place = os.path.expanduser(added.replace("{NVM_DIR|~/.nvm}", os.environ.get("NVM_DIR") or "~/.nvm"))
-        found = list(islice(iglob(place), _MOST_VERSIONS))
-        for folder in sorted(found, key=_version, reverse=True):
+        pattern = os.path.expanduser(added.replace("{NVM_DIR|~/.nvm}", os.environ.get("NVM_DIR") or "~/.nvm"))
+        folders = list(islice(iglob(pattern), _MOST_VERSIONS))
+        for folder in sorted(folders, key=_version, reverse=True):
             if shutil.which(command, path=folder):
                 yield folder
 
 
 def _version(folder: str) -> list[int]:
+    """Return the numbers in a path, by which versions are compared."""
     return [int(number[:9]) for number in re.findall(r"[0-9]+", folder)]
 
 
-def _not_found(entry: ServerEntry) -> Iterator[StartFault]:
+def _command_faults(entry: ServerEntry) -> Iterator[StartFault]:
+    """Yield the fault of a command that the host will not find."""
     command = entry.inner_argv[0]
     own_path = text_of(find(entry.node, ("env", "PATH"))) or ""
     if "$" in command or "%" in command or own_path:
@@ -136,7 +141,7 @@ def _not_found(entry: ServerEntry) -> Iterator[StartFault]:
         return
     if os.path.basename(command) != command:
         return  # relative to a folder that only the host knows
-    if (kept := _kept(entry)) and shutil.which(command, path=os.pathsep.join(kept)):
+    if (folders := _kept_folders(entry)) and shutil.which(command, path=os.pathsep.join(folders)):
         return
     folder = folder_of_command(entry)
     if not folder:
@@ -144,31 +149,31 @@ def _not_found(entry: ServerEntry) -> Iterator[StartFault]:
         yield StartFault(entry, fact, "install it, or write its whole path into the file")
     elif not shutil.which(command):
         fact = f"its command {command} is not on the PATH here, but in {folder}"
-        yield StartFault(entry, fact, _offer(entry))
+        yield StartFault(entry, fact, _keep_path_step(entry))
     elif entry.host.from_desktop:
-        thin = _THIN.get(sys.platform, "")
-        if thin and not shutil.which(command, path=thin):
+        desktop_path = _DESKTOP_PATH.get(sys.platform, "")
+        if desktop_path and not shutil.which(command, path=desktop_path):
             fact = (
                 f"{command} is in {folder}, which is often not on the PATH of {entry.host.name}, since it is "
                 "started from the desktop"
             )
-            yield StartFault(entry, fact, _offer(entry))
+            yield StartFault(entry, fact, _keep_path_step(entry))
 
 
-def _offer(entry: ServerEntry) -> str:
+def _keep_path_step(entry: ServerEntry) -> str:
     return f"mcpproxy wrap {entry.name} --host {entry.host.id} --keep-path gives the server this folder"
 
 
-def _kept(entry: ServerEntry) -> list[str]:
-    """Return the folders in which the wrap of the entry has the server looked for."""
+def _kept_folders(entry: ServerEntry) -> list[str]:
+    """Return the folders that the wrap of the entry adds to the server's ``PATH``."""
     ours = entry.argv[: entry.wrapping]
     return [folder for option, folder in pairwise(ours) if option == "--path"]
 
 
-def _without_stdin(entry: ServerEntry) -> Iterator[StartFault]:
-    """Find a container that is run without ``-i``.
+def _stdin_faults(entry: ServerEntry) -> Iterator[StartFault]:
+    """Yield the fault of a container that is run without ``-i``.
 
-    An option that is not known may have a value or none: a ``-i`` after it is taken for one of ``run``.
+    It is unknown whether an unknown option has a value, so a ``-i`` after it counts as an option of ``run``.
     """
     program, *args = entry.inner_argv
     if os.path.basename(program) not in ("docker", "podman", "docker.exe") or args[:1] != ["run"]:
@@ -186,6 +191,6 @@ def _without_stdin(entry: ServerEntry) -> Iterator[StartFault]:
         if word.startswith("--"):
             is_value = "=" not in word and word not in _WITHOUT_VALUE
         else:
-            is_value = word[-1] in _VALUED
+            is_value = word[-1] in _WITH_VALUE
     fact = f"{os.path.basename(program)} run without -i closes the server's stdin at once"
     yield StartFault(entry, fact, "add -i after run")

@@ -1,4 +1,4 @@
-"""Point a host at ``mcpproxy model`` by a setting in its own file, and give the file back.
+"""Point a host at ``mcpproxy model`` by a setting in the host's file, and undo this.
 
-A record of such a setting is not in the ledger, whose records are entries of servers.
+The records of such settings are not in the ledger, which has only records of servers.
 """

@@ -1,7 +1,7 @@
-"""The records of the settings that were written, in a file of our state folder.
+"""The records of the model settings that mcpproxy has written, in a file of our state folder.
 
-A record is written before the file of the host and dropped after the file was given back. It counts only if
-the file has the address that it names, so a process that is killed in between does no harm.
+A record is written before the file of the host, and dropped after the setting was undone. It counts only if
+the file has the address in the record, so a process that is killed in between does no harm.
 """
 
 import json
@@ -21,7 +21,7 @@ _VERSION: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class SettingRecord:
-    """One setting, at the path ``at`` in ``file``, that names ``url``: ``new`` has replaced ``old``."""
+    """One setting, at the path ``at`` in ``file``. Its value is ``url``. Text ``new`` replaced ``old``."""
 
     host: str
     file: str
@@ -29,13 +29,14 @@ class SettingRecord:
     old: str
     new: str
     lead: int
-    """How many characters of ``new`` are before the value; none if it replaced a value."""
+    """The number of characters of ``new`` before the value; 0 if ``new`` replaced a value."""
     url: str
     upstream: str
     """The address that the host used before."""
     listen: str
+    """The host and port of ``mcpproxy model``, to which ``url`` leads."""
     sha256_before: str
-    """The hash of the file as it was."""
+    """The hash of the file before the change."""
 
 
 SettingRecords = Mapping[tuple[str, str], SettingRecord]
@@ -46,25 +47,25 @@ def setting_records() -> SettingRecords:
     """Return the records.
 
     Raises:
-        HostFileError: they cannot be read. To go on without them would forget what was there before.
+        HostFileError: they cannot be read. Without them, the former settings would be lost.
     """
     path = _path()
     try:
         stored: Any = json.loads(files.read(path, LARGEST_BYTES))
         if stored["version"] > _VERSION:
             raise HostFileError(path, "written by a newer mcpproxy", "please update")
-        found = [_record(row) for row in stored["settings"]]
+        records = [_record(row) for row in stored["settings"]]
     except FileNotFoundError:
         return {}
     except OSError as fault:
         raise _failure("read", fault) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise HostFileError(path, "damaged", "move it away; the addresses in the files then stay") from None
-    return {(record.host, record.file): record for record in found}
+    return {(record.host, record.file): record for record in records}
 
 
 def save_settings(records: SettingRecords) -> None:
-    """Write ``records`` in place of those before. The caller has locked the ledger.
+    """Replace all records by ``records``. The caller has locked the ledger.
 
     Raises:
         HostFileError: they cannot be written.

@@ -1,7 +1,7 @@
 """Plans that point a host at ``mcpproxy model``, and plans that undo this.
 
-Only scheme, host and port of the address are replaced. Its path stays, because ``mcpproxy model`` forwards a
-request to the path that the host has sent it to.
+Only scheme, host and port of the model's address are replaced. Its path stays, because ``mcpproxy model``
+forwards a request to the same path.
 """
 
 import os
@@ -25,42 +25,42 @@ from mcpproxy.hosts.text_nodes import Edit, Node, Path, edited, find, plain, tex
 
 
 class ByHandError(HostFileError):
-    """The user has to write the setting: there is no file, or no place in the file where mcpproxy may."""
+    """The user has to write the setting: there is no file, or no place in it where mcpproxy can write it."""
 
 
 @dataclass(frozen=True, slots=True)
 class SettingPlan:
-    """What the file of a host becomes when the setting is written or undone, and the record of it."""
+    """The change of a host's file that writes or undoes the setting, and the record of the setting."""
 
     file_plan: FilePlan
     record: SettingRecord
 
     @property
     def is_original(self) -> bool:
-        """Whether the file becomes what it was before the setting, to the byte."""
+        """Whether every byte of the file will be as before the setting was written."""
         return sha256(self.file_plan.content) == self.record.sha256_before
 
 
 def setting_of(host: Host) -> ModelSetting:
-    """Return the setting of a host.
+    """Return the setting in which a host stores the address of its model.
 
     Raises:
-        UsageError: none is known.
+        UsageError: no such setting is known.
     """
     if host.model is None:
-        known = ", ".join(each.id for each in all_hosts() if each.model)
+        known = ", ".join(known_host.id for known_host in all_hosts() if known_host.model)
         fact = "no setting is known by which it takes the address of a model"
         raise UsageError(host.name, fact, f"one is known of {known}")
     return host.model
 
 
 def usual_service(setting: ModelSetting) -> str:
-    """Return the address of the model that the host uses if nothing names one; empty if it is not known."""
+    """Return the address of the model that the host uses by default; empty if it is unknown."""
     return dict(setting.services).get("*", "")
 
 
 def plan_setting(host: Host, listen: str, records: SettingRecords) -> SettingPlan | None:
-    """Return the plan that points a host at ``listen``; ``None`` if it is pointed there already.
+    """Return the plan that points a host at ``listen`` (host and port); ``None`` if it is already done.
 
     Raises:
         ByHandError: there is no file, or no place in it where mcpproxy may write the setting.
@@ -118,9 +118,9 @@ def plan_undo(record: SettingRecord) -> SettingPlan | None:
     Raises:
         HostFileError: the file cannot be read or written, or the setting cannot be taken out alone.
     """
-    if (found := _find_written(record)) is None:
+    if (written := _find_written(record)) is None:
         return None
-    file, node = found
+    file, node = written
     document = file.document
     check_writable(file)
     for edit in _undo_edits(document, node, record):
@@ -134,7 +134,7 @@ def plan_undo(record: SettingRecord) -> SettingPlan | None:
 
 
 def is_written(record: SettingRecord) -> bool:
-    """Whether the file of the host has the address of the record, or cannot be read."""
+    """Whether the host's file has the address in the record. Also true if the file cannot be read."""
     try:
         return _find_written(record) is not None
     except HostFileError:
@@ -142,10 +142,10 @@ def is_written(record: SettingRecord) -> bool:
 
 
 def write_setting(plan: SettingPlan) -> None:
-    """Write the record and the file. The caller has locked the ledger.
+    """Write the record, then the file. The caller has locked the ledger.
 
     Raises:
-        HostFileError: one of them cannot be written; the file is as it was.
+        HostFileError: one of them cannot be written. The file is unchanged.
     """
     before, record = setting_records(), plan.record
     save_settings({**before, (record.host, record.file): record})
@@ -158,7 +158,7 @@ def write_setting(plan: SettingPlan) -> None:
 
 
 def undo_setting(plan: SettingPlan) -> None:
-    """Write the file, and drop the record. The caller has locked the ledger.
+    """Write the file, then drop the record. The caller has locked the ledger.
 
     Raises:
         HostFileError: one of them cannot be written.
@@ -168,10 +168,10 @@ def undo_setting(plan: SettingPlan) -> None:
 
 
 def forget(record: SettingRecord) -> None:
-    """Drop a record.
+    """Drop a record. The caller has locked the ledger.
 
     Raises:
-        HostFileError: the others cannot be written.
+        HostFileError: the remaining records cannot be written.
     """
     kept = {place: other for place, other in setting_records().items() if other != record}
     save_settings(kept)
@@ -183,7 +183,7 @@ def _write(plan: SettingPlan) -> None:
 
 
 def _find_written(record: SettingRecord) -> tuple[ConfigFile, Node] | None:
-    """Return the file of a setting, and the value in it; ``None`` if the file is gone or has another value.
+    """Return the file of a setting, and the setting's node; ``None`` if it is gone or has another value.
 
     Raises:
         HostFileError: the file cannot be read.
@@ -206,7 +206,7 @@ def _file_of(host: Host, setting: ModelSetting) -> ConfigFile:
 
 
 def _key_and_service(setting: ModelSetting, file: ConfigFile) -> tuple[tuple[str, ...], str]:
-    """Return the keys that lead to the setting, and the address that the host uses if it is not there.
+    """Return the keys that lead to the setting, and the address that the host uses without it (or empty).
 
     Raises:
         ByHandError: the file does not say which provider is chosen.
@@ -223,22 +223,22 @@ def _key_and_service(setting: ModelSetting, file: ConfigFile) -> tuple[tuple[str
 
 
 def _environment_address(setting: ModelSetting, listen: str) -> str:
-    """Return the address that the environment names, unless it is our own."""
+    """Return the address in the setting's environment variable; empty if there is none, or it is ours."""
     url = os.environ.get(setting.variable, "") if setting.variable else ""
     address = address_of(url)
     return "" if address and address.netloc == listen else url
 
 
 def _insertion(document: Document, at: Path, url: str) -> Edit | None:
-    """Return the edit that adds the setting; ``None`` in TOML, where its place depends on the layout."""
+    """Return the edit that adds the setting; ``None`` for TOML, where its place depends on the layout."""
     return json_insertion(document, [str(step) for step in at], url) if document.language == "json" else None
 
 
 def _undo_edits(document: Document, node: Node, record: SettingRecord) -> Iterator[Edit]:
     """Yield the edits that may undo a setting, the best first.
 
-    The first restores all text that was replaced, if what was written is there unchanged. The second restores
-    or removes the value alone.
+    The first edit restores the replaced text; it is possible only if the written text is unchanged. The
+    second edit restores or removes only the value.
     """
     start = node.start - record.lead
     if start >= 0 and document.text.startswith(record.new, start):
@@ -250,12 +250,12 @@ def _undo_edits(document: Document, node: Node, record: SettingRecord) -> Iterat
 
 
 def _checked(plan: FilePlan, at: Path, value: object) -> Document:
-    """Return the document that a plan makes, after a check that it differs only at ``at``.
+    """Return the document that a plan makes, after checking that it differs only at ``at``.
 
-    ``value`` is what has to be there, ``None`` for nothing.
+    ``value`` must be at ``at``; ``None`` if nothing may be there.
 
     Raises:
-        HostFileError: there is something else, or another value differs.
+        HostFileError: another value is there, or the document differs elsewhere.
     """
     before = plan.file.document
     try:
@@ -272,7 +272,7 @@ def _checked(plan: FilePlan, at: Path, value: object) -> Document:
 
 
 def _without(value: object, at: Path) -> object:
-    """Return ``value`` without what is at ``at``, and without the tables that are empty then."""
+    """Return ``value`` without the value at ``at``, and without tables that this makes empty."""
     if not isinstance(value, dict):
         return value
     table = cast("dict[object, object]", value)
@@ -282,6 +282,6 @@ def _without(value: object, at: Path) -> object:
 
 
 def _scalar(token: str, document: Document) -> str | None:
-    """Return the string that a token of this language stands for."""
+    """Return the string that ``token`` means in the language of the document; ``None`` for other values."""
     text = f'{{"x": {token}}}' if document.language == "json" else f"x = {token}\n"
     return text_of(find(Document("", text.encode(), document.language).root, ("x",)))
