@@ -41,12 +41,12 @@ _MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
 _END_S: Final = 10.0
 """How long a session may take to end after its client has ended."""
 _RECORDER_S: Final = 120.0
-"""How long the recorder of a session that has ended may take for what is left, on a busy machine."""
+"""How long the recorder of an ended session may take for the rest, on a busy machine."""
 _NOT_IN_HEADLINES: Final = re.compile(
     r"(?:(?<=^)tools/call | \(id [^)]{0,200}\)(?=:)|no recorded request is equal; nearest is frame \d+, "
     r"where |/params/arguments/)"
 )
-"""What a line of a summary, which is cut, leaves out of the text of a miss."""
+"""The parts of a miss's text that a headline leaves out: pytest cuts the lines of its summary."""
 
 
 def action_for(mode: Mode, exists: bool) -> Action:
@@ -70,7 +70,7 @@ def check_faults(faults: Sequence[str]) -> None:
     """Refuse fault rules that can act neither on stdio nor over HTTP. Files are not read.
 
     Raises:
-        McpProxyError: one of them is no name of a ready-made set, or no rule.
+        McpProxyError: one of them is neither the name of a ready-made set nor a rule.
     """
     named = [fault for fault in faults if "=>" in fault or not re.search(r"[./\\]", fault)]
     try:
@@ -83,7 +83,7 @@ def check_faults(faults: Sequence[str]) -> None:
 
 
 def _read_faults(faults: Sequence[str], transport: Literal["stdio", "http"], seed: int) -> list[str]:
-    """Return the options for fault rules, which are read here so that a mistake is told in one line."""
+    """Return the options for fault rules. They are read here so that a mistake is reported in one line."""
     from mcpproxy.gate.intercept.fault_rules import read_faults
 
     specs = [fault for fault in faults if "=>" in fault]
@@ -216,7 +216,7 @@ class McpRecording:
                 ) from None
 
     def misses(self) -> list[str]:
-        """Return what is said of each request of this test that is not in the recording."""
+        """Return a text about each request of this test that the recording lacks."""
         stderr_lines = [line for process in self._running for line in process.lines]
         for trace in self.sessions:
             for event in opening.open_trace(trace).events():
@@ -239,7 +239,7 @@ class McpRecording:
         )
 
     def headline(self) -> str:
-        """Return the misses on one line that begins with what matters; empty if there were none."""
+        """Return the misses on one line, the essential first; empty if there were none."""
         first, *others = self.misses() or [""]
         more = f", and {len(others)} more" if others else ""
         return first and f"not recorded{more}: {visible(_NOT_IN_HEADLINES.sub('', first))}"
@@ -312,7 +312,7 @@ class McpFindings:
     """The findings that fail a test: the value of the fixture ``mcp_findings``.
 
     ``level`` is the lowest severity that counts; ``select``, ``ignore``, ``rules`` and ``hosts`` are as for
-    ``mcpproxy.check``. What one of ``hosts`` refuses or loses counts at any level.
+    ``mcpproxy.check``. Something that one of ``hosts`` refuses or loses counts at any level.
     """
 
     def __init__(
@@ -334,7 +334,7 @@ class McpFindings:
             from mcpproxy.judge.ruleset import host_choice
 
             names = [hosts] if isinstance(hosts, str) else hosts
-            host_choice.chosen(names, option="mcp_findings: hosts")  # a wrong name is told at once
+            host_choice.chosen(names, option="mcp_findings: hosts")  # reports a wrong name at once
 
     def reports(self) -> "list[Report]":
         """Return the findings of each session so far, at any level.
@@ -350,7 +350,7 @@ class McpFindings:
         ]
 
     def _does_count(self, finding: Finding) -> bool:
-        """Whether a finding fails the test. That of a host is never an error, and asked for."""
+        """Whether a finding fails the test. A warning about a host does, because the user asked for it."""
         return finding.severity in self._counted or (
             self._hosts is not None and finding.rule.startswith("HOST-") and finding.severity == "warning"
         )

@@ -20,7 +20,8 @@ class Background:
 
     def __init__(self, command: Sequence[str]) -> None:
         self.lines: Final[list[str]] = []
-        self._has_news: Final = threading.Condition()  # notified of each new line and of the end of stderr
+        self._stderr_changed: Final = threading.Condition()
+        """Notified of each new line on stderr, and of its end."""
         self._is_at_end = False
         self._process: Final = subprocess.Popen(
             command,
@@ -30,7 +31,7 @@ class Background:
             encoding="utf-8",
             errors="replace",
         )
-        self._reader: Final = threading.Thread(target=self._read, name="mcpproxy stderr", daemon=True)
+        self._reader: Final = threading.Thread(target=self._read_stderr, name="mcpproxy stderr", daemon=True)
         self._reader.start()
 
     def wait_for(self, pattern: str) -> str:
@@ -41,13 +42,13 @@ class Background:
         """
         deadline = time.monotonic() + _START_S
         searched = 0
-        with self._has_news:
+        with self._stderr_changed:
             while True:
                 for line in self.lines[searched:]:
                     if match := re.search(pattern, line):
                         return match[1]
                 searched = len(self.lines)
-                if self._is_at_end or not self._has_news.wait(deadline - time.monotonic()):
+                if self._is_at_end or not self._stderr_changed.wait(deadline - time.monotonic()):
                     break
         last_line = self.lines[-1].removeprefix("mcpproxy: ") if self.lines else "the server said nothing"
         self.end()
@@ -63,13 +64,13 @@ class Background:
             self._process.wait()
         self._reader.join(_END_S)
 
-    def _read(self) -> None:
+    def _read_stderr(self) -> None:
         assert self._process.stderr is not None
         with self._process.stderr as stderr:
             for line in stderr:
-                with self._has_news:
+                with self._stderr_changed:
                     self.lines.append(line.rstrip("\n"))
-                    self._has_news.notify_all()
-        with self._has_news:
+                    self._stderr_changed.notify_all()
+        with self._stderr_changed:
             self._is_at_end = True
-            self._has_news.notify_all()
+            self._stderr_changed.notify_all()

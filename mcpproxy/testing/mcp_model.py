@@ -16,10 +16,11 @@ __all__ = ["McpModel"]
 
 
 class McpModel:
-    """A model that answers at ``url`` until ``end``.
+    """A model that follows ``script`` and answers at ``url`` until ``end``.
 
-    ``environment`` are variables that lead hosts to it, and ``codex_arguments`` the options of Codex, which
-    reads none. ``turns`` say what became of each turn, ``results`` what the model was given for its calls.
+    ``environment`` has the variables that lead hosts to it. Codex reads none of them; ``codex_arguments`` are
+    its options instead. ``turns`` has the state of each turn of the script, and ``results`` the results that
+    the host returned for the model's calls.
 
     Raises:
         UsageError: the script cannot be read.

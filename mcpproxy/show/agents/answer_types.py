@@ -30,8 +30,8 @@ class RecordedTexts:
 class RecordingRow:
     """A recording. ``recording`` is its handle.
 
-    ``failed``, ``refused``, ``unanswered``, ``cancelled`` and ``unreadable`` (answered with what could not be
-    read) count its calls, ``findings`` what broke the protocol; ``null`` if unknown.
+    ``failed``, ``refused``, ``unanswered``, ``cancelled`` and ``unreadable`` (the answer could not be read)
+    count its calls; they are ``None`` if unknown. ``findings`` maps a severity to the number of findings.
     """
 
     recording: str
@@ -65,8 +65,11 @@ class RecordingPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """The recordings of one client process. ``certainty`` says how sure it is that they belong together:
-    certain, likely or guess; ``why`` says by what that is known, or was guessed."""
+    """The recordings of one client process.
+
+    ``certainty`` says how sure it is that they belong together: certain, likely or guess. ``why`` gives the
+    evidence.
+    """
 
     client: str
     started_at: str
@@ -164,7 +167,7 @@ class CallPage(RecordedTexts):
     """Calls that pass the filter.
 
     If all recordings are searched, ``searched`` of ``recordings`` were read so far, the latest first.
-    ``note`` says what was not searched, and that nothing was found.
+    ``note`` says what was not searched, or that nothing was found.
     """
 
     found: list[FoundCalls]
@@ -178,10 +181,11 @@ class CallPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class PartRow:
-    """A record of a call, or successive lines on stderr: the one that says most unless full.
+    """A record of a call, or successive lines on stderr.
 
-    ``cut`` is the number of characters left out of ``text``; get_frame has those of a frame. In full, other
-    texts are never cut: a long one is in successive parts.
+    ``cut`` is the number of characters left out of ``text``; get_frame returns the whole text of a frame. In
+    brief, of long stderr only the most telling line is shown. With ``full``, texts outside frames are not
+    cut: a long one spans successive parts.
     """
 
     role: str
@@ -194,7 +198,7 @@ class PartRow:
 
 @dataclass(frozen=True, slots=True)
 class FindingRow:
-    """A finding. ``rule`` is described in ``rules`` of the answer."""
+    """A finding. ``rules`` of the answer describes its ``rule``."""
 
     rule: str
     severity: str
@@ -219,10 +223,10 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True)
 class CallDetail(RecordedTexts):
-    """A call: why it failed, its request and answer, then what came before and between them.
+    """A call: why it failed, its request and answer, then the records before and between them.
 
-    ``model_saw`` is what a model asked with it and got of it, if that was recorded; ``more`` says how to get
-    what was left out.
+    ``model_saw`` is what the model asked for and received, if that was recorded; ``more`` says how to get the
+    parts that were left out.
     """
 
     recording: str
@@ -239,7 +243,7 @@ class CallDetail(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class FrameText(RecordedTexts):
-    """The text of a frame, or a part of it. ``characters`` is the length of the whole."""
+    """The text of a frame, or a part of it. ``characters`` is the length of the whole text."""
 
     recording: str
     frame: int
@@ -265,9 +269,9 @@ class FindingPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRow:
-    """The requests of one method, and of one tool, prompt or resource if the method names one.
+    """The requests of one method; if the method names a tool, prompt or resource, of that one alone.
 
-    ``at_least`` names the latencies that are how long a call without an answer waited.
+    ``at_least`` names the latencies that are lower bounds: the waiting time of a call without an answer.
     """
 
     method: str
@@ -354,7 +358,7 @@ class ComparisonPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class PromptRow:
-    """Something that a model did not get as its server said it, with what became of it.
+    """A text of a server that a model did not get unchanged; ``became`` says what happened to it.
 
     A ``finding`` has its rule as ``name``; a ``refusal`` is by the service of the model. ``server`` is the
     handle of the server's recording, and ``frame`` a frame in it; for a refusal, in that of the model's
@@ -372,11 +376,11 @@ class PromptRow:
 
 @dataclass(frozen=True, slots=True)
 class PromptPage(RecordedTexts):
-    """What became of the servers' words before a model read them.
+    """How the texts of servers were changed before a model read them.
 
-    ``servers`` has the handles of the servers' recordings, each with how its tools are named in the prompt;
-    empty if they have no beginning in common. ``unchanged`` counts what came through as it was, ``missing``
-    the requests that could not be read.
+    ``servers`` maps the handle of a server's recording to the form of its tools' names in the prompt, which
+    is empty if they have no common prefix. ``unchanged`` counts the texts that came through unchanged.
+    ``missing`` names the requests that could not be read.
     """
 
     recording: str

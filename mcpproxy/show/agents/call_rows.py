@@ -13,35 +13,40 @@ from mcpproxy.read.view.calls import Call
 from mcpproxy.show.agents.answer_types import CallRow
 
 _INTEGERS: Final = range(-(1 << 63), 1 << 63)
-"""Those that every reader of JSON keeps, or refuses."""
+"""The integers of 64 bits. Many readers of JSON would change a larger one."""
 
 
 def call_row(call: Call) -> CallRow:
-    """Return a call of a recording. Its texts are masked and shortened by the view."""
+    """Return a call of a recording as a row. Its view has masked and shortened the texts."""
     row = CallRow(call=call.number, at_ms=milliseconds(call.started_ns), **call_members(call))
     return replace(
         row,
-        id=_value(call.id) if call.id else None,
-        arguments=_value(call.arguments) if call.arguments[:1] in ("{", "[") else call.arguments,
+        id=_json_value(call.id) if call.id else None,
+        arguments=_json_value(call.arguments) if call.arguments[:1] in ("{", "[") else call.arguments,
     )
 
 
-def _value(text: str) -> JsonValue:
-    """Return the value of a JSON text, with hidden characters as escapes; ``text`` if it is cut."""
+def _json_value(text: str) -> JsonValue:
+    """Return the value of a JSON text, with hidden characters as escapes; ``text`` itself if it is cut."""
     try:
-        return _shown(json.loads(text, parse_constant=_refuse))
+        return _escaped(json.loads(text, parse_constant=_refuse_constant))
     except (ValueError, RecursionError):
         return text
 
 
-def _shown(value: JsonValue) -> JsonValue:
+def _escaped(value: JsonValue) -> JsonValue:
+    """Return ``value`` with hidden characters in its texts as escapes.
+
+    Raises:
+        ValueError: a number is not finite, or has more than 64 bits.
+    """
     match value:
         case str():
             return visible_lines(value)
         case list():
-            return [_shown(item) for item in value]
+            return [_escaped(item) for item in value]
         case dict():
-            return {visible_lines(name): _shown(member) for name, member in value.items()}
+            return {visible_lines(name): _escaped(member) for name, member in value.items()}
         case int() if value not in _INTEGERS:
             raise ValueError
         case float() if not math.isfinite(value):
@@ -50,5 +55,5 @@ def _shown(value: JsonValue) -> JsonValue:
             return value
 
 
-def _refuse(constant: str) -> NoReturn:
+def _refuse_constant(constant: str) -> NoReturn:
     raise ValueError(constant)

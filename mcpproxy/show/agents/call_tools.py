@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from mcpproxy.read.prompt.seen_call import SeenCalls
 
 _MAX_PARTS: Final = 2000
+"""How many records of a call are read."""
 _BRIEF_PARTS: Final = 4
 _BRIEF_FINDINGS: Final = 2
 _BRIEF_BYTES: Final = 450
-"""What get_call shows at first: request, answer, two other records, each cut to so many bytes."""
+"""What get_call shows in brief: request, answer and two other records, each cut to so many bytes."""
 _STDERR: Final = "stderr"
 _PIECE_BYTES: Final = 8_000
-"""How many bytes of a text that no frame has are shown at once."""
+"""How many bytes of a text outside frames, such as stderr, are shown at once."""
 _LONGEST_TEXT: Final = 1 << 40
+"""More than the length of any text; it divides the two parts of a position, see ``_full_parts``."""
 _MAX_FINDINGS: Final = 8
 """How many findings are shown with a call; list_findings has the others."""
 
@@ -43,7 +45,7 @@ class CallTools:
 
     def __init__(self, library: RecordingLibrary) -> None:
         self._library: Final = library
-        self._shown: _ShownFrame | None = None  # the last one: the agent probably asks for its next page
+        self._shown: _ShownFrame | None = None  # the last frame: the agent probably asks for its next page
         self._seen: SeenCalls | None = None
 
     def get_call(
@@ -53,15 +55,15 @@ class CallTools:
         opened = self._library.opened(self._library.find(recording))
         detail = self._detail(opened, call)
         if full or cursor:
-            return self._full(opened, detail, cursor)
+            return self._full_detail(opened, detail, cursor)
         shown = detail.told[:_BRIEF_PARTS]
         findings = _findings(opened, detail.findings[:_BRIEF_FINDINGS])
         more_findings = len(detail.findings) - len(findings)
-        parts = list(_parts(shown, _BRIEF_BYTES))
+        parts = list(_brief_parts(shown, _BRIEF_BYTES))
         is_brief = len(shown) < len(detail.told) or more_findings or any(part.cut for part in parts)
         return CallDetail(
             opened.handle,
-            _row(detail),
+            _row_without_cause(detail),
             parts,
             findings,
             cause=detail.cause,
@@ -72,13 +74,13 @@ class CallTools:
             else "",
         )
 
-    def _full(self, opened: OpenedRecording, detail: Detail, cursor: str) -> CallDetail:
+    def _full_detail(self, opened: OpenedRecording, detail: Detail, cursor: str) -> CallDetail:
         question = ("get_call", opened.handle, detail.call.number)
         start, _ = cursors.read(question, cursor)
         findings = [] if start else _findings(opened, detail.findings[:_MAX_FINDINGS])
         head = CallDetail(
             opened.handle,
-            _row(detail),
+            _row_without_cause(detail),
             [],
             findings,
             {} if start else rule_rows(detail.findings[:_MAX_FINDINGS]),
@@ -87,7 +89,7 @@ class CallTools:
             model_saw="" if start else self._model_saw(opened, detail),
         )
         page, parts, next = AnswerPage(100, head), list[PartRow](), ""
-        for position, part in _pieces(detail.told, start):
+        for position, part in _full_parts(detail.told, start):
             if not page.count_item(part):
                 next = cursors.write(question, position)
                 break
@@ -100,9 +102,9 @@ class CallTools:
         return replace(head, parts=parts, next=next, more="; ".join(more))
 
     def _model_saw(self, opened: OpenedRecording, detail: Detail) -> str:
-        """Return what the model saw of a call; empty if it is not known, or costs too much here."""
+        """Return what the model saw of a call; empty if that is unknown, or takes too long to find out."""
         own, listed = opened.listed.entry, self._library.recordings(probes=True)
-        entries = [each.entry for each in reversed(listed)]
+        entries = [recording.entry for recording in reversed(listed)]
         if detail.call.method != "tools/call" or not may_have_its_model(own, entries):
             return ""
         from mcpproxy.read.prompt.seen_call import SeenCalls
@@ -147,7 +149,7 @@ class CallTools:
 
 @dataclass(frozen=True, slots=True)
 class _ShownFrame:
-    """The text of a frame of ``view``, masked and safe to show."""
+    """The text of a frame of ``view``, masked, with hidden characters as escapes."""
 
     view: View
     frame: int
@@ -166,17 +168,17 @@ def _shown_frame(opened: OpenedRecording, frame: int) -> _ShownFrame:
     return _ShownFrame(opened.view, frame, sender, getattr(record, "observed_at_ns", 0), text)
 
 
-def _row(detail: Detail) -> CallRow:
-    """Return the call as a row; its cause stands beside it in full."""
+def _row_without_cause(detail: Detail) -> CallRow:
+    """Return the call as a row without its cause, which the answer has beside it in full."""
     return replace(call_row(detail.call), cause="")
 
 
-def _findings(opened: OpenedRecording, found: tuple[FoundRule, ...]) -> list[FindingRow]:
-    return [finding_row(opened, each.finding, each.row) for each in found]
+def _findings(opened: OpenedRecording, broken: tuple[FoundRule, ...]) -> list[FindingRow]:
+    return [finding_row(opened, rule.finding, rule.row) for rule in broken]
 
 
-def _parts(parts: tuple[Part, ...], limit_bytes: int) -> Iterator[PartRow]:
-    """Yield the parts in brief: the beginning of each text, and of long stderr the line that says most."""
+def _brief_parts(parts: tuple[Part, ...], limit_bytes: int) -> Iterator[PartRow]:
+    """Yield the parts in brief: the beginning of each text, or of long stderr the most telling line."""
     for part in parts:
         role, sender, text = _shown_part(part)
         shown = beginning(text, limit_bytes)
@@ -185,11 +187,11 @@ def _parts(parts: tuple[Part, ...], limit_bytes: int) -> Iterator[PartRow]:
         yield PartRow(role, milliseconds(part.at_ns), part.seq, sender, shown, len(text) - len(shown))
 
 
-def _pieces(parts: tuple[Part, ...], start: int) -> Iterator[tuple[int, PartRow]]:
+def _full_parts(parts: tuple[Part, ...], start: int) -> Iterator[tuple[int, PartRow]]:
     """Yield the parts from the position ``start`` on, each with its position.
 
-    The text of a frame is cut, as get_frame has it. Any other text, such as that on stderr, comes whole, in
-    successive pieces. A position is the place of a part and, in the lower bits, a place in its text.
+    The text of a frame is cut, because get_frame returns it. Any other text, such as stderr, comes whole, in
+    successive pieces. A position is the index of a part times ``_LONGEST_TEXT``, plus an index in its text.
     """
     first, at = divmod(start, _LONGEST_TEXT)
     for place, part in enumerate(parts[first:], first):

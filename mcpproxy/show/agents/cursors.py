@@ -1,8 +1,8 @@
 """Cursors: where the next part of a long answer begins.
 
-A cursor is opaque to an agent, and short, because it is read and written by a model. It holds a number, the
-mark of a recording, and a digest of its tool and arguments, so that a cursor of another question is refused.
-It refers to no state of the server, so it stays valid after a restart.
+A cursor is opaque to an agent, and short, because a model reads and writes it. It holds a number, the *mark*
+of a recording (a digest of its handle), and a digest of its *question*: the tool and its arguments. So a
+cursor of another question is refused. It refers to no state of the server, so it stays valid after a restart.
 """
 
 import json
@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 from mcpproxy.show.agents.errors import AgentError
 
 Position: TypeAlias = tuple[int, bytes]
-"""A number and the mark of a recording, as the tool uses them."""
+"""A number and the mark of a recording. Each tool gives them its own meaning."""
 
 _QUESTION_BYTES: Final = 4
 _MARK_BYTES: Final = 6
@@ -22,7 +22,7 @@ _LARGEST: Final = 1 << 62
 
 
 def mark_of(handle: str) -> bytes:
-    """Return what a cursor holds of the handle of a recording; other handles have other marks."""
+    """Return the mark of the recording with this handle. Different handles have different marks."""
     return blake2b(handle.encode("utf-8", "surrogatepass"), digest_size=_MARK_BYTES).digest()
 
 

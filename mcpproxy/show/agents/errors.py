@@ -4,4 +4,4 @@ from mcpproxy.errors import McpProxyError
 
 
 class AgentError(McpProxyError):
-    """A tool cannot do what it was asked for. The text says what is wrong and what to do next."""
+    """A tool cannot do what its caller wants. The text says what is wrong and what to do next."""

@@ -19,9 +19,8 @@ from mcpproxy.show.agents.tool_arguments import Cursor, FilterTextAgain, Handle,
 
 _MAX_ROWS: Final = 100
 
-
 _COUNT_S: Final = 10.0
-"""After this time no further recording is counted for one answer."""
+"""After this time, no further recording is counted for an answer."""
 
 
 class FigureTools:
@@ -41,21 +40,23 @@ class FigureTools:
     ) -> StatisticsPage:
         """Count the calls of each method and tool that pass a filter: how many failed, latencies, bytes."""
         wanted = parse_filter(filter)
-        found, counted, note = self._count(recording, match, wanted, sort)
+        statistics, counted, note = self._count(recording, match, wanted, sort)
         question = ("get_statistics", counted, wanted.text, sort)
         start, _ = cursors.read(question, cursor)
-        rows, has_more = AnswerPage(_MAX_ROWS, note).fill(map(self._statistics_row, found.calls[start:]))
+        rows, has_more = AnswerPage(_MAX_ROWS, note).fill(map(self._statistics_row, statistics.calls[start:]))
         next = cursors.write(question, start + len(rows)) if has_more else ""
-        duration_ms = milliseconds(found.duration_ns)
-        return StatisticsPage(found.frames, duration_ms, rows, found.recordings, note, next)
+        duration_ms = milliseconds(statistics.duration_ns)
+        return StatisticsPage(statistics.frames, duration_ms, rows, statistics.recordings, note, next)
 
     def _count(
         self, recording: str, match: str, wanted: Filter | None = None, order: Order = "calls"
     ) -> tuple[Statistics, str, str]:
-        """Return the statistics of a recording, or of all that match; what was counted, and what was not.
+        """Return the statistics of a recording, or of all that ``match`` finds.
+
+        The second value names what was counted, for cursors; the third is a note on what was not.
 
         Raises:
-            AgentError: there is no such recording, or both are named.
+            AgentError: there is no such recording, or both ``recording`` and ``match`` are given.
         """
         builder = StatisticsBuilder()
         if not match:
@@ -70,17 +71,17 @@ class FigureTools:
         if not listed:
             raise AgentError(f"no recording has {self._library.shown(match)!r}; list_recordings has all")
 
-        def add(each: ListedRecording, view: View) -> Iterator[ListedRecording]:
+        def add(recorded: ListedRecording, view: View) -> Iterator[ListedRecording]:
             builder.add(view, wanted)
-            yield each
+            yield recorded
 
         search = RecordingSearch(
-            listed, lambda each: nullcontext(self._library.opened(each).view), self._clock
+            listed, lambda recorded: nullcontext(self._library.opened(recorded).view), self._clock
         )
         for _ in search.results(add, for_s=_COUNT_S):
             pass
         notes = [f"{len(search.faults)} could not be read whole"] if search.faults else []
-        failed = [each for each in listed[: search.place] if each.entry.has_not_begun]
+        failed = [recorded for recorded in listed[: search.place] if recorded.entry.has_not_begun]
         notes += [f"{len(failed)} of them failed before any message"] if len(failed) > 1 else []
         notes += [self._library.failed_start(failed[0])] if len(failed) == 1 else []
         if search.place < len(listed):
@@ -110,18 +111,18 @@ class FigureTools:
         self, recording: Handle = "", match: MatchTogether = "", cursor: Cursor = ""
     ) -> CostPage:
         """Estimate how many tokens the definitions and the results of tools take in a model's context."""
-        found, counted, note = self._count(recording, match)
+        statistics, counted, note = self._count(recording, match)
         question = ("get_context_cost", counted)
         start, _ = cursors.read(question, cursor)
-        tools = sorted(found.tools, key=lambda tool: -tool.definition_bytes)
+        tools = sorted(statistics.tools, key=lambda tool: -tool.definition_bytes)
         rows, has_more = AnswerPage(_MAX_ROWS, note).fill(map(self._cost_row, tools[start:]))
         return CostPage(
             definition_tokens=sum(tool.definition_tokens for tool in tools),
-            unused_tokens=sum(tool.definition_tokens for tool in found.never_used),
+            unused_tokens=sum(tool.definition_tokens for tool in statistics.never_used),
             result_tokens=sum(tool.result_tokens for tool in tools),
             estimate=ESTIMATE,
             tools=rows,
-            recordings=found.recordings,
+            recordings=statistics.recordings,
             note=note,
             next=cursors.write(question, start + len(rows)) if has_more else "",
         )

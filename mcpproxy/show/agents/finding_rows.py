@@ -32,10 +32,10 @@ def finding_row(opened: OpenedRecording, finding: Finding, row: int) -> FindingR
     )
 
 
-def rule_rows(found: Iterable[FoundRule]) -> dict[str, RuleRow]:
-    """Return the rules of findings, code -> row; unknown rules are left out."""
+def rule_rows(broken: Iterable[FoundRule]) -> dict[str, RuleRow]:
+    """Return the code of each broken rule -> its row; unknown rules are left out."""
     return {
-        each.finding.rule: RuleRow(each.name, each.summary, each.sentence, each.instead, each.link)
-        for each in found
-        if each.name
+        rule.finding.rule: RuleRow(rule.name, rule.summary, rule.sentence, rule.instead, rule.link)
+        for rule in broken
+        if rule.name
     }

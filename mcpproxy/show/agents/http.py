@@ -1,7 +1,7 @@
 """``mcpproxy mcp`` over Streamable HTTP, behind the guards of the page: Host, Origin and a token.
 
-The SDK answers two kinds of wrong bodies with other errors than the specification demands, so this module
-refuses them: JSON that is not a message of JSON-RPC, and a request whose header names another revision than
+The SDK answers two kinds of wrong bodies with errors other than the specified ones, so this module refuses
+them first: JSON that is not a message of JSON-RPC, and a request whose header names another revision than
 its body.
 """
 
@@ -45,7 +45,7 @@ _NOT_JSON: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
 
 
 def app(server: RecordingServer) -> ASGIApp:
-    """Return the application. ``PageServer`` puts the guards before it, so the SDK's own are off."""
+    """Return the application for ``PageServer``, whose guards stand before it; those of the SDK are off."""
     # If a session ends while its notification is handled, the SDK logs a traceback; see ``_OneAnswer``.
     logging.getLogger("mcp.server.streamable_http").addHandler(logging.NullHandler())
     return RequestChecks(
@@ -94,7 +94,7 @@ class RequestChecks:
 
 
 class _OneAnswer:
-    """A ``send`` that drops messages after the end of the answer.
+    """A ``send`` function that drops messages after the end of the answer.
 
     If a session ends while its notification is handled, the SDK answers 202, then 500, and raises an
     exception. A second answer, or an exception, makes uvicorn close the connection, on which the client may
@@ -113,7 +113,7 @@ class _OneAnswer:
 
 
 def _refusal(headers: Headers, body: bytes) -> Response | None:
-    """Return the answer to a body that the SDK must not see; ``None`` if the SDK answers it well."""
+    """Return the answer to a body that the SDK must not see; ``None`` if the SDK answers it correctly."""
     match parse(body):
         case Malformed(flaw=flaw, value=value) if flaw not in _NOT_JSON:
             id = member(value, "id")

@@ -52,7 +52,7 @@ class JudgementTools:
         opened = self._library.opened(self._library.find(recording))
         question = ("list_findings", opened.handle, rule)
         start, _ = cursors.read(question, cursor)
-        codes = _codes(rule) if rule else None
+        codes = _rule_codes(rule) if rule else None
         groups = [group for group in opened.view.findings.by_rule() if codes is None or group.rule in codes]
         counts = {group.rule: group.count for group in groups}
         step = "find_calls with the filter rule:* finds those of all, list_recordings has their numbers"
@@ -62,8 +62,8 @@ class JudgementTools:
             note = "; ".join(filter(None, (failed_start, note)))
         page, rules, rows = AnswerPage(50, note), dict[str, RuleRow](), list[FindingRow]()
         next = ""
-        for number, (row, found) in enumerate(self._findings(opened, groups, start)):
-            texts = {} if row.rule in rules else rule_rows([found])
+        for number, (row, broken) in enumerate(self._findings(opened, groups, start)):
+            texts = {} if row.rule in rules else rule_rows([broken])
             if not page.count_item([row, texts]):
                 next = cursors.write(question, start + number)
                 break
@@ -75,12 +75,13 @@ class JudgementTools:
     def _findings(
         self, opened: OpenedRecording, groups: list[RuleFindings], start: int
     ) -> Iterator[tuple[FindingRow, FoundRule]]:
-        """Yield the findings of ``groups``, from the one numbered ``start`` on."""
+        """Yield the findings of ``groups`` from number ``start`` on, each as a row and with its rule."""
         order = {group.rule: place for place, group in enumerate(groups)}
-        found = [each for each in opened.view.findings.with_texts() if visible(each.finding.rule) in order]
-        found.sort(key=lambda each: order[visible(each.finding.rule)])
-        for each in found[start:]:
-            yield finding_row(opened, each.finding, each.row), each
+        texts = opened.view.findings.with_texts()
+        broken = [rule for rule in texts if visible(rule.finding.rule) in order]
+        broken.sort(key=lambda rule: order[visible(rule.finding.rule)])
+        for rule in broken[start:]:
+            yield finding_row(opened, rule.finding, rule.row), rule
 
     def explain_rule(self, rule: RuleName) -> RuleText:
         """Explain a rule: what it demands, why, what breaks it, what to do instead, where it is written."""
@@ -90,16 +91,16 @@ class JudgementTools:
             raise unknown("explain_rule", rules, rule)
         if len(codes) > 1:
             raise AgentError(f"{rule} is a family of rules; name one of {', '.join(codes)}")
-        found = rules.rules[codes[0]]
+        explained = rules.rules[codes[0]]
         return RuleText(
-            code=found.code,
-            name=found.name,
-            summary=found.summary,
-            why=found.why,
-            example=found.example,
-            instead=found.instead,
-            levels={revision: word for revision in VERSIONS if (word := found.level(revision))},
-            requirements=[_requirement(each) for each in found.requirements],
+            code=explained.code,
+            name=explained.name,
+            summary=explained.summary,
+            why=explained.why,
+            example=explained.example,
+            instead=explained.instead,
+            levels={revision: word for revision in VERSIONS if (word := explained.level(revision))},
+            requirements=list(map(_requirement_text, explained.requirements)),
         )
 
     def compare_recordings(
@@ -111,7 +112,7 @@ class JudgementTools:
         start, _ = cursors.read(question, cursor)
         comparison = compare_recordings(self._library.loaded(first), self._library.loaded(second))
         failed_starts = [
-            self._library.failed_start(each) for each in (first, second) if each.entry.has_not_begun
+            self._library.failed_start(listed) for listed in (first, second) if listed.entry.has_not_begun
         ]
         notes = [self._library.shown(note) for note in comparison.notes]
         head = ComparisonPage(
@@ -127,7 +128,8 @@ class JudgementTools:
         return replace(head, differences=rows, next=next)
 
     def _difference_row(self, item: ComparedItem) -> DifferenceRow:
-        changes = [self._library.shown(each.text, _CHANGE_CHARACTERS) for each in item.changes[:_MAX_CHANGES]]
+        shown = item.changes[:_MAX_CHANGES]
+        changes = [self._library.shown(change.text, _CHANGE_CHARACTERS) for change in shown]
         return DifferenceRow(
             what=self._library.shown(item.what),
             verdict=item.verdict,
@@ -139,14 +141,14 @@ class JudgementTools:
         )
 
 
-def _codes(rule: str) -> frozenset[str]:
+def _rule_codes(rule: str) -> frozenset[str]:
     rules = catalogue.load()
     if not (codes := resolve(rules, rule)):
         raise unknown("rule", rules, rule)
     return codes
 
 
-def _requirement(requirement: Requirement) -> RequirementText:
+def _requirement_text(requirement: Requirement) -> RequirementText:
     newest = next((revision for revision in reversed(VERSIONS) if revision in requirement.sources), "")
     return RequirementText(
         text=requirement.text,

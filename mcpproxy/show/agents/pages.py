@@ -22,10 +22,10 @@ FRAME_BYTES: Final = 2_500
 
 
 def as_json(value: object) -> Any:
-    """Return a value of dataclasses as JSON. Members that have their default value are left out."""
+    """Return a dataclass, with all in it, as JSON values. Members that have their default are left out."""
     if dataclasses.is_dataclass(value):
-        members = ((each, getattr(value, each.name)) for each in dataclasses.fields(value))
-        return {each.name: as_json(member) for each, member in members if not _is_default(each, member)}
+        members = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
+        return {field.name: as_json(member) for field, member in members if not _is_default(field, member)}
     if isinstance(value, dict):
         return {key: as_json(member) for key, member in cast("dict[str, object]", value).items()}
     if isinstance(value, list | tuple):
@@ -42,7 +42,7 @@ def _is_default(field: "dataclasses.Field[Any]", member: object) -> bool:
 
 
 def text_of(value: object) -> str:
-    """Return the JSON text of a value of dataclasses."""
+    """Return ``as_json(value)`` as a text."""
     return orjson.dumps(as_json(value), option=orjson.OPT_NON_STR_KEYS).decode()
 
 
@@ -53,7 +53,10 @@ def cost(value: object) -> int:
 
 
 class AnswerPage:
-    """A page that is being filled. ``used`` is the rest of the answer, whose bytes count."""
+    """A page that is being filled with up to ``limit`` items.
+
+    ``used`` is the rest of the answer, whose bytes count, too.
+    """
 
     def __init__(self, limit: int, used: object = None) -> None:
         self._left_items = limit

@@ -26,8 +26,8 @@ from mcpproxy.show.agents.pages import AnswerPage
 from mcpproxy.show.agents.recording_library import ListedRecording, RecordingLibrary
 from mcpproxy.show.agents.tool_arguments import Cursor, HandleOfModel
 
-_LOOKED_AT: Final = 200
-"""How many of the latest recordings are looked at for one of a model's interface."""
+_SEARCHED: Final = 200
+"""How many of the latest recordings are searched for one of a model's interface."""
 
 _MAX_ROWS: Final = 100
 _MESSAGE_CHARACTERS: Final = 600
@@ -36,23 +36,23 @@ _RECORD: Final = "the user records one with mcpproxy model URL-OF-THE-SERVICE"
 
 
 class PromptTools:
-    """The tool about what models saw, as the recordings of ``library`` tell it."""
+    """The tool that tells what models saw, from the recordings of ``library``."""
 
     def __init__(self, library: RecordingLibrary) -> None:
         self._library: Final = library
 
     def get_prompt(self, recording: HandleOfModel = "", cursor: Cursor = "") -> PromptPage:
         """Tell what a host made of tools and results before its model read them: renamed, cut, lost."""
-        model = self._model(recording)
+        model = self._model_recording(recording)
         question = ("get_prompt", model.handle)
         start, _ = cursors.read(question, cursor)
         listed = [*reversed(self._library.recordings())]
-        servers = [each for each in listed if is_beside(each.entry, model.entry)]
-        trace, *_ = [self._library.small_trace(each, _COMMAND) for each in (model, *servers)]
-        report = read_run(trace, [each.entry.path for each in servers], only_reads=True)
-        handles = [each.handle for each in servers]
-        found = findings_of_run(report, model.entry, [each.entry for each in listed], catalogue.load())
-        rows = [*self._findings(found, handles), *self._rows(report, handles)]
+        servers = [other for other in listed if is_beside(other.entry, model.entry)]
+        trace, *_ = [self._library.small_trace(recording, _COMMAND) for recording in (model, *servers)]
+        report = read_run(trace, [server.entry.path for server in servers], only_reads=True)
+        handles = [server.handle for server in servers]
+        findings = findings_of_run(report, model.entry, [other.entry for other in listed], catalogue.load())
+        rows = [*self._finding_rows(findings, handles), *self._wire_rows(report, handles)]
         changed = [row for row in rows if row.became]
         head = PromptPage(
             model.handle,
@@ -71,7 +71,7 @@ class PromptTools:
         next = cursors.write(question, start + len(fitting)) if has_more else ""
         return replace(head, rows=fitting, next=next)
 
-    def _model(self, named: str) -> ListedRecording:
+    def _model_recording(self, named: str) -> ListedRecording:
         """Return the recording of a model's interface with this handle or label; the latest without one.
 
         Raises:
@@ -87,7 +87,7 @@ class PromptTools:
                     fact, step = "no request to the model came through it", "the user points the host at it"
                 raise AgentError(f"{listed.handle}: {fact}; {step}")
             return listed
-        for listed in self._library.recordings()[:_LOOKED_AT]:
+        for listed in self._library.recordings()[:_SEARCHED]:
             try:
                 if is_of_a_model(self._library.trace(listed)):
                     return listed
@@ -95,16 +95,18 @@ class PromptTools:
                 continue
         raise AgentError(f"there is no recording of a model's interface; {_RECORD}")
 
-    def _findings(self, found: Iterable[PromptFinding], handles: Sequence[str]) -> Iterator[PromptRow]:
-        for one in found:
-            finding, handle = one.finding, handles[one.server]
+    def _finding_rows(
+        self, prompt_findings: Iterable[PromptFinding], handles: Sequence[str]
+    ) -> Iterator[PromptRow]:
+        for entry in prompt_findings:
+            finding, handle = entry.finding, handles[entry.server]
             became = [self._library.shown(finding.message, _MESSAGE_CHARACTERS)]
             yield PromptRow(
                 "finding", became, handle, finding.rule, frame=finding.frame, severity=finding.severity
             )
 
-    def _rows(self, report: PromptReport, handles: Sequence[str]) -> Iterator[PromptRow]:
-        """Yield a row for each thing on the wire; ``became`` is empty if the model got it as it was."""
+    def _wire_rows(self, report: PromptReport, handles: Sequence[str]) -> Iterator[PromptRow]:
+        """Yield a row for each refusal, tool, result or other text; ``became`` is empty if unchanged."""
         for refused in report.refusals:
             match = next((tool.match for tool in refused.tools if tool.match is not None), None)
             yield PromptRow(

@@ -37,7 +37,7 @@ _MAX_HANDLE_CHARACTERS: Final = 400
 _MAX_COMPARED_BYTES: Final = 64 << 20
 _MAX_SUGGESTIONS: Final = 3
 _SUGGESTED_FROM: Final = 300
-"""How many of the latest recordings are suggested for a handle that no recording has."""
+"""Among how many of the latest recordings similar names are searched, if a handle is unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class ListedRecording:
     handle: str
     entry: RecordingEntry
     is_probe: bool
-    """Whether it is a session of ``mcpproxy validate`` or ``fuzz``, which is found only if it is named."""
+    """Whether it is a session of ``mcpproxy validate`` or ``fuzz``, which only its name finds."""
 
     @property
     def order(self) -> tuple[int, str]:
@@ -80,7 +80,7 @@ class RecordingLibrary:
         """Which recordings the last listing left out, in words; empty if none."""
         self._open: Final[OrderedDict[str, OpenedRecording]] = OrderedDict()
         self._runs: tuple[list[RecordingEntry], list[ClientRun]] = [], []
-        # One key for all: an agent sees that two recordings have the same secret, and not which.
+        # One key for all: an agent sees that two recordings have the same secret, but not the secret.
         self._mask_key: Final = os.urandom(32)
         self._redaction: Final = self._new_redaction()
 
@@ -103,22 +103,22 @@ class RecordingLibrary:
     def recordings(self, *, probes: bool = False) -> list[ListedRecording]:
         """Return all recordings, the latest first; ``probes`` adds the sessions of validate and fuzz."""
         with self._listing:
-            return [listed for listed in self._listed() if probes or not listed.is_probe]
+            return [listed for listed in self._walk_folder() if probes or not listed.is_probe]
 
     def matching(self, match: str) -> list[ListedRecording]:
-        """Return the recordings with a text in handle, label, server or client as shown; for ``*`` all."""
+        """Return the recordings with ``match`` in handle, label, server or client; for ``*`` all."""
         wanted = "" if match == "*" else match.casefold()
         listed = self.recordings(probes="/" in wanted)
-        return (
-            [each for each in listed if wanted in self._searched_text(each).casefold()] if wanted else listed
-        )
+        if not wanted:
+            return listed
+        return [recording for recording in listed if wanted in self._searched_text(recording).casefold()]
 
     def _searched_text(self, listed: ListedRecording) -> str:
         entry = listed.entry
         return "\n".join((listed.handle, *map(self.shown, (entry.label, entry.server, entry.client))))
 
-    def _listed(self) -> list[ListedRecording]:
-        found: dict[str, ListedRecording] = {}
+    def _walk_folder(self) -> list[ListedRecording]:
+        by_handle: dict[str, ListedRecording] = {}
         folders: dict[str, RecordingFolder] = {}
         probes: set[str] = set()
         too_long = 0
@@ -135,14 +135,14 @@ class RecordingLibrary:
             for entry in entries:
                 handle = self.handle_of(entry.path)
                 if len(handle) <= _MAX_HANDLE_CHARACTERS:
-                    found.setdefault(handle, ListedRecording(handle, entry, where in probes))
+                    by_handle.setdefault(handle, ListedRecording(handle, entry, where in probes))
                 else:
                     too_long += 1
         self._folders = folders
         parts = [f"{too_long} with long names"] if too_long else []
         parts += [f"those behind the first {_MAX_FOLDERS} folders"] if next(walk, None) else []
         self.left_out = f"not searched: {' and '.join(parts)}" if parts else ""
-        return sorted(found.values(), key=lambda listed: listed.order, reverse=True)
+        return sorted(by_handle.values(), key=lambda listed: listed.order, reverse=True)
 
     def handle_of(self, path: str) -> str:
         """Return the handle of the recording at ``path``."""
@@ -157,28 +157,28 @@ class RecordingLibrary:
     def find(self, named: str) -> ListedRecording:
         """Return the recording with this handle, label or part of a handle.
 
-        Without ``named``, it is the latest that has a message.
-
-        ``LABEL~1`` is the one before the latest with a label.
+        ``LABEL~1`` is the one before the latest with a label. Without ``named``, it is the latest that has a
+        message.
 
         Raises:
             AgentError: no recording matches, or several do.
         """
         listed = self.recordings(probes=bool(named))
-        listed.sort(key=lambda each: each.is_probe)  # a name that fits two does not mean the probe
+        # A probe comes last, because a name that fits two recordings does not mean the probe.
+        listed.sort(key=lambda candidate: candidate.is_probe)
         if not listed:
             step = "let the user record a session with mcpproxy -- SERVER"
             raise AgentError(f"there are no recordings in {visible(self._folder)}; {step}")
-        latest = next((each for each in listed if not each.entry.is_empty), listed[0])
+        latest = next((candidate for candidate in listed if not candidate.entry.is_empty), listed[0])
         if not named:
             return latest
         wanted = named.removesuffix(SUFFIX)
-        for each in listed:
-            if each.handle == wanted:
-                return each
+        for candidate in listed:
+            if candidate.handle == wanted:
+                return candidate
         for label, back in dict.fromkeys(((named, 0), paths.split_label(named))):
-            labelled = [each for each in listed if self.shown(each.entry.label) == label]
-            labelled = [each for each in labelled if not each.is_probe] or labelled
+            labelled = [candidate for candidate in listed if self.shown(candidate.entry.label) == label]
+            labelled = [candidate for candidate in labelled if not candidate.is_probe] or labelled
             if back < len(labelled):
                 return labelled[back]
             if labelled:
@@ -186,47 +186,47 @@ class RecordingLibrary:
                 raise AgentError(
                     f"{len(labelled)} {have} the label {label!r}; list_recordings has all recordings"
                 )
-        matching = [each for each in listed if wanted in each.handle]
-        matching = [each for each in matching if not each.is_probe] or matching
+        matching = [candidate for candidate in listed if wanted in candidate.handle]
+        matching = [candidate for candidate in matching if not candidate.is_probe] or matching
         if len(matching) == 1:
             return matching[0]
         shown = self.shown(named)
         if matching:
-            names = ", ".join(each.handle for each in matching[:_MAX_SUGGESTIONS])
+            names = ", ".join(candidate.handle for candidate in matching[:_MAX_SUGGESTIONS])
             raise AgentError(f"{len(matching)} recordings have {shown!r} in their handle; name one: {names}")
-        names = {each.handle: None for each in listed[:_SUGGESTED_FROM]}
-        names |= {self.shown(each.entry.label): None for each in listed[:_SUGGESTED_FROM]}
+        names = {candidate.handle: None for candidate in listed[:_SUGGESTED_FROM]}
+        names |= {self.shown(candidate.entry.label): None for candidate in listed[:_SUGGESTED_FROM]}
         near = get_close_matches(wanted[:SHORT_CHARACTERS], names, _MAX_SUGGESTIONS, 0.4)
         step = f"do you mean {' or '.join(near)}?" if near else f"the latest is {latest.handle}"
         raise AgentError(f"there is no recording {shown!r}; {step} list_recordings has all handles")
 
     def note_on_latest(self, named: str, listed: ListedRecording, step: str) -> str:
-        """Return what an answer about the latest recording says if none was named; ``step`` leads to all."""
+        """Return a note that only the latest recording was read, as none was named; ``step`` leads to all."""
         return "" if named else f"only {listed.handle} was looked at, the latest recording; {step}"
 
     def failed_start_after(self, listed: ListedRecording) -> str:
-        """Say which newer session failed before any message, so that it is not the latest; empty if none."""
-        newer = (each for each in self.recordings() if each.order > listed.order and each.entry.has_not_begun)
-        return next(map(self.failed_start, newer), "")
+        """Return which newer session failed before any message and so was passed over; empty if none."""
+        newer = (other for other in self.recordings() if other.order > listed.order)
+        return next((self.failed_start(other) for other in newer if other.entry.has_not_begun), "")
 
     def failed_start(self, listed: ListedRecording) -> str:
         """Return which session failed before any message, and how."""
         return f"{listed.handle} failed before any message: {self.shown(listed.entry.ended)}"
 
     def find_pair(self, before: str, after: str) -> tuple[ListedRecording, ListedRecording]:
-        """Return the two recordings of a comparison.
+        """Return the two recordings to compare.
 
-        Without ``before``, it is the recording before ``after`` that has its label. Without ``after``, it is
-        the latest with the label of ``before``; without both, the latest of all.
+        The default of ``before`` is the recording before ``after`` with the same label. The default of
+        ``after`` is the latest with the label of ``before``, or the latest of all if neither is given.
 
         Raises:
-            AgentError: a name means no recording or several, or there is no other with the label.
+            AgentError: a name means no recording or several, or no other recording has the label.
         """
         if after or not before:
             second = self.find(after)
             if before:
                 return self.find(before), second
-            earlier = [each for each in self._with_label_of(second) if each.order < second.order]
+            earlier = [other for other in self._with_label_of(second) if other.order < second.order]
             if earlier:
                 return earlier[0], second
             raise AgentError(f"{second.handle} is the first with its label; name the recording before")
@@ -240,13 +240,13 @@ class RecordingLibrary:
         """Return the recordings with the label of ``named``, the latest first; none if it has no label."""
         label = named.entry.label
         return [
-            each
-            for each in self.recordings(probes=named.is_probe)
-            if label and each.entry.label == label and each.is_probe == named.is_probe
+            other
+            for other in self.recordings(probes=named.is_probe)
+            if label and other.entry.label == label and other.is_probe == named.is_probe
         ]
 
     def runs(self) -> list[ClientRun]:
-        """Return the runs, in the order in which they began."""
+        """Return the runs in the order of their start. A run is all recordings of one client process."""
         entries = [listed.entry for listed in self.recordings()]
         if self._runs[0] != entries:
             self._runs = entries, runs(entries)
@@ -289,7 +289,7 @@ class RecordingLibrary:
         return from_trace(trace, masked=self._new_redaction().record, peer=SERVER)
 
     def small_trace(self, listed: ListedRecording, command: str) -> Trace:
-        """Return a recording that is read as a whole. ``command`` is what a person types for a larger one.
+        """Return a recording to be read as a whole. ``command`` is what a person types for a larger one.
 
         Raises:
             AgentError: it is too large, or a file of it is a link.
@@ -301,10 +301,10 @@ class RecordingLibrary:
         return self.trace(listed)
 
     def allow(self, entry: RecordingEntry) -> None:
-        """Refuse a recording that is too large to be read beside another, or a file of which is a link.
+        """Check that a recording may be read beside another one.
 
         Raises:
-            AgentError: it is one.
+            AgentError: it is too large, or a file of it is a link.
         """
         self.small_trace(
             ListedRecording(self.handle_of(entry.path), entry, is_probe=False), "mcpproxy prompt"
@@ -327,7 +327,7 @@ class RecordingLibrary:
                 raise AgentError(f"{listed.handle}: {fact}; choose another recording")
 
     def unreadable(self, fault: TraceError) -> AgentError:
-        """Return the error that tells an agent that a recording cannot be read."""
+        """Return ``fault``, by which a recording cannot be read, as an error for an agent."""
         place = "" if fault.line is None else f"line {fault.line}: "
         fact = f"{place}{self.shown(fault.fact)}"
         return AgentError(f"{self.handle_of(fault.path)}: {fact}; choose another recording")
@@ -335,7 +335,7 @@ class RecordingLibrary:
     # Texts
 
     def shown(self, text: str, limit: int = SHORT_CHARACTERS) -> str:
-        """Return a text masked, safe to show, and at most ``limit`` characters long."""
+        """Return a text masked, with hidden characters as escapes, cut to ``limit`` characters."""
         text = visible(self._redaction.text(text))
         return text if len(text) <= limit else f"{text[: limit - 1]}…"
 

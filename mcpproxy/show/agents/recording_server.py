@@ -1,4 +1,4 @@
-"""The MCP server that offers the tools. Tools that read run in a thread, one at a time."""
+"""The MCP server that offers the tools. Tools run in a thread, one at a time, unless they are coroutines."""
 
 import inspect
 import sys
@@ -95,5 +95,6 @@ class RecordingServer:
 
 
 def _ignore_unread(unraisable: "sys.UnraisableHookArgs") -> None:
+    """Ignore a broken pipe; report any other exception as usual."""
     if not isinstance(unraisable.exc_value, BrokenPipeError):
         sys.__unraisablehook__(unraisable)

@@ -35,7 +35,7 @@ _MAX_NOTES: Final = 10
 _MAX_IN_RUN: Final = 20
 
 _SEARCH_S: Final = 2.0
-"""After this time no further recording is searched for one answer; the next call continues there. Within a
+"""After this time, no further recording is searched for an answer; the next call continues there. Within a
 recording, the search runs until the page is full, however long that takes."""
 
 
@@ -51,7 +51,7 @@ class RecordingTools:
         question = ("list_recordings", match)
         listed = self._library.matching(match)
         position = cursors.read(question, cursor)
-        start = _after([each.order for each in listed], position) if cursor else 0
+        start = _place_after([recording.order for recording in listed], position) if cursor else 0
         rows, has_more = AnswerPage(limit).fill(map(self._recording_row, listed[start:]))
         next = cursors.write(question, *listed[start + len(rows) - 1].order) if has_more else ""
         return RecordingPage(rows, len(listed), next)
@@ -82,13 +82,13 @@ class RecordingTools:
     def list_runs(self, cursor: Cursor = "", limit: Limit = 10) -> RunPage:
         """List runs, the latest first: recordings of several servers that one client process used."""
         question = ("list_runs",)
-        found = [run for run in reversed(self._library.runs()) if len(run.entries) > 1]
+        listed_runs = [run for run in reversed(self._library.runs()) if len(run.entries) > 1]
         position = cursors.read(question, cursor)
-        orders = [self._order(run) for run in found]
-        start = _after(orders, position) if cursor else 0
-        rows, has_more = AnswerPage(limit).fill(map(self._run_row, found[start:]))
+        orders = [self._order(run) for run in listed_runs]
+        start = _place_after(orders, position) if cursor else 0
+        rows, has_more = AnswerPage(limit).fill(map(self._run_row, listed_runs[start:]))
         next = cursors.write(question, *orders[start + len(rows) - 1]) if has_more else ""
-        return RunPage(rows, len(found), next)
+        return RunPage(rows, len(listed_runs), next)
 
     def _order(self, run: ClientRun) -> tuple[int, str]:
         return run.started_ns, self._library.handle_of(run.entries[0].path)
@@ -121,7 +121,10 @@ class RecordingTools:
             missing=[self._library.shown(note) for note in notes[:_MAX_NOTES]],
         )
         negotiated = negotiations(view)
-        described = (self._session_row(one, negotiated.get(one.number, "")) for one in view.sessions[start:])
+        described = (
+            self._session_row(session, negotiated.get(session.number, ""))
+            for session in view.sessions[start:]
+        )
         rows, has_more = AnswerPage(100, about).fill(described)
         next = cursors.write(question, start + len(rows)) if has_more else ""
         return RecordingDetail(about.about, about.rows, rows, about.target, about.missing, next)
@@ -177,23 +180,27 @@ class RecordingTools:
         question = ("find_calls", wanted.text, "")
         last, mark = cursors.read(question, cursor)
         listed = self._library.recordings()
-        found_at = [place for place, each in enumerate(listed) if cursors.mark_of(each.handle) == mark]
-        if cursor and not found_at:
+        marked = [recording for recording in listed if cursors.mark_of(recording.handle) == mark]
+        if cursor and not marked:
             raise AgentError("cursor: its recording is gone; repeat the call without it")
-        begin = listed[found_at[0]] if cursor else None
-        searched = [each for each in listed if each is begin or may_have_failed_calls(each.entry, wanted)]
+        begin = marked[0] if cursor else None
+        searched = [
+            recording
+            for recording in listed
+            if recording is begin or may_have_failed_calls(recording.entry, wanted)
+        ]
         unjudged, failed = 0, list[str]()
 
-        def passing(each: ListedRecording, view: View) -> Iterator[tuple[str, Call]]:
+        def passing(recording: ListedRecording, view: View) -> Iterator[tuple[str, Call]]:
             nonlocal unjudged
             unjudged += _lacks_findings(view, wanted)
-            if each.entry.has_not_begun and wanted.asks_for_failures:
-                failed.append(self._library.failed_start(each))
-            first = last if each is begin else 0
-            yield from ((each.handle, call) for call in calls_after(view, wanted, first))
+            if recording.entry.has_not_begun and wanted.asks_for_failures:
+                failed.append(self._library.failed_start(recording))
+            first = last if recording is begin else 0
+            yield from ((recording.handle, call) for call in calls_after(view, wanted, first))
 
         search = RecordingSearch(
-            searched, lambda each: nullcontext(self._library.opened(each).view), self._clock
+            searched, lambda recording: nullcontext(self._library.opened(recording).view), self._clock
         )
         place = searched.index(begin) if begin else 0
         page, found, next = AnswerPage(limit), list[FoundCalls](), ""
@@ -209,23 +216,23 @@ class RecordingTools:
         else:
             if search.place < len(searched):
                 next = cursors.write(question, 0, searched[search.place].handle)
-        # Those that are passed over have no call that passes: they count as searched.
-        done = listed.index(searched[search.place]) if search.place < len(searched) else len(listed)
+        # Recordings that were skipped have no call that passes, so they count as searched.
+        searched_count = listed.index(searched[search.place]) if search.place < len(searched) else len(listed)
         unreadable = len(search.faults)
         notes = [f"{unreadable} of them could not be read whole"] if unreadable else []
         notes += [f"{unjudged} of them not judged, so without findings"] if unjudged else []
         notes += [self._library.left_out] if self._library.left_out else []
         notes += failed[:_MAX_NOTES]
-        said = _said(found, notes, cursor, next)
-        so_far = f"searched {done:,} of {count(len(listed), 'recording')}"
-        note = ", ".join([so_far, *notes, said]) if said else ""
-        return CallPage(found, None, done, len(listed), unreadable, note, next)
+        extent = _extent(found, notes, cursor, next)
+        so_far = f"searched {searched_count:,} of {count(len(listed), 'recording')}"
+        note = ", ".join([so_far, *notes, extent]) if extent else ""
+        return CallPage(found, None, searched_count, len(listed), unreadable, note, next)
 
 
-def _said(found: list[FoundCalls], notes: list[str], cursor: str, next: str) -> str:
-    """Return in words what a page means, so that no agent concludes that there are no calls; empty if clear.
+def _extent(found: list[FoundCalls], notes: list[str], cursor: str, next: str) -> str:
+    """Return in words how complete a page is; empty if that is clear.
 
-    ``notes`` say which recordings were not searched.
+    Otherwise an agent might conclude that there are no other calls. ``notes`` name what was not searched.
     """
     if next:
         so_far = "not all" if found else "no call found"
@@ -241,10 +248,10 @@ def _lacks_findings(view: View, wanted: Filter) -> bool:
     return any(term.key in ("rule", "severity") for term in wanted.terms) and bool(view.not_judged)
 
 
-def _after(orders: list[tuple[int, str]], position: cursors.Position) -> int:
-    """Return the place behind the recording of a cursor; ``orders``, by start and handle, descend.
+def _place_after(orders: list[tuple[int, str]], position: cursors.Position) -> int:
+    """Return the index after the recording of a cursor in ``orders``, which descend by start and handle.
 
-    If that recording is gone, it is the first place whose start is not later.
+    If that recording is gone, return the first index whose start is not later.
     """
     number, mark = position
     first = len(orders)

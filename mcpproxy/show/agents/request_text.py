@@ -9,7 +9,7 @@ import re
 from typing import Final
 
 _ESCAPE: Final = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-fA-F]..)|.)", re.DOTALL)
-"""An escape of JSON. The group is half of a pair without its other half."""
+"""An escape of JSON. The group is half of a surrogate pair without its other half."""
 
 
 def whole_characters(text: str) -> str:

@@ -34,7 +34,7 @@ Url = Annotated[str, Field(max_length=2000, description="Or the MCP endpoint of 
 
 
 class ValidateTool:
-    """Tests servers. The sessions are recorded where ``mcpproxy validate`` records them."""
+    """Tests servers. Their sessions are recorded in the same folder as those of ``mcpproxy validate``."""
 
     def __init__(self, library: RecordingLibrary) -> None:
         self._library: Final = library
@@ -49,7 +49,7 @@ class ValidateTool:
         if url and not url.startswith(("http://", "https://")):
             raise AgentError("url: is not that of an HTTP server; write http://127.0.0.1:3000/mcp")
         label = paths.label_for(command) if command else "http"
-        found = await _wait_for_end(
+        validation = await _wait_for_end(
             validate(
                 Target(tuple(command)) if command else Target(url=url),
                 chosen(),
@@ -57,24 +57,24 @@ class ValidateTool:
                 options=ValidateOptions(limit_s=_TIME_LIMIT_S),
             )
         )
-        counts = found.counts
-        notes = (*found.notes, *found.faults, *filter(None, [found.untested]))
+        counts = validation.counts
+        notes = (*validation.notes, *validation.faults, *filter(None, [validation.untested]))
         head = ValidationText(
-            target=self._library.shown(found.target, _MESSAGE_CHARACTERS),
-            verdict=found.verdict,
+            target=self._library.shown(validation.target, _MESSAGE_CHARACTERS),
+            verdict=validation.verdict,
             passed=counts["passed"],
             failed=counts["failed"],
             warnings=counts["warning"],
             skipped=counts["skipped"],
-            revisions=list(found.revisions),
+            revisions=list(validation.revisions),
             checks=[],
             notes=[self._library.shown(note) for note in notes[:_MAX_NOTES]],
         )
         order = ("failed", "warning")
-        bad = [check for check in found.checks if check.status in order]
-        bad.sort(key=lambda check: order.index(check.status))
-        rows, _ = AnswerPage(100, head).fill(map(self._check_row, bad))
-        return replace(head, checks=rows, more_checks=len(bad) - len(rows))
+        not_passed = [check for check in validation.checks if check.status in order]
+        not_passed.sort(key=lambda check: order.index(check.status))
+        rows, _ = AnswerPage(100, head).fill(map(self._check_row, not_passed))
+        return replace(head, checks=rows, more_checks=len(not_passed) - len(rows))
 
     def _check_row(self, check: CheckResult) -> CheckRow:
         conclusion = check.conclusion

@@ -30,8 +30,7 @@ def percent(progress: Progress) -> str:
 
 
 def sessions_title(items: Sequence[SessionItem], entries: Sequence[RecordingEntry], words: str) -> Line:
-    """Return the title over the sessions: how many are shown, whose time it is, and the words that choose
-    them."""
+    """Return the title over the sessions: how many are shown, the words that select them, the time zone."""
     zone = Span("  times in UTC", "dim")
     if not words:
         return Span(f" Sessions {len(items):,}"), zone
@@ -40,7 +39,7 @@ def sessions_title(items: Sequence[SessionItem], entries: Sequence[RecordingEntr
 
 
 def calls_title(rows: CallRows | None, shown: int, *, follows: bool) -> Line:
-    """Return the title over the calls: how many of them are shown, which, and how much was read."""
+    """Return the title over the calls: how many are shown, the filter, and how much was read."""
     if rows is None:
         return (Span(" Rows"),)
     text = f" Rows {shown:,}" + (f" of {rows.view.count():,}" if rows.is_filtered else "")

@@ -13,6 +13,7 @@ WIDE: Final = 100
 """Lines of at least this width have the time of the call and the whole method."""
 
 SLOW_NS: Final = 1_000_000_000
+"""Latencies of at least this have the tone of a warning."""
 
 _MARKS: Final[dict[Outcome, tuple[str, Tone]]] = {
     Outcome.OK: ("✓", "good"),
@@ -27,7 +28,7 @@ _MARKS: Final[dict[Outcome, tuple[str, Tone]]] = {
     Outcome.NONE: ("·", "dim"),
     Outcome.UNREADABLE: ("?", "warning"),
 }
-"""The tones are a scale: what fails a call is ``bad``, what waits, is slow or was given up is ``warning``."""
+"""Outcome -> its mark and tone. A failed call is ``bad``; one that was cancelled is a ``warning``."""
 
 _WAITING: Final[tuple[str, Tone]] = ("…", "warning")
 
@@ -64,18 +65,18 @@ def call_line(call: Call, width: int, *, digits: int = 3, waited_ns: int | None 
         _time_span(call, waited_ns),
     ]
     room = width - sum(width_of(span.text) for span in (*left, *right))
-    middle = _middle(call, room, full=is_wide, waits=waited_ns is not None)
+    middle = _middle_spans(call, room, full=is_wide, waits=waited_ns is not None)
     space = Span(" " * max(room - sum(width_of(span.text) for span in middle), 0))
     return (*left, *middle, space, *right)
 
 
-def _middle(call: Call, room: int, *, full: bool, waits: bool) -> Line:
+def _middle_spans(call: Call, room: int, *, full: bool, waits: bool) -> Line:
     """Return direction, name, arguments and result in at most ``room`` columns."""
     direction = ("  ↳ " if call.parent else "") + ("← " if call.sender == "server" else "→ ")
     words, tone = outcome_words(call, waits=waits)
-    said = error_words(call) or declined_words(call)
-    said = said or ": ".join(filter(None, (words, call.said)))
-    result = ("; " if call.said else ": ").join(filter(None, (said, call.cause)))
+    answer = error_words(call) or declined_words(call)
+    answer = answer or ": ".join(filter(None, (words, call.said)))
+    result = ("; " if call.said else ": ").join(filter(None, (answer, call.cause)))
     result = f" ⇒ {result}" if result else ""
     result += f" ({call.intervention})" if call.intervention else ""
     arguments = f" {call.arguments}" if call.arguments not in ("", "{}") else ""
@@ -107,13 +108,13 @@ def may_be_answered(call: Call) -> bool:
 
 
 def outcome_mark(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
-    """Return the mark of an outcome, and its tone. A call also waits while its answer may not be read yet."""
+    """Return the mark and the tone of an outcome. A call also waits if its answer may not be read yet."""
     is_unread = call.outcome is Outcome.UNANSWERED and call.waited_ns is None
     return _WAITING if waits or is_unread else _MARKS[call.outcome]
 
 
 def loss_tone(word: str) -> Tone:
-    """Return the tone of a number of calls. ``word`` is one of ``CallCounts.unsuccessful``."""
+    """Return the tone for a number of unsuccessful calls; ``word`` is from ``CallCounts.unsuccessful``."""
     if word in ("failed", unanswered_word(running=True)):
         return "bad" if word == "failed" else _WAITING[1]
     return _MARKS[Outcome(word)][1]
@@ -129,8 +130,9 @@ def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
 
 
 def findings_mark(severity: Severity | None, total: int, worst: int, *, before: str = " ") -> list[Span]:
-    """Return the mark of the worst severity with how many findings have it, and a + if there are others;
-    nothing without a severity. ``before`` stands before the mark.
+    """Return the mark of the worst severity, the number of its findings, ``worst``, and a + for others.
+
+    The result is empty without a severity. ``before`` is put before the mark.
     """
     if severity is None:
         return []
@@ -139,6 +141,7 @@ def findings_mark(severity: Severity | None, total: int, worst: int, *, before: 
 
 
 def _time_span(call: Call, waited_ns: int | None) -> Span:
+    """Return the latency of a call, or how long it has waited or did wait; spaces if neither is known."""
     ns = call.waited_ns if call.latency_ns is None else call.latency_ns
     if waited_ns is not None or (ns and call.outcome is Outcome.UNANSWERED):
         tone = outcome_mark(call, waits=waited_ns is not None)[1]

@@ -9,7 +9,7 @@ from mcpproxy.read.view.calls import Call, Progress, Role
 from mcpproxy.read.view.view import View
 from mcpproxy.show.tui.call_lines import may_be_answered
 
-_KEPT: Final = 2000
+_MAX_CACHED: Final = 2000
 
 
 class CallRows:
@@ -22,14 +22,14 @@ class CallRows:
         self.view: Final = view
         self.filter = parse_filter("")
         self.session: int | None = None
-        self._kept: Final[dict[int, Call]] = {}
+        self._cached: Final[dict[int, Call]] = {}
         self._combined = self.filter
         self._state = self._state_now()
 
     def apply_filter(self, filter: Filter, session: int | None) -> Iterator[Progress]:
-        """Show only the calls that pass ``filter``, of one session or all.
+        """Show only the calls that pass ``filter``, of one session or all, once the iterator is exhausted.
 
-        Yield the progress if the filter searches for a text.
+        It yields the progress if the filter searches for a text.
         """
         combined = filter
         if session is not None:
@@ -37,7 +37,7 @@ class CallRows:
             combined = Filter(terms, filter.text)
         yield from self.view.find(combined)
         self.filter, self.session, self._combined = filter, session, combined
-        self._kept.clear()
+        self._cached.clear()
 
     def _session_pattern(self, session: int) -> str:
         """Return a filter pattern that matches only the name of this session."""
@@ -53,10 +53,10 @@ class CallRows:
         before, self._state = self._state, self._state_now()
         # When the recording ends, the outcome of a call without an answer changes, although its row does not.
         if refreshed.rebuilt or self._state != before:
-            self._kept.clear()
+            self._cached.clear()
         elif refreshed.first:
-            for place in [place for place, call in self._kept.items() if call.number >= refreshed.first]:
-                del self._kept[place]
+            for place in [place for place, call in self._cached.items() if call.number >= refreshed.first]:
+                del self._cached[place]
         return refreshed.first
 
     def _state_now(self) -> tuple[bool, bool]:
@@ -74,11 +74,11 @@ class CallRows:
 
     def call(self, place: int) -> Call:
         """Return the call at a place in the list."""
-        call = self._kept.get(place)
+        call = self._cached.get(place)
         if call is None:
-            if len(self._kept) >= _KEPT:
-                self._kept.clear()
-            call = self._kept[place] = self.view.calls(self._combined, place, 1)[0]
+            if len(self._cached) >= _MAX_CACHED:
+                self._cached.clear()
+            call = self._cached[place] = self.view.calls(self._combined, place, 1)[0]
         return call
 
     def place(self, number: int) -> int:

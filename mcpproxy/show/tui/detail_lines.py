@@ -34,7 +34,7 @@ _WHOLE: Final = frozenset(
 """The roles whose messages are shown whole. A message with another role is one line."""
 
 _LAST_LINES: Final = 10
-"""How many of the last lines on stderr are shown of a call, unless it is shown raw."""
+"""How many lines of a call's stderr are shown, unless it is shown raw."""
 
 _INDENT: Final = 2
 
@@ -49,25 +49,25 @@ def detail_lines(
     ``None`` for other calls.
     """
     call = detail.call
-    yield _facts(call, waited_ns)
+    yield _fact_line(call, waited_ns)
     if detail.cause:
         is_failed = outcome_mark(call, waits=waited_ns is not None)[1] == "bad"
         yield (Span(detail.cause, "bad" if is_failed else "warning"),)
-    told = list(fold_found(detail.findings))
-    for finding, folded in told:
+    folded_findings = list(fold_found(detail.findings))
+    for finding, folded in folded_findings:
         if finding.finding.severity != "info":
             yield from finding_lines(finding, more=folded.count_text)
     is_alone = len(detail.parts) == 1
     for part in detail.told:
-        yield from _part(part, call, width, raw=raw, whole=is_alone or part.role in _WHOLE)
+        yield from _part_lines(part, call, width, raw=raw, whole=is_alone or part.role in _WHOLE)
     if detail.left_out:
         yield (Span(f"… {count(detail.left_out, 'more record')} in the middle …", "warning"),)
-    for finding, folded in told:
-        if finding.finding.severity == "info":  # no more than a note, which the result comes before
+    for finding, folded in folded_findings:
+        if finding.finding.severity == "info":  # only a note, so it comes after the result
             yield from finding_lines(finding, more=folded.count_text)
 
 
-def _facts(call: Call, waited_ns: int | None) -> Line:
+def _fact_line(call: Call, waited_ns: int | None) -> Line:
     words, tone = outcome_words(call, waits=waited_ns is not None)
     mark, mark_tone = outcome_mark(call, waits=waited_ns is not None)
     facts: list[str] = []
@@ -92,7 +92,7 @@ def _facts(call: Call, waited_ns: int | None) -> Line:
 def finding_lines(found_rule: FoundRule, *, indent: int = 0, more: str = "") -> Iterator[Line]:
     """Yield a finding: its message, the sentence of the specification, and what to do instead.
 
-    ``more`` says how many more say the same.
+    ``more`` is a text about further findings with the same message.
     """
     finding, space = found_rule.finding, " " * indent
     mark, tone = SEVERITY_MARKS[finding.severity]
@@ -112,7 +112,7 @@ def finding_lines(found_rule: FoundRule, *, indent: int = 0, more: str = "") -> 
             yield (Span(f"{space}  "), Span(name, "dim"), Span(visible(text), "plain" if name else "dim"))
 
 
-def _part(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -> Iterator[Line]:
+def _part_lines(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -> Iterator[Line]:
     record = part.record
     sender: Sender | None = record.sender if isinstance(record, Frame) else None
     arrow = {"client": "→", "server": "←", None: "·"}[sender]

@@ -1,4 +1,4 @@
-"""The fields in which the user types a filter of calls, or words of sessions. They are hidden until then."""
+"""The fields in which the user types a filter of calls, or words that select sessions."""
 
 from typing import Final
 
@@ -9,7 +9,7 @@ from mcpproxy.judge.session.filter import EXAMPLE, Filter, FilterError, parse_fi
 
 
 class HiddenField(Input):
-    """A field of one line that is shown while it is open."""
+    """A field of one line that is hidden until it is opened."""
 
     @property
     def is_open(self) -> bool:
@@ -28,7 +28,7 @@ class HiddenField(Input):
 
 
 class SessionField(HiddenField):
-    """The field of the words that choose sessions."""
+    """The field of the words that select sessions."""
 
     class Typed(Message):
         """The user has typed ``text``, which ``is_entered`` once it is complete."""
@@ -56,7 +56,7 @@ class FilterField(HiddenField):
     """The field of the filter. It stays open until the filter can be read."""
 
     class Checked(Message):
-        """The user has typed something; ``fault`` says why it is not a filter, and is empty if it is one."""
+        """The user has typed a text; ``fault`` says why it is not a filter, and is empty if it is one."""
 
         def __init__(self, fault: str) -> None:
             super().__init__()
@@ -83,7 +83,7 @@ class FilterField(HiddenField):
             self.post_message(self.Checked(""))
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Post the filter, or say why it is none."""
+        """Post the filter, or why it is not one."""
         event.stop()
         try:
             filter = parse_filter(event.value)

@@ -19,10 +19,12 @@ _TOKEN: Final = re.compile(r'\s*+("[^"\\]*+(?:\\.[^"\\]*+)*+"|[{}\[\],:]|[^\s{}\
 _OPENING: Final = frozenset("{[")
 _CLOSING: Final = frozenset("}]")
 _LINE_FEED: Final = re.compile(r"(?<!\\)(?:\\\\)*\\n")
+_NEVER: Final = 1 << 40
+"""The size of a value that fits no line."""
 
 
 def json_lines(text: str, width: int, indent: int = 0) -> Iterator[Line] | None:
-    """Return the lines of a JSON text; ``None`` if it has something other than tokens of JSON.
+    """Return the lines of a JSON text; ``None`` if it contains anything but tokens of JSON.
 
     ``text`` may be cut off: brackets without an end, and a string without an end, are allowed.
     """
@@ -42,7 +44,7 @@ def json_lines(text: str, width: int, indent: int = 0) -> Iterator[Line] | None:
 def _sizes(tokens: list[str]) -> list[int]:
     """Return for each opening bracket how many characters its value takes on one line; 0 for other tokens.
 
-    A value without its end, or with a string of several lines, has the size ``_NEVER``: it does not fit.
+    A value without its end, or with a string of several lines, has the size ``_NEVER``.
     """
     sizes = [0] * len(tokens)
     open_at: list[tuple[int, int]] = []
@@ -57,9 +59,6 @@ def _sizes(tokens: list[str]) -> list[int]:
     for start, _ in open_at:
         sizes[start] = _NEVER
     return sizes
-
-
-_NEVER: Final = 1 << 40
 
 
 def _laid_out(tokens: list[str], sizes: list[int], width: int, indent: int) -> Iterator[Line]:
@@ -85,12 +84,14 @@ def _laid_out(tokens: list[str], sizes: list[int], width: int, indent: int) -> I
             continue
         if not line:
             line.append(Span(" " * _column(depth, indent)))
-        joins = token == "," and (inline_depth >= 0 or (depth == 1 and _fits(tokens, number, line, width)))
+        joins = token == "," and (
+            inline_depth >= 0 or (depth == 1 and _next_member_fits(tokens, number, line, width))
+        )
         line += _token_spans(token, following, spaced=joins)
         if token in _OPENING:
             depth += 1
             # The bracket is in ``line`` already, and in the size too: it counts once.
-            if inline_depth < 0 and _taken(line) + sizes[number] - 1 <= width:
+            if inline_depth < 0 and _length_of(line) + sizes[number] - 1 <= width:
                 inline_depth = depth - 1
             elif inline_depth < 0 and depth > 1 and following not in _CLOSING:
                 yield tuple(line)
@@ -113,17 +114,17 @@ def _column(depth: int, indent: int) -> int:
     return indent + 1 + INDENT * (depth - 1) if depth else indent
 
 
-def _taken(line: list[Span]) -> int:
+def _length_of(line: list[Span]) -> int:
     return sum(len(span.text) for span in line)
 
 
-def _fits(tokens: list[str], comma: int, line: list[Span], width: int) -> bool:
+def _next_member_fits(tokens: list[str], comma: int, line: list[Span], width: int) -> bool:
     """Whether the next member of the message is a scalar that fits on the same line."""
     if comma + 3 >= len(tokens) or tokens[comma + 2] != ":" or tokens[comma + 3] in _OPENING:
         return False
     name, value = tokens[comma + 1], tokens[comma + 3]
     more = len(", ") + len(": ") + 1  # the comma or bracket after the value
-    return not _has_lines(value) and _taken(line) + len(name) + len(value) + more <= width
+    return not _has_lines(value) and _length_of(line) + len(name) + len(value) + more <= width
 
 
 def _token_spans(token: str, following: str, *, spaced: bool) -> Iterator[Span]:

@@ -89,8 +89,7 @@ class CallPane(CursorPane):
         return self.rows.call(self.cursor) if self.rows and self.cursor < self.total else None
 
     def show(self, rows: CallRows | None, number: int = 0) -> None:
-        """Show these rows, with the cursor on the call ``number``, or on the next one if it is not among
-        them."""
+        """Show these rows, with the cursor on the call ``number``, or on the next call in the list."""
         self.rows = rows
         self._count_rows()
         self.lay_out()
@@ -134,7 +133,7 @@ class DetailPane(LinePane):
 
     def __init__(self, id: str) -> None:
         super().__init__(id=id)
-        self._make: Callable[[int], Iterable[Line]] = lambda _: ()
+        self._make_lines: Callable[[int], Iterable[Line]] = lambda _: ()
         self._lines: list[Line] = []
 
     @property
@@ -149,7 +148,7 @@ class DetailPane(LinePane):
 
     def show(self, make: Callable[[int], Iterable[Line]], *, stay: bool = False) -> None:
         """Show the lines that ``make(width)`` returns. Unless ``stay``, scroll to the first."""
-        self._make = make
+        self._make_lines = make
         self.lay_out()
         if not stay:
             self.scroll_to(y=0, animate=False)
@@ -157,11 +156,14 @@ class DetailPane(LinePane):
     def lay_out(self) -> None:
         """Make the lines again: for other contents, or another width of the pane."""
         width = max(self.columns, 20)
-        self._lines = list(_bounded(each for line in self._make(width) for each in wrapped(line, width)))
+        self._lines = list(
+            _bounded(piece for line in self._make_lines(width) for piece in wrapped(line, width))
+        )
         super().lay_out()
 
 
 def _bounded(lines: Iterator[Line]) -> Iterator[Line]:
+    """Yield at most ``MOST_LINES`` of ``lines``, then a line that says so."""
     for number, line in enumerate(lines):
         if number == MOST_LINES:
             yield (Span("… more, not shown here", "warning"),)

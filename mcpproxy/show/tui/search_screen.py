@@ -31,8 +31,10 @@ _NAME: Final = 20
 
 
 class FoundCall(NamedTuple):
-    """A call that passes the filter, and its recording; without a call, one whose server failed before any
-    message."""
+    """A call that passes the filter, and its recording.
+
+    Without a call, it is a recording whose server failed before any message.
+    """
 
     entry: RecordingEntry
     call: Call | None
@@ -76,18 +78,18 @@ class SearchScreen(ModalScreen[FoundCall | None]):
         self._pane: Final = FoundPane()
 
     def compose(self) -> ComposeResult:
-        """Return the field, what came of it, and the calls."""
+        """Return the field, the status line and the list of calls."""
         with Vertical(id="search"):
             yield self._field
             yield self._bar
             yield self._pane
 
     def on_mount(self) -> None:
-        """Say what is searched."""
-        self._tell(f"Enter searches {count(len(self._entries), 'recording')}")
+        """Show how many recordings are searched."""
+        self._show_status(f"Enter searches {count(len(self._entries), 'recording')}")
         self._field.focus()
 
-    def _tell(self, text: str, tone: Tone = "dim") -> None:
+    def _show_status(self, text: str, tone: Tone = "dim") -> None:
         self._bar.show((Span(f" {text}", tone),))
 
     def on_input_changed(self, event: Input.Changed) -> None:
@@ -95,40 +97,40 @@ class SearchScreen(ModalScreen[FoundCall | None]):
         event.stop()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:
-        """Search for what was typed, or say why it is no filter."""
+        """Search with the filter that was typed, or show why it is not a filter."""
         event.stop()
         try:
             wanted = parse_filter(event.value)
         except FilterError as fault:
-            self._tell(visible(str(fault)), "bad")
+            self._show_status(visible(str(fault)), "bad")
             return
-        self._tell("searching …")
+        self._show_status("searching …")
         self.run_worker(self._search(wanted), exclusive=True)
 
     async def _search(self, wanted: Filter) -> None:
         search = RecordingSearch(self._entries, lambda entry: open_view(entry.path, only_reads=True))
 
-        def found(entry: RecordingEntry, view: View) -> Iterator[FoundCall]:
+        def matching_calls(entry: RecordingEntry, view: View) -> Iterator[FoundCall]:
             if wanted.asks_for_failures and view.not_begun:
                 yield FoundCall(entry, None)
             yield from (FoundCall(entry, call) for call in calls_after(view, wanted))
 
-        rows = await asyncio.to_thread(lambda: list(islice(search.results(found), MOST_FOUND)))
-        self._show(rows, search.place, search.faults)
+        rows = await asyncio.to_thread(lambda: list(islice(search.results(matching_calls), MOST_FOUND)))
+        self._show_results(rows, search.place, search.faults)
 
-    def _show(self, rows: list[FoundCall], searched: int, faults: Sequence[str]) -> None:
+    def _show_results(self, rows: list[FoundCall], searched: int, faults: Sequence[str]) -> None:
         self._pane.found = rows
         self._pane.lay_out()
         self._pane.go_to(0, tell=False)
         where = f"{count(searched, 'recording')} searched"
         where += "; there may be more" if searched < len(self._entries) else ""
-        if faults:  # the text begins with the path, and all are in one folder
+        if faults:  # each begins with the path, and all recordings are in one folder
             first = faults[0].removeprefix(os.path.dirname(self._entries[0].path) + os.sep)
             where += f"; {len(faults)} not read whole: {visible(first)}"
         failed_starts = sum(row.call is None for row in rows)
         if failed_starts:
             where = f"{failed_starts:,} failed before any message, {where}"
-        self._tell(f"{count(len(rows) - failed_starts, 'call')}, {where}", "plain")
+        self._show_status(f"{count(len(rows) - failed_starts, 'call')}, {where}", "plain")
         if rows:
             self._pane.focus()
 

@@ -26,6 +26,7 @@ _STATES: Final[dict[str, tuple[str, Tone]]] = {
     "cut": ("◑", "warning"),
     "unreadable": ("✗", "bad"),
 }
+"""State of a recording -> its mark and tone."""
 
 _WIDE: Final = 44
 """Lines of at least this width have both the date and the time."""
@@ -51,7 +52,7 @@ class SessionItem:
 def session_items(
     entries: Sequence[RecordingEntry], opened: str = "", sessions: Sequence[SessionSummary] = ()
 ) -> list[SessionItem]:
-    """Return the items of the list: the recordings, the latest first, with those of a run together.
+    """Return the items of the list: the recordings, the latest first, those of a run next to each other.
 
     ``opened`` is the path of the open recording. Its ``sessions``, if there are several, follow it.
     """
@@ -83,8 +84,8 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
         is_named = entry.server == entry.name or entry.title != entry.name
         peers = ["" if is_named else entry.server, entry.client]
         left += (Span(entry.title, "strong"), Span(f" {' '.join(filter(None, peers))}", "dim"))
-        failed, found = _failed_calls(entry), _worst_findings(entry)
-        right = (failed, Span(" " if failed.text and found.text else ""), found)
+        failed, findings = _failed_calls(entry), _worst_findings(entry)
+        right = (failed, Span(" " if failed.text and findings.text else ""), findings)
     room = width - line_width(right) - 1
     shown: list[Span] = []
     for span in left:
@@ -107,7 +108,7 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 
 def _failed_calls(entry: RecordingEntry) -> Span:
-    """Return how many calls failed, or else how many have no answer or were cancelled."""
+    """Return the number of failed calls, or else that of another kind of unsuccessful calls."""
     if entry.has_not_begun:
         return Span("failed", loss_tone("failed"))
     calls = entry.calls
@@ -117,15 +118,15 @@ def _failed_calls(entry: RecordingEntry) -> Span:
     return Span(f"{number:,} {word}", loss_tone(word))
 
 
-def _worst(counts: Mapping[str, int] | Mapping[Severity, int]) -> tuple[Severity, int] | None:
-    """Return the worst severity of which there are findings, and how many; ``None`` if there are none."""
+def _worst_severity(counts: Mapping[str, int] | Mapping[Severity, int]) -> tuple[Severity, int] | None:
+    """Return the worst severity that has findings, and their number; ``None`` without findings."""
     numbers = dict(counts)
     return next(((severity, numbers[severity]) for severity in SEVERITY_MARKS if numbers.get(severity)), None)
 
 
 def _worst_findings(entry: RecordingEntry) -> Span:
     counts = entry.findings or {}
-    if not (worst := _worst(counts)):
+    if not (worst := _worst_severity(counts)):
         return Span("")
     (mark,) = findings_mark(worst[0], sum(counts.values()), worst[1], before="")
     return mark
@@ -166,7 +167,7 @@ def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
 
 
 def _tally(view: View) -> Iterator[Span]:
-    """Yield the number of calls, and of those of them that got no result."""
+    """Yield the number of calls, then the numbers of unsuccessful calls of each kind."""
     calls = sum_counts(session.calls for session in view.sessions)
     yield Span(count(calls.total, "call"))
     for number, word in calls.unsuccessful(running=view.running):
@@ -187,47 +188,49 @@ def _finding_groups(view: View) -> Iterator[Line]:
             Span(f"  {group.summary}"),
             Span(where, "dim"),
         )
-    found = view.findings.with_texts() if groups else ()
-    whole = [finding for finding in found if not finding.row]
-    for finding in whole[:_MAX_FINDINGS]:
+    all_findings = view.findings.with_texts() if groups else ()
+    about_session = [finding for finding in all_findings if not finding.row]
+    for finding in about_session[:_MAX_FINDINGS]:
         yield from finding_lines(finding)
 
 
 def findings_lines(view: View) -> Iterator[Line]:
-    """Yield the findings of a recording, each with its call; those that say the same are one."""
+    """Yield the findings of a recording, each with its call; equal ones share an entry."""
     numbers = view.findings.counts()
     yield (Span(f"Findings: {view.found}", "strong"),)
     if view.not_judged:
         yield (Span(view.not_judged, "warning"),)
-    left = sum(numbers.values())
+    unlisted = sum(numbers.values())
     for found, folded in fold_found(view.findings.with_texts())[:_MAX_FINDINGS]:
-        left -= 1 + len(folded.others)
+        unlisted -= 1 + len(folded.others)
         yield ()
         yield from finding_lines(found, more=folded.count_text)
         if found.row:
             yield (Span(f"  call {found.row}", "dim"),)
-    if left:
+    if unlisted:
         yield ()
-        yield (Span(f"{count(left, 'more finding')}, counted above and not listed", "dim"),)
+        yield (Span(f"{count(unlisted, 'more finding')}, counted above and not listed", "dim"),)
 
 
 def head_line(view: View) -> Line:
-    """Return the label and the peers of a recording; if all of it was read, also the numbers of calls and
-    findings, and how it ended."""
+    """Return the label and the peers of a recording.
+
+    If all of it was read, the numbers of calls and findings follow, and how it ended.
+    """
     sessions = view.sessions
     first = sessions[0] if sessions else None
     client = f"{first.client} {first.client_version}".strip() if first else ""
     server = f"{first.server} {first.server_version}".strip() if first else ""
     label = visible(view.header.label)
     peers = f"{client or 'a client'} → {server or label or 'a server'}"
-    is_said = not first or not label or label in (first.server, first.client)
-    spans = [Span(peers, "strong")] if is_said else [Span(f"{label}  ", "strong"), Span(peers)]
+    peers_have_label = not first or not label or label in (first.server, first.client)
+    spans = [Span(peers, "strong")] if peers_have_label else [Span(f"{label}  ", "strong"), Span(peers)]
     if view.unread:
         return tuple(spans)
     if len(sessions) > 1:
         spans.append(Span(f" and {count(len(sessions) - 1, 'more session')}"))
     spans += [Span("  "), *_tally(view)]
-    if worst := _worst(view.findings.counts()):
+    if worst := _worst_severity(view.findings.counts()):
         spans.append(Span(f", {view.found}", SEVERITY_MARKS[worst[0]][1]))
     if (close := view.ended) is not None and (close.ending != "exited" or close.exit_code):
         spans.append(Span(f", {ending_text(close, view.header)}", "warning"))

@@ -19,7 +19,7 @@ from mcpproxy.show.tui.call_rows import CallRows
 _FIRST_S: Final = 0.05
 _STEP_S: Final = 0.004
 _QUIET_S: Final = 0.025
-"""The next step begins so long after the last key, which takes several turns of the event loop."""
+"""How long after the last key the next step begins: a key takes several turns of the event loop."""
 
 
 class ShownRecording:
@@ -59,7 +59,7 @@ class ShownRecording:
 
     @property
     def may_change(self) -> bool:
-        """Whether ``refresh`` may find something new. While the user presses keys, nothing more is read."""
+        """Whether ``refresh`` may find new rows. While the user presses keys, nothing more is read."""
         if self.rows is None or (self.rows.view.unread and not self._is_quiet):
             return False
         return self.rows.view.running or not self.is_settled
@@ -98,7 +98,7 @@ class ShownRecording:
         self._start_reading(self.rows)
 
     def close(self) -> None:
-        """Close the files."""
+        """Close the files of the recording."""
         if self.rows is not None:
             self.rows.view.close()
             self.rows = None

@@ -10,12 +10,14 @@ from typing import Final, Literal, NamedTuple, TypeAlias, get_args
 from rich.cells import cell_len, chop_cells, set_cell_size
 
 Tone: TypeAlias = Literal["plain", "dim", "strong", "good", "bad", "warning", "info", "key", "text", "number"]
-"""The meaning of a text, for which the theme has a colour or style."""
+"""The meaning of a text. The theme has a colour or style for each."""
 
 TONES: Final[tuple[Tone, ...]] = get_args(Tone)
 
 
 class Span(NamedTuple):
+    """A text and its tone."""
+
     text: str
     tone: Tone = "plain"
 

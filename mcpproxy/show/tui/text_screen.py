@@ -12,7 +12,7 @@ from mcpproxy.show.tui.spans import Line
 
 
 class TextScreen(ModalScreen[None]):
-    """Shows what ``lines`` yields for a width. Escape, q, Enter or the key that has opened it closes it."""
+    """Shows the lines that ``lines`` yields for a width. Escape, q, Enter, ? and F close it."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape,question_mark,F,q,enter", "dismiss", "close", show=False)

@@ -46,15 +46,20 @@ from mcpproxy.show.tui.spans import Line, Span
 from mcpproxy.show.tui.text_screen import TextScreen
 
 _TICK_S: Final = 0.25
+"""The time between two looks for new rows."""
 _FOLDER_S: Final = 1.0
+"""The time between two looks for new recordings."""
 _DETAIL_S: Final = 0.05
 """How long the cursor has to stay on a call before its detail is read."""
 _MOST_RECORDS: Final = 400
+"""How many records of a call are read at most."""
 _MOST_COPIED: Final = 1 << 20
 """The most characters that are copied. Terminals ignore larger texts, and many ignore even smaller ones."""
 
 _NARROW: Final = 100
+"""From this many columns on, the list of sessions is wide."""
 _WIDE: Final = 140
+"""From this many columns on, it is widest."""
 
 
 class Viewer(App[None]):
@@ -79,7 +84,7 @@ class Viewer(App[None]):
         self._field: Final = FilterField()
         self._words_field: Final = SessionField()
         self._words = ""
-        """What the user typed to choose sessions."""
+        """The words that the user typed to select sessions."""
         self._entries: list[RecordingEntry] = []
         self._recording: Final = ShownRecording(
             self, self._show_rows, self._draw_new, self._show_failure, self._is_held
@@ -241,7 +246,7 @@ class Viewer(App[None]):
         self.sessions.go_to(self.sessions.index_of(path), tell=False)
 
     def _show_failure(self, fault: str) -> None:
-        """Say why the recording cannot be read."""
+        """Show why the recording cannot be read."""
         path = self._recording.path
         entry = next((entry for entry in self._entries if entry.path == path), None)
         if self._rows is None and entry is not None and entry.state == "starting":
@@ -300,7 +305,7 @@ class Viewer(App[None]):
         self.calls.draw_waiting()
         self._draw_bars()
 
-    # What is chosen
+    # The chosen session and call
 
     def on_cursor_pane_moved(self, event: CursorPane.Moved) -> None:
         """Show another session or call after ``_DETAIL_S``, because the cursor may move on."""
@@ -406,9 +411,9 @@ class Viewer(App[None]):
         if event.is_entered:
             self._close_field(self._words_field, self.sessions)
         elif self._words_field.is_open:
-            self._choose_sessions(event.text)
+            self._select_sessions(event.text)
 
-    def _choose_sessions(self, words: str) -> None:
+    def _select_sessions(self, words: str) -> None:
         self._words = words
         self._show_sessions()
         self._show_session()
@@ -448,7 +453,7 @@ class Viewer(App[None]):
         elif self._words_field.is_open:
             self._close_field(self._words_field, self.sessions)
         elif self.sessions.has_focus and self._words:
-            self._choose_sessions("")
+            self._select_sessions("")
         elif self._search is not None:
             self._search.cancel()
             self._show_message("the search was stopped")

@@ -1,4 +1,4 @@
-"""Access control: which requests may come from the page itself, or from a program of this machine.
+"""Access control: refuse requests that come neither from the page nor from a program of this machine.
 
 A browser lets any page send requests to 127.0.0.1, and an attacker can let a host name resolve to that
 address (DNS rebinding). So every request is checked, whatever its method:
@@ -8,8 +8,8 @@ address (DNS rebinding). So every request is checked, whatever its method:
    ``Sec-Fetch-Site``, if the browser sends it, has to be ``same-origin``.
 
 Header fields of every answer forbid scripts and styles that are not files of the page, frames around the
-page, and referrers. A ``blob:`` is an image or audio of a recording, whose bytes the page has already. Who
-may have the data is decided after these checks, by a ``BearerLock``.
+page, and referrers. A ``blob:`` is an image or audio of a recording, whose bytes the page already has. After
+these checks, a ``BearerLock`` decides who may have the data.
 """
 
 from typing import Final

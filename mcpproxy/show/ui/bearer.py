@@ -81,9 +81,9 @@ class PageKeys:
         return ticket
 
     def exchange(self, secret: str, key: str) -> bool:
-        """Exchange a ticket for ``key``, and return whether that was done.
+        """Exchange the ticket ``secret`` for ``key``, and return whether that was done.
 
-        Without a ``key``, return whether ``secret`` is a key already.
+        With an empty ``key``, return whether ``secret`` is already a key.
         """
         if not key:
             return _digest(secret) in self._keys
@@ -124,7 +124,7 @@ class PageKeys:
 
 
 def _digest(secret: str) -> bytes:
-    """Return a digest to compare in place of a secret, so that the time says nothing about the secret."""
+    """Return a digest to compare in place of a secret, so that no timing reveals the secret."""
     return sha256(secret.encode("utf-8", "surrogateescape")).digest()
 
 

@@ -11,8 +11,9 @@ from mcpproxy.peers.replay.recording import load
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 
 _MAX_DIFFERENCES: Final = 200
+"""How many differences are shown."""
 _MAX_CHARACTERS: Final = 2000
-"""How many differences are shown, and how many characters of each value."""
+"""How many characters of each value are shown."""
 
 
 def compared(before: str, after: str) -> JSONObject:
@@ -25,22 +26,22 @@ def compared(before: str, after: str) -> JSONObject:
     differences = [item for item in comparison.items if item.verdict != "same"]
     return {
         "summary": summary(comparison),
-        "differences": [_difference(item) for item in differences[:_MAX_DIFFERENCES]],
+        "differences": [_difference_row(item) for item in differences[:_MAX_DIFFERENCES]],
         "more": max(0, len(differences) - _MAX_DIFFERENCES),
     }
 
 
-def _difference(item: ComparedItem) -> JSONObject:
+def _difference_row(item: ComparedItem) -> JSONObject:
     lines: list[JSON] = []
     for change in item.changes:
         lines.append([" ", change.text])
         for mark, value in (("-", change.expected), ("+", change.found)):
             if value is not None:
-                lines.append([mark, _text(value)])
+                lines.append([mark, _json_text(value)])
     frames: JSONObject = {"frame": item.frame, "found_frame": item.found_frame}
     return {"title": item.what, "kind": item.verdict, "lines": lines, **frames}
 
 
-def _text(value: JSON) -> str:
+def _json_text(value: JSON) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}…"

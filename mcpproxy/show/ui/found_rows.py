@@ -31,20 +31,21 @@ from mcpproxy.show.ui import json_rows
 from mcpproxy.show.ui.library import NoRecordingError
 
 MOST_ROWS: Final = 200
+"""The most rows of one answer."""
 _SEARCH_S: Final = 2.0
-"""The most rows of one answer, and after which time no further recording is opened for it."""
+"""After this time, no further recording is opened for an answer."""
 
 _MOST_RECORDS: Final = 200
-"""How many records of a call are read to say why it has no result: those at both ends."""
+"""How many records of a call, at both ends, are read to find out why it has no result."""
 
-_SEEN: Final = 45
-"""How many characters of arguments and result are seen in a row of a narrow window."""
+_VISIBLE: Final = 45
+"""How many characters of arguments and result are visible in a row of a narrow window."""
 
 
 class FolderSearch:
-    """Searches one after the other, however often the page asks while somebody types.
+    """Runs one search at a time, however often the page asks while somebody types.
 
-    One whose request has ended is not begun, or ends with the recording that it reads.
+    A search whose request has ended does not begin, or stops after the recording that it is reading.
     """
 
     def __init__(self) -> None:
@@ -53,7 +54,7 @@ class FolderSearch:
     async def rows(
         self, request: Request, entries: Mapping[str, RecordingEntry], wanted: Filter, begin: str, last: int
     ) -> JSONObject:
-        """Return what ``found_rows`` finds for a request; nothing if that has ended."""
+        """Return what ``found_rows`` finds for ``request``; an empty object if the request has ended."""
         is_over = partial(anyio.from_thread.run, request.is_disconnected)
         async with self._lock:
             if await request.is_disconnected():
@@ -72,49 +73,47 @@ def found_rows(
 
     ``static/types.js`` describes the answer as ``FoundRows``.
 
-    ``entries`` are searched in their order: from the one with the id ``begin`` on, and of that one only the
-    rows after ``last``; without ``begin``, all of them. One that is known to have nothing that passes is not
-    opened. No recording is changed. When ``is_over``, no further one is opened.
+    ``entries`` are searched in their order, from the recording with the id ``begin`` on; of this recording,
+    only the rows after ``last``. Without ``begin``, all are searched. A recording is not opened if nothing in
+    it can pass, nor once ``is_over()`` is true. No recording is changed.
 
     Raises:
         NoRecordingError: no recording has the id ``begin``.
     """
-    ids = [id for id, entry in entries.items() if id == begin or _may_have(entry, wanted)]
+    ids = [id for id, entry in entries.items() if id == begin or _may_match(entry, wanted)]
     if begin and begin not in entries:
         raise NoRecordingError("The recording from which to go on is gone; search again.")
 
-    def found(id: str, view: View) -> Iterator[tuple[int, JSONObject]]:
-        """Yield what was found, each with the row before it."""
+    def recording_rows(id: str, view: View) -> Iterator[tuple[int, JSONObject]]:
+        """Yield the rows of the answer, each with the number of the call before it."""
         if entries[id].has_not_begun and _asks_for_failures(wanted):
             yield 0, {"recording": id, "ended": entries[id].ended}
         passages = _passages(view, wanted)
         for call in calls_after(view, wanted, last if id == begin else 0):
             cause = _cause(view, call)
             preview = call.arguments if cause else f"{call.arguments} → {call.result}"
-            seen = f"{call.method} {call.target}\n{preview[:_SEEN]}\n{cause}".lower()
-            told = (one for one in passages(call.number) if one.found.lower() not in seen)
+            shown = f"{call.method} {call.target}\n{preview[:_VISIBLE]}\n{cause}".lower()
+            hidden = (place for place in passages(call.number) if place.found.lower() not in shown)
             row: JSONObject = {
                 "recording": id,
                 **json_rows.call(call),
                 "cause": cause,
-                "worst": _told(view.findings.worst_of_row(call.number)),
-                "found": [*next(told, ())],
+                "worst": _finding_row(view.findings.worst_of_row(call.number)),
+                "found": [*next(hidden, ())],
             }
             yield call.number - 1, row
-        if of_sessions := findings_of_sessions(view, wanted):
-            yield (
-                view.count(),
-                {"recording": id, "whole": len(of_sessions), "worst": _told(worst(of_sessions))},
-            )
+        if session_findings := findings_of_sessions(view, wanted):
+            severest = _finding_row(worst(session_findings))
+            yield view.count(), {"recording": id, "whole": len(session_findings), "worst": severest}
 
     search = RecordingSearch(
         ids,
-        lambda each: open_view(entries[each].path, only_reads=True),
+        lambda key: open_view(entries[key].path, only_reads=True),
         lambda: math.inf if is_over() else time.monotonic(),
     )
     rows: list[JSONObject] = []
     following: JSONObject | None = None
-    for after, row in search.results(found, ids.index(begin) if begin else 0, _SEARCH_S):
+    for after, row in search.results(recording_rows, ids.index(begin) if begin else 0, _SEARCH_S):
         if len(rows) == MOST_ROWS:
             following = {"recording": row["recording"], "after": after}
             break
@@ -130,22 +129,24 @@ def found_rows(
     }
 
 
-def _may_have(entry: RecordingEntry, wanted: Filter) -> bool:
-    """Whether a recording may have what passes a filter, by what was counted when it ended."""
+def _may_match(entry: RecordingEntry, wanted: Filter) -> bool:
+    """Whether something in a recording may pass a filter, by the numbers from its end."""
     if entry.running:
         return True
     if not may_have_failed_calls(entry, wanted):
         return False
     severities = [term.values for term in wanted.terms if term.key == "severity" and not term.negated]
     counts = entry.findings
-    return counts is None or all(any(counts.get(str(each)) for each in values) for values in severities)
+    return counts is None or all(any(counts.get(str(value)) for value in values) for values in severities)
 
 
 def _asks_for_failures(wanted: Filter) -> bool:
-    """Whether a filter leaves only calls that were not successful. An exchange without a request of JSON-RPC
-    is no call."""
-    asked = {(term.key, term.values) for term in wanted.terms if not term.negated}
-    return asked >= {("kind", ("request",)), ("status", ("unsuccessful",))}
+    """Whether a filter keeps only unsuccessful calls.
+
+    An HTTP exchange without a request of JSON-RPC is not a call.
+    """
+    terms = {(term.key, term.values) for term in wanted.terms if not term.negated}
+    return terms >= {("kind", ("request",)), ("status", ("unsuccessful",))}
 
 
 def _cause(view: View, call: Call) -> str:
@@ -155,7 +156,7 @@ def _cause(view: View, call: Call) -> str:
     return view.parts(call.number, _MOST_RECORDS).cause
 
 
-def _told(finding: Finding | None) -> JSONObject | None:
+def _finding_row(finding: Finding | None) -> JSONObject | None:
     """Return a finding, with the beginning of its text."""
     if finding is None:
         return None
@@ -163,7 +164,7 @@ def _told(finding: Finding | None) -> JSONObject | None:
 
 
 def _passages(view: View, wanted: Filter) -> Callable[[int], Iterator[Passage]]:
-    """Return a function that yields where a row that passes ``wanted`` has its free texts."""
+    """Return a function that yields the passages of a row in which it has the free texts of ``wanted``."""
     terms = [term for term in wanted.terms if term.key == "text" and not term.negated]
     searched = [cast("tuple[str, ...]", term.values) for term in terms]
     lines_of: list[dict[int, int]] = []

@@ -1,8 +1,8 @@
 """The messages that breakpoints hold in running sessions, and their release by the page.
 
-Each session has a socket beside its recording (``intercept.control``). It is asked every ``POLL_S`` which
-messages it holds, by one request at a time however many pages are open; while nothing changes, its answer is
-a few bytes long. A message is released only if the user has allowed that.
+Each session has a socket beside its recording (``intercept.control``). This module asks it every ``POLL_S``
+which messages it holds, once for all open pages; while nothing changes, the answer is a few bytes long. A
+message is released only if the user has allowed that.
 """
 
 import base64
@@ -37,8 +37,10 @@ _MOST_SHOWN: Final = 200_000
 _LAST_ROWS: Final = 400
 """How many rows at the end of a recording are searched for the calls of held messages."""
 _LAST_CANCELLED: Final = 20
+"""How many of the last cancelled calls are searched for a time limit of the peer."""
 
 OFF: Final = "This page only shows. Start it with --allow-send to answer here."
+"""The answer to a page that may not release messages."""
 
 SDK_LIMIT_S: Final = 60.0
 """How long the TypeScript SDK waits for an answer by default; most clients use it."""
@@ -63,7 +65,10 @@ class _SessionState:
 
 
 class Breakpoints:
-    """The messages that the sessions of ``library`` hold. ``may_release``: the user allows their release."""
+    """The messages that the sessions of ``library`` hold.
+
+    ``may_release`` is whether the user allows the page to release them.
+    """
 
     def __init__(self, library: Library, *, may_release: bool) -> None:
         self.may_release: Final = may_release
@@ -85,13 +90,16 @@ class Breakpoints:
 
     async def _ask_all(self) -> None:
         paths = await anyio.to_thread.run_sync(self._library.controlled_paths)
-        before = {path: (one.state, one.problem) for path, one in self._sessions.items()}
+        before = self._states()
         self._sessions = {path: self._sessions.get(path) or _SessionState(path) for path in paths}
         async with anyio.create_task_group() as tasks:
             for session in list(self._sessions.values()):
                 tasks.start_soon(self._ask_session, session)
-        if before != {path: (one.state, one.problem) for path, one in self._sessions.items()}:
+        if before != self._states():
             self._version += 1
+
+    def _states(self) -> dict[str, tuple[JSON, str]]:
+        return {path: (session.state, session.problem) for path, session in self._sessions.items()}
 
     async def _ask_session(self, session: _SessionState) -> None:
         if session.problem and time.monotonic() < session.again_at_s:
@@ -101,7 +109,7 @@ class Breakpoints:
             answer = await anyio.to_thread.run_sync(ask, session.path, command, _ANSWER_S)
         except NoAnswerError as error:
             session.problem, session.again_at_s = error.fact, time.monotonic() + _AGAIN_S
-        except UsageError:  # it has ended
+        except UsageError:  # the session has ended
             self._sessions.pop(session.path, None)
         else:
             session.problem = ""
@@ -111,7 +119,7 @@ class Breakpoints:
                 session.answered_at_s = time.monotonic()
 
     async def text(self, id: str, number: int) -> JSONObject:
-        """Return a held message as a text to read and to edit: ``text``, and the ``length`` of the whole.
+        """Return a held message as a text to read and to edit: ``text``, and its whole ``length``.
 
         Raises:
             NotReleasedError: it is not held any more.
@@ -131,14 +139,17 @@ class Breakpoints:
         """
         if not self.may_release:
             raise NotReleasedError(OFF)
-        asked = body if isinstance(body, dict) else {}
-        do, numbers = asked.get("do"), asked.get("numbers")
+        request = body if isinstance(body, dict) else {}
+        do, numbers = request.get("do"), request.get("numbers")
         if do not in ("resume", "drop", "edit", "error") or not isinstance(numbers, list) or not numbers:
             raise NotReleasedError("do and numbers are expected.")
         path = (await self._library.entry(id)).path
-        command: Command = {"do": do, **{name: asked[name] for name in ("code", "message") if name in asked}}
+        command: Command = {
+            "do": do,
+            **{name: request[name] for name in ("code", "message") if name in request},
+        }
         if do == "edit":
-            command = await self._edit_command(path, numbers[0], asked)
+            command = await self._edit_command(path, numbers[0], request)
         released, problem = 0, ""
         for number in numbers[:1] if do == "edit" else numbers:
             try:
@@ -151,12 +162,12 @@ class Breakpoints:
         self._asked_at_s = 0.0  # so that the next list has this change
         return {"released": released, "missing": len(numbers) - released}
 
-    async def _edit_command(self, path: str, number: JSON, asked: Mapping[str, JSON]) -> Command:
+    async def _edit_command(self, path: str, number: JSON, request: Mapping[str, JSON]) -> Command:
         """Return the command for an edited message; a message with the same bytes is only resumed."""
-        text = asked.get("text")
+        text = request.get("text")
         if not isinstance(text, str):
             raise NotReleasedError("text: a string is expected.")
-        if not held_text.is_json(text) and asked.get("anyway") is not True:
+        if not held_text.is_json(text) and request.get("anyway") is not True:
             raise NotReleasedError("This is not JSON. Confirm that it may be given all the same.")
         raw = await self._held_bytes(path, number)
         try:
@@ -188,61 +199,63 @@ class Breakpoints:
             raise NotReleasedError(what) from None
 
     def context_reader(self, id: str) -> "partial[JSONObject]":
-        """Return a function of a view: it returns what the recording ``id`` knows about its held messages."""
-        held = [
-            one["number"] for each in self._sessions.values() if id_of(each.path) == id for one in each.held
-        ]
-        return partial(_context, numbers=frozenset(held))
+        """Return a function that finds the held messages of the recording ``id`` in a view of it."""
+        sessions = [session for session in self._sessions.values() if id_of(session.path) == id]
+        held = [message["number"] for session in sessions for message in session.held]
+        return partial(_held_context, numbers=frozenset(held))
 
 
 def _session_row(session: _SessionState) -> JSONObject:
     age_s = time.monotonic() - session.answered_at_s
     held: list[JSON] = []
-    for one in session.held:
-        start = base64.b64decode(one["start"])
+    for message in session.held:
+        start = base64.b64decode(message["start"])
         held.append(
             {
                 **{
-                    name: one[name]
+                    name: message[name]
                     for name in ("number", "kind", "method", "target", "id", "bytes", "rule", "then")
                 },
-                "sender": one["from"],
-                "findings": one["findings"],
+                "sender": message["from"],
+                "findings": message["findings"],
                 "preview": start.decode("utf-8", "replace").rstrip("\ufffd"),
-                "held_ms": (one["held_s"] + age_s) * 1000,
-                "left_ms": max(0.0, one["left_s"] - age_s) * 1000,
+                "held_ms": (message["held_s"] + age_s) * 1000,
+                "left_ms": max(0.0, message["left_s"] - age_s) * 1000,
             }
         )
     return {"recording": id_of(session.path), "problem": session.problem, "held": held}
 
 
-def _context(view: View, numbers: frozenset[int]) -> JSONObject:
-    """Return what the recording of a session knows about the messages ``numbers``.
+def _held_context(view: View, numbers: frozenset[int]) -> JSONObject:
+    """Return facts from the recording of a session about the held messages ``numbers``.
 
-    ``calls`` has the call of each message, by its number, and when the call began. ``limits`` says for each
-    peer how long it probably waits for an answer, and how that is known.
+    ``calls`` maps the number of a message to its call, with the time when the call began. ``limits`` says how
+    long each peer probably waits for an answer, and why.
     """
-    found: dict[str, JSON] = {}
+    calls: dict[str, JSON] = {}
     first = max(0, view.count() - _LAST_ROWS)
     for call in reversed(view.calls(None, first, _LAST_ROWS)):
-        if len(found) == len(numbers):
+        if len(calls) == len(numbers):
             break
         for part in view.parts(call.number, 100).parts:
             fault = part.record.fault if isinstance(part.record, Frame) else None
-            if fault and fault.number in numbers and str(fault.number) not in found:
-                found[str(fault.number)] = {
+            if fault and fault.number in numbers and str(fault.number) not in calls:
+                calls[str(fault.number)] = {
                     "call": call.number,
                     "started_ms": milliseconds(call.started_ns),
                     "preview": call.result if part.role is Role.ANSWER else call.arguments,
                 }
     return {
-        "calls": found,
+        "calls": calls,
         "limits": {"client": probable_limit(view, "client"), "server": probable_limit(view, "server")},
     }
 
 
 def probable_limit(view: View, sender: str) -> JSONObject:
-    """Return how long a peer probably waits for an answer: as it did before it gave up, or as its SDK."""
+    """Return how many ``seconds`` a peer probably waits for an answer (``None``: forever), and ``why``.
+
+    It is the time after which the peer last gave up, or the limit of its SDK.
+    """
     filter = f"status:cancelled from:{sender}"
     cancelled = view.calls(filter, max(0, view.count(filter) - _LAST_CANCELLED), _LAST_CANCELLED)
     for call in reversed(cancelled):
@@ -253,7 +266,7 @@ def probable_limit(view: View, sender: str) -> JSONObject:
                     "seconds": round(waited_s, 1),
                     "why": f"it gave up call {call.number} after that time",
                 }
-    clients = {(one.client, one.client_version) for one in view.sessions}
+    clients = {(session.client, session.client_version) for session in view.sessions}
     if sender == "client" and clients == {_WITHOUT_LIMIT}:
         return {"seconds": None, "why": "the Python SDK has no limit"}
     return {"seconds": SDK_LIMIT_S, "why": "the limit of the TypeScript SDK"}

@@ -14,17 +14,17 @@ from mcpproxy.base.visible import visible
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _INDENT: Final = "  "
 _DEEPEST: Final = 40
-"""From this depth on lines are not indented further: deep nesting would make the text many times longer."""
+"""Deeper lines are not indented further: deep nesting would make the text many times longer."""
 
 
 def shown(raw: bytes) -> str:
-    """Return a message as a text to edit; one that is not JSON as it is."""
+    """Return a message as a text to edit; a message that is not JSON is returned as it is."""
     text = raw.decode("utf-8", "surrogateescape")
     return _layout(_tokens(text)) if is_json(text) else text
 
 
 def edited(raw: bytes, text: str) -> bytes:
-    """Return the bytes of ``text``, which is what ``shown`` returned for ``raw``, perhaps edited.
+    """Return the bytes of ``text``, the result of ``shown(raw)`` after the user may have edited it.
 
     The bytes of the message stay where the text has the same tokens. If ``raw`` or ``text`` is not JSON, the
     whole text is encoded.

@@ -1,7 +1,7 @@
 """The JSON values that the server sends to the page. ``static/types.js`` describes them for the browser.
 
-A text that the view has made is safe to show. The text of a record is sent as it was recorded, and the page
-makes the hidden characters in it visible.
+Texts that the view has made have no hidden characters. The text of a record is sent as it was recorded, and
+the page makes the hidden characters in it visible.
 """
 
 import shlex
@@ -37,10 +37,10 @@ _FINDINGS_PER_RULE: Final = 20
 """The most findings of one rule that are sent."""
 
 _LAST_LINES: Final = 3
-"""How many of the last lines on stderr are shown at first."""
+"""How many lines of stderr are shown at first."""
 
-_METHOD_IS_TOLD: Final = (Role.PROGRESS, Role.LOG, Role.CANCEL)
-"""The roles that say the method of a message."""
+_ROLES_NAME_METHOD: Final = (Role.PROGRESS, Role.LOG, Role.CANCEL)
+"""The roles that already tell the method of a message."""
 
 TEXT_LIMIT: Final = 200_000
 """How many characters of a record are sent with a call. The page requests the whole text if needed."""
@@ -54,35 +54,35 @@ def call(row: Call) -> JSONObject:
 
 
 def _said_beside_outcome(row: Call) -> str:
-    """Return what a row says of its result, without the status of HTTP: its outcome has that."""
+    """Return the text about the result of a row, without the HTTP status, which its outcome has."""
     status = str(row.error_code)
     if row.outcome in (Outcome.HTTP_ERROR, Outcome.DECLINED) and row.said.partition(" ")[0] == status:
         return row.said.removeprefix(status).lstrip()
     return row.said
 
 
-def detail(found: Detail) -> JSONObject:
+def detail(call_detail: Detail) -> JSONObject:
     """Return a call with its records and findings."""
     return {
-        "call": call(found.call),
-        "cause": found.cause,
-        "cause_row": found.cause_row,
-        "parts": [part(each) for each in found.told],
-        "findings": _folded(found.findings),
-        "inner": list(found.inner),
-        "left_out": found.left_out,
+        "call": call(call_detail.call),
+        "cause": call_detail.cause,
+        "cause_row": call_detail.cause_row,
+        "parts": [part(record_part) for record_part in call_detail.told],
+        "findings": _folded(call_detail.findings),
+        "inner": list(call_detail.inner),
+        "left_out": call_detail.left_out,
     }
 
 
-def part(found: Part) -> JSONObject:
+def part(record_part: Part) -> JSONObject:
     """Return one record of a call."""
-    record = found.record
+    record = record_part.record
     text: str | None = None
     fields: list[tuple[str, str]] = []
-    sender, preview, summary = "", "", found.summary
+    sender, preview, summary = "", "", record_part.summary
     if isinstance(record, Frame):
         sender = record.sender
-        if found.role in _METHOD_IS_TOLD and isinstance(record.message, Notification):
+        if record_part.role in _ROLES_NAME_METHOD and isinstance(record.message, Notification):
             summary = summary.removeprefix(f"{shortened(record.message.method)} ")
         text = record.raw.decode("utf-8", "backslashreplace")
         if event := record.event:
@@ -90,8 +90,8 @@ def part(found: Part) -> JSONObject:
             given = (("event", event.name), ("id", event.id), ("retry", retry))
             fields = [(name, value) for name, value in given if value is not None]
     elif isinstance(record, Stderr):
-        text = "\n".join(stderr_lines(found))
-        preview = "\n".join(stderr_preview(found, _LAST_LINES))
+        text = "\n".join(stderr_lines(record_part))
+        preview = "\n".join(stderr_preview(record_part, _LAST_LINES))
     elif isinstance(record, RequestHead):
         sender = "client"
         fields = [(f"{record.method} {record.target}", ""), *record.headers]
@@ -99,24 +99,24 @@ def part(found: Part) -> JSONObject:
         sender = "server"
         fields = [(f"{record.status} {record.reason}", ""), *record.headers]
     return {
-        "role": found.role,
-        "seq": found.seq,
-        "at_ms": milliseconds(found.at_ns),
-        "row": found.row,
+        "role": record_part.role,
+        "seq": record_part.seq,
+        "at_ms": milliseconds(record_part.at_ns),
+        "row": record_part.row,
         "sender": sender,
         "summary": summary,
-        "lines": found.lines,
+        "lines": record_part.lines,
         "preview": preview,
-        "text": None if text is None else text[-TEXT_LIMIT:] if found.seq is None else text[:TEXT_LIMIT],
+        "text": text and (text[-TEXT_LIMIT:] if record_part.seq is None else text[:TEXT_LIMIT]),
         "length": 0 if text is None else len(text),
         "fields": [list(pair) for pair in fields],
     }
 
 
-def sequence(found: Sequence) -> JSONObject:
+def sequence(diagram: Sequence) -> JSONObject:
     """Return a sequence diagram."""
     return {
-        "participants": list(found.participants),
+        "participants": list(diagram.participants),
         "arrows": [
             {
                 "at_ms": milliseconds(arrow.at_ns),
@@ -126,59 +126,58 @@ def sequence(found: Sequence) -> JSONObject:
                 "outcome": arrow.outcome,
                 "mermaid": arrow.mermaid,
             }
-            for arrow in found.arrows
+            for arrow in diagram.arrows
         ],
-        "left_out": found.left_out,
+        "left_out": diagram.left_out,
     }
 
 
-def finding(found: FoundRule) -> JSONObject:
+def finding(found_rule: FoundRule) -> JSONObject:
     """Return one finding, and the texts of its rule."""
-    broken = found.finding
+    broken = found_rule.finding
     return {
         "rule": broken.rule,
         "severity": broken.severity,
         "frame": broken.frame,
-        "row": found.row,
+        "row": found_rule.row,
         "message": broken.message,
         "broken_by": broken.blame,
         "pointer": broken.pointer or "",
-        "name": found.name,
-        "summary": found.summary,
-        "sentence": found.sentence,
-        "instead": found.instead,
-        "link": found.link,
+        "name": found_rule.name,
+        "summary": found_rule.summary,
+        "sentence": found_rule.sentence,
+        "instead": found_rule.instead,
+        "link": found_rule.link,
         "source": broken.source,
     }
 
 
-def _folded(found: Iterable[FoundRule]) -> list[JSON]:
-    """Return findings, those that say the same as one, which says how many more there are and to what they
-    point."""
+def _folded(found_rules: Iterable[FoundRule]) -> list[JSON]:
+    """Return rows of findings. Findings with the same text share a row, which tells where the others are."""
     rows: list[JSON] = []
-    for first, folded in fold_found(found):
+    for first, folded in fold_found(found_rules):
         others: list[JSON] = [{"frame": f.frame, "pointer": f.pointer or ""} for f in folded.others]
         rows.append({**finding(first), "more": folded.count_text, "others": others})
     return rows
 
 
-def session(found: SessionSummary) -> JSONObject:
+def session(session_summary: SessionSummary) -> JSONObject:
     """Return one session of a recording."""
     return {
-        "number": found.number,
-        "name": found.name,
-        "protocol": found.protocol,
-        "client": f"{found.client} {found.client_version}".strip(),
-        "server": f"{found.server} {found.server_version}".strip(),
-        "revision": found.revision,
-        "rows": found.rows,
-        "findings": found.findings,
+        "number": session_summary.number,
+        "name": session_summary.name,
+        "protocol": session_summary.protocol,
+        "client": f"{session_summary.client} {session_summary.client_version}".strip(),
+        "server": f"{session_summary.server} {session_summary.server_version}".strip(),
+        "revision": session_summary.revision,
+        "rows": session_summary.rows,
+        "findings": session_summary.findings,
     }
 
 
-def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
-    """Return the first findings of one rule, ``_FINDINGS_PER_RULE`` at most; ``found`` are all of them."""
-    first = found[0] if found else None
+def rule(group: RuleFindings, found_rules: list[FoundRule]) -> JSONObject:
+    """Return the first findings of one rule, ``_FINDINGS_PER_RULE`` at most, of all in ``found_rules``."""
+    first = found_rules[0] if found_rules else None
     return {
         "rule": group.rule,
         "name": group.name,
@@ -189,7 +188,7 @@ def rule(group: RuleFindings, found: list[FoundRule]) -> JSONObject:
         "instead": first.instead if first else "",
         "link": first.link if first else "",
         "source": first.finding.source if first else "",
-        "findings": _folded(found)[:_FINDINGS_PER_RULE],
+        "findings": _folded(found_rules)[:_FINDINGS_PER_RULE],
     }
 
 
@@ -222,38 +221,38 @@ def _worst_loss(calls: CallCounts | None) -> str:
     return next((word for _, word in calls.unsuccessful(running=False)), "") if calls else ""
 
 
-def run(found: ClientRun, ids: Iterable[str]) -> JSONObject:
+def run(client_run: ClientRun, ids: Iterable[str]) -> JSONObject:
     """Return a run; ``ids`` are the ids of its recordings."""
     return {
-        "title": f"{found.client or 'one client'}, {len(found.entries)} recordings",
-        "certainty": found.certainty,
-        "why": found.why,
+        "title": f"{client_run.client or 'one client'}, {len(client_run.entries)} recordings",
+        "certainty": client_run.certainty,
+        "why": client_run.why,
         "recordings": list(ids),
     }
 
 
 def below(folders: Iterable[FolderBelow], more: int) -> JSONObject:
-    """Return the folders below the one of the page that hold recordings; ``more`` are not among them."""
+    """Return the folders with recordings below that of the page; ``more`` is the number of others."""
     return {
         "folders": [
-            {"path": visible(each.path), "recordings": each.recordings, "command": visible(each.command)}
-            for each in folders
+            {"path": visible(below.path), "recordings": below.recordings, "command": visible(below.command)}
+            for below in folders
         ],
         "more": more,
     }
 
 
 def tools(view: View, pins: Pins | None = None) -> JSONObject:
-    """Return the tools, each with the number of its calls, and about how many tokens its definition takes.
+    """Return the tools, each with the number of its calls and an estimate of the tokens of its definition.
 
-    ``pins`` are the definitions that the user has approved. With them, ``drift`` is how a tool differs from
-    its pin, and ``gone`` are the pinned tools that are not listed any more.
+    ``pins`` are the definitions that the user has approved. With them, ``drift`` is the difference of a tool
+    from its pin, and ``gone`` are the pinned tools that are not listed any more.
     """
-    found = view.tools.all()
+    all_tools = view.tools.all()
     drift, gone = drift_from_pins(view.tools, view.sessions, pins) if pins else ({}, ())
     return {
-        "gone": [{"server": each.server, "name": each.name} for each in gone],
-        "tokens": sum(tokens(tool.size) for tool in found),
+        "gone": [{"server": pin.server, "name": pin.name} for pin in gone],
+        "tokens": sum(tokens(tool.size) for tool in all_tools),
         "token_estimate": ESTIMATE,
         "tools": [
             {
@@ -263,50 +262,50 @@ def tools(view: View, pins: Pins | None = None) -> JSONObject:
                 "tokens": tokens(tool.size),
                 "calls": tool.calls,
                 "listed": tool.listed,
-                "drift": {"state": each.state, "lines": list(each.lines)}
-                if (each := drift.get((tool.session, tool.name)))
+                "drift": {"state": change.state, "lines": list(change.lines)}
+                if (change := drift.get((tool.session, tool.name)))
                 else None,
             }
-            for tool in found
+            for tool in all_tools
         ],
     }
 
 
 def stats(view: View) -> JSONObject:
-    """Return the counts, latencies and sizes of the calls, for each method and tool."""
-    found = statistics([view])
+    """Return the counts, latencies and sizes of the calls, for row method and tool."""
+    figures = statistics([view])
     return {
         "token_estimate": ESTIMATE,
-        "never_used": [tool.name for tool in found.never_used],
+        "never_used": [tool.name for tool in figures.never_used],
         "rows": [
             {
-                "method": each.method,
-                "target": each.name,
-                "sender": each.sender,
-                "count": each.counts.total,
-                "errors": each.counts.failed,
-                "unanswered": each.counts.unanswered,
-                "cancelled": each.counts.cancelled,
-                "refused": each.counts.refused,
-                "unreadable": each.counts.unreadable,
-                "p50_ms": milliseconds(each.p50_ns),
-                "p95_ms": milliseconds(each.p95_ns),
-                "max_ms": milliseconds(each.max_ns),
-                "at_least": [*each.at_least],
-                "bytes_in": each.bytes_in,
-                "bytes_out": each.bytes_out,
-                "tokens": each.result_tokens,
-                "filter": _filter(each),
+                "method": row.method,
+                "target": row.name,
+                "sender": row.sender,
+                "count": row.counts.total,
+                "errors": row.counts.failed,
+                "unanswered": row.counts.unanswered,
+                "cancelled": row.counts.cancelled,
+                "refused": row.counts.refused,
+                "unreadable": row.counts.unreadable,
+                "p50_ms": milliseconds(row.p50_ns),
+                "p95_ms": milliseconds(row.p95_ns),
+                "max_ms": milliseconds(row.max_ns),
+                "at_least": [*row.at_least],
+                "bytes_in": row.bytes_in,
+                "bytes_out": row.bytes_out,
+                "tokens": row.result_tokens,
+                "filter": _filter_of(row),
             }
-            for each in found.calls
+            for row in figures.calls
         ],
     }
 
 
-def _filter(each: CallStatistics) -> str:
+def _filter_of(row: CallStatistics) -> str:
     """Return the filter that shows the calls of one row of the statistics."""
-    terms = [f"method:{quoted(each.method)}", f"from:{each.sender}", "kind:request"]
-    return " ".join(terms if each.name is None else [*terms, f"target:{quoted(each.name)}"])
+    terms = [f"method:{quoted(row.method)}", f"from:{row.sender}", "kind:request"]
+    return " ".join(terms if row.name is None else [*terms, f"target:{quoted(row.name)}"])
 
 
 def quoted(text: str) -> str:
@@ -318,12 +317,12 @@ def quoted(text: str) -> str:
 def summary(view: View, entry: JSONObject) -> JSONObject:
     """Return the facts of a recording, its sessions, and notes about missing records.
 
-    ``entry`` is what ``recording`` returned for it. ``may_send`` says whether the page may send a call again;
-    it and ``not_sent_because`` have the values for an exported page, which has no server of its own; in
-    ``mcpproxy ui``, ``PageApp`` replaces them.
+    ``entry`` is the result of ``recording`` for it. ``may_send`` says whether the page may send a call again.
+    It and ``not_sent_because`` have the values for an exported page, which has no server of its own;
+    ``PageApp`` replaces them in ``mcpproxy ui``.
     """
     sessions = view.sessions
-    calls = sum_counts(each.calls for each in sessions)
+    calls = sum_counts(one_session.calls for one_session in sessions)
     notes = (note for note in view.notes if note != STILL_RECORDING)  # ``running`` says so
     return {
         "recording": entry,
@@ -335,7 +334,7 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
         },
         "findings": {**view.findings.counts()},
         "notes": [*notes, *([view.not_judged] if view.not_judged else [])],
-        "sessions": [session(each) for each in sessions],
+        "sessions": list(map(session, sessions)),
         "target": shlex.join(view.header.command) or view.header.upstream,
         "cwd": view.header.cwd,
         "may_send": False,
@@ -346,6 +345,6 @@ def summary(view: View, entry: JSONObject) -> JSONObject:
 def findings(view: View) -> list[JSON]:
     """Return the rules that were broken, each with its findings."""
     of_rule: dict[str, list[FoundRule]] = {}
-    for found in view.findings.with_texts():
-        of_rule.setdefault(found.finding.rule, []).append(found)
+    for found_rule in view.findings.with_texts():
+        of_rule.setdefault(found_rule.finding.rule, []).append(found_rule)
     return [rule(group, of_rule.get(group.rule, [])) for group in view.findings.by_rule()]

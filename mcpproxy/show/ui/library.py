@@ -26,8 +26,9 @@ from mcpproxy.record.trace.recorded_folders import FolderBelow, folders_below
 
 _T = TypeVar("_T")
 _MAX_OPEN: Final = 8
+"""How many recordings stay open at most."""
 _MAX_CHANGES: Final = 1000
-"""How many recordings stay open, and how many changes of a recording are remembered, at most."""
+"""How many changes of a recording are remembered at most."""
 
 
 class NoRecordingError(McpProxyError):
@@ -36,9 +37,9 @@ class NoRecordingError(McpProxyError):
 
 @dataclass(frozen=True, slots=True)
 class RowChange:
-    """Rows from ``first`` on are new or have changed; ``first`` is 0 if none are.
+    """The rows from ``first`` on are new or have changed; ``first`` is 0 if there are none.
 
-    ``version`` is the number of changes until then.
+    ``version`` is the number of changes so far.
     """
 
     version: int
@@ -125,8 +126,10 @@ class Library:
         return "" if is_all else os.path.abspath(self._path)
 
     async def below(self) -> tuple[list[FolderBelow], int]:
-        """Return the first folders below that hold recordings, each with the command that opens its page, and
-        how many more there are. They are not searched while the folder has recordings of its own."""
+        """Return the first folders below that hold recordings, and the number of others.
+
+        Each has the command that opens its page. The result is empty if the folder itself has recordings.
+        """
         if self._entries or self._entries_of is None:
             return [], 0
         return await anyio.to_thread.run_sync(folders_below, os.path.abspath(self._path), _command)
@@ -137,7 +140,7 @@ class Library:
             self._open.popitem()[1].close()
 
     def controlled_paths(self) -> list[str]:
-        """Return the recordings with a control socket of this user: their sessions may hold messages."""
+        """Return the paths of recordings with a control socket: their sessions may hold messages."""
         paths = [self._path]
         if os.path.isdir(self._path):
             names = set(os.listdir(self._path))
@@ -158,7 +161,7 @@ class Library:
         return id_of(path)
 
     def runs(self) -> list[ClientRun]:
-        """Return the runs that have several of the recordings that ``entries`` returned last.
+        """Return the runs with several recordings, among those that ``entries`` returned last.
 
         A run is the recordings of the servers that one client process used.
         """

@@ -45,17 +45,19 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 
 _MAX_BARS: Final = 1500
+"""How many bars the timeline of a recording has at most."""
 _MAX_POINTS: Final = 20_000
-"""How many bars the timeline draws for a recording, and how many calls the plot of latencies."""
+"""How many calls the plot of latencies has at most."""
 _MOST_BODY_BYTES: Final = 64 << 20
-"""What a person writes into a message; a line of stdio may have as many."""
+"""The longest body of a request: an edited message may be as long as a line of stdio."""
 _LARGEST: Final = 1 << 53
-"""The largest number of the query: more rows than a recording has."""
+"""The largest number in a query: more rows than a recording has."""
 _LATEST_NS: Final = (1 << 63) - 1
-"""The latest time of the query: no recording has a later one."""
+"""The latest time in a query: no recording has a later one."""
 _LIVE_S: Final = 0.25
+"""How often a running recording is read again."""
 _FOLDER_S: Final = 1.0
-"""How often a running recording and the folder are read again."""
+"""How often the folder is read again."""
 _SEARCH_STEP_S: Final = 0.2
 """How long a search runs before it reports its progress."""
 _PING_S: Final = 15
@@ -65,9 +67,8 @@ _PING_S: Final = 15
 class PageApp:
     """Answers the requests of the page about the recordings of ``library``.
 
-    ``sender`` sends calls again; ``None`` if the user has not allowed that, and then no message that a
-    breakpoint holds is released either. ``pins`` are the tools that the user has approved, if there is a file
-    of pins.
+    ``sender`` sends calls again. It is ``None`` if the user has not allowed that; then no message that a
+    breakpoint holds can be released either. ``pins`` are the tools that the user has approved, if any.
     """
 
     def __init__(self, library: Library, sender: CallSender | None = None, pins: Pins | None = None) -> None:
@@ -80,7 +81,7 @@ class PageApp:
 
     def app(self) -> Starlette:
         """Return the application."""
-        one = "/api/recordings/{id}"
+        base = "/api/recordings/{id}"
         return Starlette(
             routes=[
                 Route("/", document),
@@ -90,36 +91,36 @@ class PageApp:
                 Route("/api/recordings", self.recordings),
                 Route("/api/search", self.search_all),
                 Route("/api/compare", self.compare),
-                Route(one, self.summary),
-                Route(f"{one}/calls", self.calls),
-                Route(f"{one}/position", self.position),
-                Route(f"{one}/calls/{{call:int}}", self.detail),
-                Route(f"{one}/calls/{{call:int}}/copy", self.copy),
-                Route(f"{one}/calls/{{call:int}}/prompt", self.model_saw),
-                Route(f"{one}/frames/{{seq:int}}", self.frame),
-                Route(f"{one}/live", self.live),
-                Route(f"{one}/search", self.search),
-                Route(f"{one}/findings", self.findings),
-                Route(f"{one}/tools", self.tools),
-                Route(f"{one}/stats", self.stats),
-                Route(f"{one}/latencies", self.latencies),
-                Route(f"{one}/spans", self.spans),
-                Route(f"{one}/sequence", self.sequence),
-                Route(f"{one}/prompt", self.prompt),
-                Route(f"{one}/works-in", self.works_in),
-                Route(f"{one}/send", self.send, methods=["POST"]),
-                Route(f"{one}/held", self.held_calls),
-                Route(f"{one}/held", self.release, methods=["POST"]),
-                Route(f"{one}/held/{{number:int}}", self.held_text),
+                Route(base, self.summary),
+                Route(f"{base}/calls", self.calls),
+                Route(f"{base}/position", self.position),
+                Route(f"{base}/calls/{{call:int}}", self.detail),
+                Route(f"{base}/calls/{{call:int}}/copy", self.copy),
+                Route(f"{base}/calls/{{call:int}}/prompt", self.model_saw),
+                Route(f"{base}/frames/{{seq:int}}", self.frame),
+                Route(f"{base}/live", self.live),
+                Route(f"{base}/search", self.search),
+                Route(f"{base}/findings", self.findings),
+                Route(f"{base}/tools", self.tools),
+                Route(f"{base}/stats", self.stats),
+                Route(f"{base}/latencies", self.latencies),
+                Route(f"{base}/spans", self.spans),
+                Route(f"{base}/sequence", self.sequence),
+                Route(f"{base}/prompt", self.prompt),
+                Route(f"{base}/works-in", self.works_in),
+                Route(f"{base}/send", self.send, methods=["POST"]),
+                Route(f"{base}/held", self.held_calls),
+                Route(f"{base}/held", self.release, methods=["POST"]),
+                Route(f"{base}/held/{{number:int}}", self.held_text),
             ],
             lifespan=self._lifespan,
             exception_handlers={
-                NoRecordingError: _sentence(404),
-                NotReleasedError: _sentence(409),
-                BodyTooLargeError: _sentence(413),
-                LookupError: _sentence(404),
-                McpProxyError: _sentence(400),
-                ValueError: _sentence(400),
+                NoRecordingError: _answer_with(404),
+                NotReleasedError: _answer_with(409),
+                BodyTooLargeError: _answer_with(413),
+                LookupError: _answer_with(404),
+                McpProxyError: _answer_with(400),
+                ValueError: _answer_with(400),
             },
         )
 
@@ -134,9 +135,9 @@ class PageApp:
     async def recordings(self, request: Request) -> Response:
         """Return the recordings, newest first, the runs that they form, and the folder.
 
-        ``folder`` is empty if it is the folder of all recordings, where mcpproxy records by itself; ``below``
-        are those with recordings below a folder that has none.
-        ``version`` is that of ``folder_live``.
+        ``folder`` is empty for the folder of all recordings, the default of mcpproxy. If the folder has no
+        recordings, ``below`` names the folders below it that have some. ``version`` is that of
+        ``folder_live``.
         """
         del request
         entries = await self._library.entries()
@@ -152,11 +153,11 @@ class PageApp:
         )
 
     async def folder_live(self, request: Request) -> Response:
-        """Send the version of the list at first, and when a recording begins, ends, or is deleted, or another
-        of its calls is counted.
+        """Send the version of the list at first, and whenever the list changes.
 
-        The page asks for the list beside this stream, so it cannot tell otherwise whether the list that it
-        got is older than the first event.
+        It changes when a recording begins, ends or is deleted, or when one of its calls is counted. The page
+        requests the list apart from this stream; by the version it can tell whether its list is older than
+        the first event.
 
         Another event has the held messages. One stream has both, because a browser opens few connections to a
         server at a time.
@@ -181,7 +182,7 @@ class PageApp:
         return EventSourceResponse(events(), ping=_PING_S)
 
     async def search_all(self, request: Request) -> Response:
-        """Return rows of all recordings that pass a filter, found in a bounded time, and where to go on."""
+        """Return rows of all recordings that pass a filter, found in bounded time, and where to continue."""
         query = request.query_params
         wanted = parse_filter(query.get("filter", ""))
         begin, last = query.get("recording", ""), _number(query.get("after"), 0)
@@ -233,9 +234,10 @@ class PageApp:
         number = request.path_params["call"]
 
         def answer(view: View) -> JSONObject:
-            found = view.parts(number, json_rows.MOST_RECORDS)
-            tool = view.tools.definition(found.call.target) if found.call.method == "tools/call" else None
-            return {**json_rows.detail(found), "tool": tool}
+            call_detail = view.parts(number, json_rows.MOST_RECORDS)
+            call = call_detail.call
+            tool = view.tools.definition(call.target) if call.method == "tools/call" else None
+            return {**json_rows.detail(call_detail), "tool": tool}
 
         return _json(await self._with_view(request, answer))
 
@@ -245,8 +247,10 @@ class PageApp:
         return _json({"text": await self._with_view(request, lambda view: copies.text(view, number, form))})
 
     async def model_saw(self, request: Request) -> Response:
-        """Return what the model saw of a call: ``words``, and the ``recording`` that tells it; both are empty
-        if that is not known."""
+        """Return what the model saw of a call, as ``words``, and the ``recording`` of its interface.
+
+        Both are empty if that is not known.
+        """
         entry = await self._library.entry(request.path_params["id"])
         entries = [*reversed((await self._library.entries()).values())]
         seen = None
@@ -303,7 +307,7 @@ class PageApp:
         return _json(await self._with_view(request, lambda view: plots.latencies(view, text, _MAX_POINTS)))
 
     async def spans(self, request: Request) -> Response:
-        """Return the rows that were open in a range of time; ``narrow`` is how long a bar at least is."""
+        """Return the rows that were open in a range of time; bars shorter than ``narrow`` are merged."""
         query = request.query_params
         begin_ns, end_ns = _time_ns(query.get("from", "0")), _time_ns(query.get("to", "inf"))
         narrow_ns, text = _time_ns(query.get("narrow", "0")), query.get("filter")
@@ -354,7 +358,7 @@ class PageApp:
         return EventSourceResponse(events(), ping=_PING_S)
 
     async def search(self, request: Request) -> Response:
-        """Apply a filter and an order step by step. Send how far it is, and at the end the position.
+        """Apply a filter and an order step by step. Send the progress, and at the end the position of a call.
 
         The page cancels the search by closing the stream.
         """
@@ -380,8 +384,8 @@ class PageApp:
                         "found": progress.found,
                     }
                     yield {"event": "progress", "data": json.dumps(data)}
-                found = await recording.use(lambda view: _position(view, text, order, number))
-            yield {"event": "end", "data": json.dumps(found)}
+                position = await recording.use(lambda view: _position(view, text, order, number))
+            yield {"event": "end", "data": json.dumps(position)}
 
         return EventSourceResponse(events(), ping=_PING_S)
 
@@ -404,7 +408,7 @@ class PageApp:
     # Breakpoints
 
     async def held_calls(self, request: Request) -> Response:
-        """Return the calls of the messages that a session holds, and how long its peers probably wait."""
+        """Return the calls of the messages that a session holds, and the probable limits of its peers."""
         return _json(
             await self._with_view(request, self._breakpoints.context_reader(request.path_params["id"]))
         )
@@ -470,12 +474,12 @@ def _time_ns(text: str) -> int:
 
 
 def _version(entries: Mapping[str, RecordingEntry]) -> str:
-    """Return what changes with anything that the list says of a recording, but for how long it takes."""
-    told = [(id, one.state, one.client, one.server, one.calls) for id, one in entries.items()]
-    return format(hash(tuple(told)), "x")
+    """Return a text that changes whenever the list shows a recording differently, except for its duration."""
+    facts = [(id, entry.state, entry.client, entry.server, entry.calls) for id, entry in entries.items()]
+    return format(hash(tuple(facts)), "x")
 
 
-def _sentence(status: int) -> Callable[[Request, Exception], Response]:
+def _answer_with(status: int) -> Callable[[Request, Exception], Response]:
     """Return a handler that answers with the text of an exception."""
 
     def answer(request: Request, fault: Exception) -> Response:

@@ -34,19 +34,23 @@ _IMPORT: Final = re.compile(
 def pieces(
     view: View, entry: JSONObject, prompt: JSON = None, model_saw: Mapping[int, Sequence[str]] | None = None
 ) -> Iterator[str]:
-    """Yield the text of the file. ``entry`` is what ``json_rows.recording`` returns for the recording, and
-    ``prompt`` what ``prompt_seen.prompt_in_file`` does; ``model_saw`` has the clauses for single calls."""
+    """Yield the text of the file.
+
+    ``entry`` is the result of ``json_rows.recording`` for the recording, and ``prompt`` that of
+    ``prompt_seen.prompt_in_file``. ``model_saw`` maps the number of a call to clauses about what the model
+    saw of it.
+    """
     saw = model_saw or {}
     modules = {path.name: path for path in (*STATIC.glob("*.js"), *(STATIC / "vendor").glob("*.js"))}
     scripts = {name: _script(path) for name, path in modules.items()}
-    imports = json.dumps({"imports": {f"page/{name}": _data(text) for name, text in scripts.items()}})
+    imports = json.dumps({"imports": {f"page/{name}": _data_url(text) for name, text in scripts.items()}})
     start = 'import "page/app.js";'
-    style = style_sheets() + _text(STATIC / "vendor/uplot.css")
+    style = style_sheets() + _read_text(STATIC / "vendor/uplot.css")
     policy = "; ".join(
         (
             "default-src 'none'",
-            f"script-src data: {_hash(imports)} {_hash(start)}",
-            f"style-src {_hash(style)}",
+            f"script-src data: {_policy_hash(imports)} {_policy_hash(start)}",
+            f"style-src {_policy_hash(style)}",
             "img-src data: blob:",
             "media-src blob:",
             "base-uri 'none'",
@@ -65,32 +69,32 @@ def pieces(
     )
     calls: list[JSONObject] = []
     chunks: list[str] = []
-    told: list[Detail] = []
+    drawn: list[Detail] = []
     view.sort_parts()
     count = view.count()
     for first in range(1, count + 1, PER_CHUNK):
         numbers = range(first, min(first + PER_CHUNK, count + 1))
-        found = [view.parts(number, json_rows.MOST_RECORDS) for number in numbers]
+        chunk = [view.parts(number, json_rows.MOST_RECORDS) for number in numbers]
         # The block of all calls comes first in the file, but a call is read only once: here.
-        calls += [json_rows.call(each.call) for each in found]
-        told += found[: max(0, MOST_CALLS - len(told))]
+        calls += [json_rows.call(detail.call) for detail in chunk]
+        drawn += chunk[: max(0, MOST_CALLS - len(drawn))]
         details: list[JSON] = [
-            {**json_rows.detail(each), "model_saw": [*saw.get(each.call.number, ())]} for each in found
+            {**json_rows.detail(detail), "model_saw": [*saw.get(detail.call.number, ())]} for detail in chunk
         ]
         chunks.append(_block(f"chunk-{len(chunks)}", details))
-    diagram = json_rows.sequence(sequence_of(view, told, count - len(told)))
-    whole: JSONObject = {**_whole(view, entry, calls, len(chunks)), "sequence": diagram, "prompt": prompt}
-    yield _block("recording", whole)
+    diagram = json_rows.sequence(sequence_of(view, drawn, count - len(drawn)))
+    first_block = _first_block(view, entry, calls, len(chunks))
+    yield _block("recording", {**first_block, "sequence": diagram, "prompt": prompt})
     yield from chunks
     yield f'<script type="module">{start}</script>\n</body>\n</html>\n'
 
 
 def style_sheet() -> str:
     """Return the style sheet of the page, for other pages that look like it."""
-    return _text(STATIC / "style.css")
+    return _read_text(STATIC / "style.css")
 
 
-def _whole(view: View, entry: JSONObject, calls: list[JSONObject], chunks: int) -> JSONObject:
+def _first_block(view: View, entry: JSONObject, calls: list[JSONObject], chunks: int) -> JSONObject:
     """Return the first block: everything that the page shows, except the details of single calls."""
     rules: dict[int, list[JSON]] = {}
     for finding in view.findings.with_texts():
@@ -117,16 +121,16 @@ def _block(id: str, value: JSON) -> str:
 
 def _script(path: Path) -> str:
     """Return the text of a module. Its imports use the names of the import map."""
-    return _IMPORT.sub(lambda match: f'{match[1]}"page/{match[2]}"', _text(path))
+    return _IMPORT.sub(lambda match: f'{match[1]}"page/{match[2]}"', _read_text(path))
 
 
-def _data(script: str) -> str:
+def _data_url(script: str) -> str:
     return "data:text/javascript;base64," + b64encode(script.encode()).decode()
 
 
-def _hash(text: str) -> str:
+def _policy_hash(text: str) -> str:
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8")

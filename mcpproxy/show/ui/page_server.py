@@ -13,7 +13,7 @@ from mcpproxy.record.relay.http.listener import listen
 from mcpproxy.show.ui.access import Access
 
 _NICE: Final = 5
-
+"""How much the process lowers its priority, as for ``nice``."""
 _KEEP_ALIVE_S: Final = 300
 """How long a connection may be idle. A client that sends a request just then loses it."""
 
@@ -56,7 +56,7 @@ class PageServer:
         return Access(app, frozenset(names), self.port)
 
     def run(self, app: ASGIApp) -> None:
-        """Serve ``app``, which checks the secret of a request. The origin of a request is checked here."""
+        """Serve ``app`` behind the checks of ``Access``; ``app`` itself has to check the secret."""
         config = uvicorn.Config(
             self._guarded(app),
             ws="none",

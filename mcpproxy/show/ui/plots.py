@@ -31,12 +31,12 @@ def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
         "unanswered": sum(outcome[row] in NOT_ANSWERED for row in took_ns),
         "row": list(rows),
         "at_ms": [milliseconds(started_ns[row]) for row in rows],
-        "kind": [_kind(outcome[row]) for row in rows],
+        "kind": [_kind_of(outcome[row]) for row in rows],
         "latency_ms": [milliseconds(took_ns[row]) for row in rows],
     }
 
 
-def _kind(outcome: int) -> str:
+def _kind_of(outcome: int) -> str:
     return "failed" if outcome in FAILED else OUTCOMES[outcome] if outcome in NOT_ANSWERED else "answered"
 
 
@@ -47,11 +47,11 @@ def spans(
 
     A bar of one row has its ``call``.
     """
-    found = lanes_of(view, begin_ns, end_ns, narrow_ns, filter, limit=limit)
+    timeline = lanes_of(view, begin_ns, end_ns, narrow_ns, filter, limit=limit)
     return {
-        "total": found.total,
-        "lanes": found.lanes,
-        "left_out": found.left_out,
+        "total": timeline.total,
+        "lanes": timeline.lanes,
+        "left_out": timeline.left_out,
         "bars": [
             {
                 "lane": bar.lane,
@@ -61,6 +61,6 @@ def spans(
                 "errors": bar.errors,
                 "call": json_rows.call(view.call(bar.row)) if bar.count == 1 else None,
             }
-            for bar in found.bars
+            for bar in timeline.bars
         ],
     }

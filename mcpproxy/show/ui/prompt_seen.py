@@ -34,29 +34,31 @@ _SHOWN: Final = 200
 def prompt_in_file(
     own: RecordingEntry, entries: Iterable[RecordingEntry], mask: Callable[[str], str]
 ) -> JSON:
-    """Return the same for a file that holds ``own`` alone: with ``mask`` applied to each text, and without
-    those around a cut, of which a part of a secret might be left.
+    """Return the result of ``prompt_seen`` for a file that holds ``own`` alone.
+
+    ``mask`` is applied to each text. The texts around a cut are left out, because they might have a part of a
+    secret.
 
     Raises:
         TraceError: one of the recordings cannot be read.
     """
     entries = list(entries)
-    if not any(each.transport == "http" and not each.client for each in (own, *entries)):
+    if not any(entry.transport == "http" and not entry.client for entry in (own, *entries)):
         return {"model": None}
-    alone = {id_of(own.path): "exported"}
+    id_in_file = {id_of(own.path): "exported"}
 
-    def told(value: JSON) -> JSON:
+    def masked(value: JSON) -> JSON:
         match value:
             case dict():
-                return {name: None if name == "cut" else told(one) for name, one in value.items()}
+                return {name: None if name == "cut" else masked(member) for name, member in value.items()}
             case list():
-                return [told(one) for one in value]
+                return [masked(element) for element in value]
             case str():
-                return alone.get(value) or mask(value)
+                return id_in_file.get(value) or mask(value)
             case _:
                 return value
 
-    return told(prompt_seen(own, entries))
+    return masked(prompt_seen(own, entries))
 
 
 def prompt_seen(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> JSONObject:
@@ -72,9 +74,9 @@ def prompt_seen(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> JSONO
     model = model_of(own, entries)
     if model is None:
         return {"model": None}
-    beside = [each for each in entries if is_beside(each, model)]
-    report = read_run(read_untouched(model.path), [each.path for each in beside], only_reads=True)
-    found = findings_of_run(report, model, entries, catalogue.load())
+    beside = [entry for entry in entries if is_beside(entry, model)]
+    report = read_run(read_untouched(model.path), [entry.path for entry in beside], only_reads=True)
+    findings = findings_of_run(report, model, entries, catalogue.load())
     first, last = report.first_usage, report.last_usage
     return {
         "model": visible(report.model),
@@ -85,7 +87,7 @@ def prompt_seen(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> JSONO
         "unread": unread_words(report),
         "refusals": [list(refusal_words(refused, report)) for refused in report.refusals],
         "servers": [
-            _server(way, entry, [one for one in found if one.server == way.server.number])
+            _server_part(way, entry, [finding for finding in findings if finding.server == way.server.number])
             for way, entry in zip(report.servers, beside, strict=True)
             if own.path in (model.path, entry.path)
         ],
@@ -93,65 +95,67 @@ def prompt_seen(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> JSONO
     }
 
 
-def _server(way: ServerWay, entry: RecordingEntry, found: Iterable[PromptFinding]) -> JSONObject:
-    told = way.server.instructions
+def _server_part(
+    way: ServerWay, entry: RecordingEntry, prompt_findings: Iterable[PromptFinding]
+) -> JSONObject:
     became: list[JSON] = [*text_words("instructions", way.instructions)]
-    instructions: JSON = {"became": became, "cut": _cut(told, way.instructions.kept)} if became else None
+    cut = _cut_place(way.server.instructions, way.instructions.kept)
+    instructions: JSON = {"became": became, "cut": cut} if became else None
     return {
         "recording": id_of(entry.path),
         "title": entry.title,
         "named": f"{visible(way.prefix)}NAME" if way.prefix else "",
         "in_prompt": len(way.offered),
-        "findings": [_finding(one) for one in found],
+        "findings": list(map(_finding_row, prompt_findings)),
         "list": [*list_words(way)],
         "instructions": instructions,
-        "tools": [_tool(tool, way) for tool in way.tools],
-        "calls": [_call(call) for call in way.calls],
+        "tools": [_tool_row(tool, way) for tool in way.tools],
+        "calls": [_call_row(call) for call in way.calls],
     }
 
 
-def _finding(found: PromptFinding) -> JSONObject:
-    finding = found.finding
+def _finding_row(prompt_finding: PromptFinding) -> JSONObject:
+    finding = prompt_finding.finding
     return {
         "rule": finding.rule,
         "name": catalogue.load().rules[finding.rule].name,
         "severity": finding.severity,
         "message": visible(finding.message),
         "frame": finding.frame,
-        "model_frame": found.model_frame,
+        "model_frame": prompt_finding.model_frame,
     }
 
 
-def _tool(way: ToolWay, server: ServerWay) -> JSONObject:
+def _tool_row(way: ToolWay, server: ServerWay) -> JSONObject:
     tool, change = way.match.tool, way.description
     return {
         "name": visible(tool.name),
         "frame": tool.frame,
         "in_prompt": way.match.offered is not None,
         "became": list(tool_words(way, server)),
-        "cut": _cut(tool.description or "", change.kept) if change.way == "cut" else None,
+        "cut": _cut_place(tool.description or "", change.kept) if change.way == "cut" else None,
     }
 
 
-def _call(way: CallWay) -> JSONObject:
-    own = {piece_words(piece) for piece in way.pieces}  # these stand with the parts
+def _call_row(way: CallWay) -> JSONObject:
+    own = {piece_words(piece) for piece in way.pieces}  # ``parts`` has these
     became: list[JSON] = [words for words in call_words(way) if words not in own]
-    parts: list[JSON] = [_part(piece) for piece in way.pieces]
+    parts: list[JSON] = [_part_row(piece) for piece in way.pieces]
     return {"name": visible(way.wire.name), "call": way.wire.number, "became": became, "parts": parts}
 
 
-def _part(way: PieceWay) -> JSONObject:
+def _part_row(way: PieceWay) -> JSONObject:
     change = way.change
     return {
         "what": visible(piece_noun(way.piece)),
         "way": change.way,
         "became": piece_words(way),
-        "cut": _cut(way.piece.text, change.kept) if change.way == "cut" else None,
+        "cut": _cut_place(way.piece.text, change.kept) if change.way == "cut" else None,
     }
 
 
-def _cut(text: str, kept: int) -> JSON:
-    """Return the text on both sides of the place where it was cut, and how many more characters are gone."""
+def _cut_place(text: str, kept: int) -> JSON:
+    """Return the text on both sides of the place where it was cut, and how many more characters were lost."""
     lost = text[kept:]
     return {
         "kept": f"…{text[kept - _SHOWN : kept]}" if kept > _SHOWN else text[:kept],

@@ -1,4 +1,4 @@
-"""Reads the body of a request up to a limit: what comes from others is bounded."""
+"""Read the body of a request up to a limit, because its sender may be anybody."""
 
 from starlette.requests import Request
 

@@ -1,8 +1,8 @@
-"""A page that runs is found by the next ``mcpproxy ui --open`` on the same folder, and opened again.
+"""Let the next ``mcpproxy ui --open`` on the same folder find a page that already runs, and open it again.
 
-The page listens at a socket in the state folder, to which only its own user can connect. Who connects gets an
-address with a ticket, and a second line when the ticket was used. So no secret is in a file, and a page that
-has ended is never taken for one that runs.
+The page listens at a socket in the state folder, to which only its own user can connect. A program that
+connects gets an address with a ticket, and a second line when the ticket was used. So no secret is in a file,
+and a page that has ended is never mistaken for a running one.
 """
 
 import os
@@ -21,7 +21,7 @@ _USED: Final = b"used\n"
 
 
 def socket_path(folder: str, options: str) -> str:
-    """Return the name of the socket of a page that shows ``folder``. ``options`` are those that change it."""
+    """Return the path of the socket of a page that shows ``folder`` with these ``options``."""
     shown = f"{os.path.realpath(folder)}\n{options}"
     return os.path.join(
         paths.state_dir(), f"page-{sha256(shown.encode('utf-8', 'surrogateescape')).hexdigest()[:12]}.sock"
@@ -33,7 +33,7 @@ def announced(path: str, new_address: Callable[[Callable[[], None]], str]) -> Ge
     """Answer at the socket ``path`` within this context.
 
     ``new_address`` returns an address that works once, within ``LIFETIME_S``, and calls its argument then. If
-    the socket cannot be made, as beside another page of this folder, nobody is answered.
+    the socket cannot be made, as beside another page of this folder, nothing is answered.
     """
     try:
         if not hasattr(socket, "AF_UNIX"):
@@ -64,10 +64,10 @@ def announced(path: str, new_address: Callable[[Callable[[], None]], str]) -> Ge
 
 
 class RunningPage:
-    """A page that runs and has been asked for an address. ``url`` is that address.
+    """A connection to a page that runs. ``url`` is an address of the page that works once.
 
     Raises:
-        OSError: there is none, or it does not answer.
+        OSError: no page runs, or it does not answer.
     """
 
     def __init__(self, path: str) -> None:

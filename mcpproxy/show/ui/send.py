@@ -61,9 +61,9 @@ class SentAnswer:
 
 
 def is_own(path: str) -> bool:
-    """Whether the recording at ``path`` is one of the state folder that only this user can have written.
+    """Whether the recording at ``path`` is in the state folder, and only this user can have written it.
 
-    What the recording itself says does not matter.
+    The content of the recording does not matter.
     """
     return is_own_below(path, paths.state_dir())
 
@@ -77,7 +77,7 @@ def recorded_call(view: View, number: int) -> RecordedCall:
     call = view.call(number)
     if call.sender != "client" or call.kind is not Kind.REQUEST:
         raise NotSentError(f"call {number} is not a request of the client")
-    tool = next((each for each in view.tools.all() if each.name == call.target and each.listed), None)
+    tool = next((tool for tool in view.tools.all() if tool.name == call.target and tool.listed), None)
     definition = tool.definition if tool else None
     reads_only = member(definition, "annotations", "readOnlyHint") is True
     return RecordedCall(

@@ -1,7 +1,7 @@
 """The files of the page. The browser asks for dozens of small ones before it shows a row.
 
-Each is read at once, on the event loop: that takes less time than to hand it to a thread, which Starlette's
-``StaticFiles`` does four times for each.
+Each is read directly on the event loop. That takes less time than a thread, which Starlette's ``StaticFiles``
+uses four times for each file.
 """
 
 from functools import cache
@@ -50,5 +50,5 @@ def _answer(request: Request, path: Path) -> Response:
 
 @cache
 def _files() -> dict[str, Path]:
-    """Return the files by their paths below ``static``; nothing else has a path that is answered."""
+    """Return the path of each file below ``static`` -> the file. No other path is served."""
     return {path.relative_to(STATIC).as_posix(): path for path in STATIC.rglob("*") if path.is_file()}

@@ -14,9 +14,9 @@ _FAMILY = "HOST"
 
 
 def works_in(path: str) -> JSONObject:
-    """Return the matrix of ``mcpproxy check --hosts all`` for the recording at ``path``, and its states.
+    """Return the matrix of ``mcpproxy check --hosts all`` for the recording at ``path``, and all its states.
 
-    ``has_server`` says whether a server of MCP has answered in it; if not, all states are unknown.
+    ``has_server`` says whether a server of MCP has answered in the recording; if not, all states are unknown.
 
     Raises:
         TraceError: the recording cannot be read.
