@@ -52,8 +52,8 @@ class Client(RpcConnection):
     async def initialize(self, version: str | None = None) -> Answer:
         """Send ``initialize``, and adopt the revision that the server offers.
 
-        ``version`` is the revision to ask for, by default ours. A server over HTTP that refuses may be one of
-        HTTP+SSE: if so, the request is sent again by that transport.
+        ``version`` is the revision to ask for, by default ours. If a server over HTTP refuses because it
+        supports only HTTP+SSE, the request is sent again over that transport.
 
         Raises:
             AlreadyInitializedError: the session is open already.

@@ -87,9 +87,9 @@ class RpcConnection:
         self._used_ids: Final[set[RequestId]] = set()
         self._next_id = 0
         self._unreadable_sent = 0
-        """How many messages of ours nobody can read and nobody has refused so far."""
+        """How many of our malformed messages the server has not refused yet."""
         self._refusals: Final[set[int]] = set()
-        """The frames that refuse them, with an id that no request had or with none."""
+        """The numbers of the frames that refuse malformed messages, under an unknown id or none."""
         self._tasks: Final = BackgroundTasks()
         self._has_news: Final = asyncio.Condition()
         wire.on_event = self._on_event
@@ -316,14 +316,14 @@ class RpcConnection:
             case Response(id=id) | ErrorResponse(id=id) if isinstance(id, int | str):
                 pending = self._pending.find(CLIENT, id)
                 if pending is None:
-                    if not self._is_refusal_of_unreadable(message, frame):
+                    if not self._note_refusal_of_unreadable(message, frame):
                         self._pass_to_only_pending(id, frame)
                     return False
                 self.has_answered = True
                 pending.events.put_nowait(Answer(message, frame, pending.seq))
                 return True
             case ErrorResponse():
-                self._is_refusal_of_unreadable(message, frame)
+                self._note_refusal_of_unreadable(message, frame)
                 return False
             case Request():
                 self.server_requests.append(message)
@@ -332,9 +332,11 @@ class RpcConnection:
             case _:
                 return False
 
-    def _is_refusal_of_unreadable(self, message: Response | ErrorResponse, frame: Frame) -> bool:
-        """Whether an error with an id that no open request has, or without one, refuses a message that nobody
-        can read; if so, count it."""
+    def _note_refusal_of_unreadable(self, message: Response | ErrorResponse, frame: Frame) -> bool:
+        """Note an error under an unknown id, or none, as the refusal of a malformed message of ours.
+
+        Return whether it is one.
+        """
         if not self._unreadable_sent or isinstance(message, Response) or message.id in self._used_ids:
             return False
         self._unreadable_sent -= 1
@@ -342,7 +344,7 @@ class RpcConnection:
         return True
 
     def _pass_to_only_pending(self, id: RequestId, frame: Frame) -> None:
-        """If exactly one request is open, pass to it a response whose id no request had."""
+        """If exactly one request is open, pass it a response whose id no request had."""
         open_requests = list(self._pending)
         if id not in self._used_ids and len(open_requests) == 1:
             open_requests[0].events.put_nowait(frame)

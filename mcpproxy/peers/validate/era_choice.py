@@ -18,8 +18,8 @@ from mcpproxy.protocol.revisions import STATELESS
 Opening = Literal["yes", "no", "silent", "unclear"]
 """Whether a server supports an era; ``silent``: it does not, and gave no answer in time.
 
-It is unclear if ``server/discover`` is answered with a result that names no revision of the era, and so is a
-method that no server has: then the result may mean nothing.
+``unclear``: the result of ``server/discover`` names no revision of the era, and the server also answers a
+method that no server has with a result. Then the first result may mean nothing.
 """
 
 
@@ -44,10 +44,10 @@ async def opens(client: Client) -> Opening:
 
 
 def raise_if_moved(fault: ValidateError) -> None:
-    """Raise an error that the server is elsewhere, if ``fault``, that of the first request, says so.
+    """Raise an error if the server redirects the first request, which failed with ``fault``.
 
     Raises:
-        MovedError: it does.
+        MovedError: the server redirects to another URL of its origin.
     """
     if isinstance(fault, HttpStatusError) and fault.moved_to:
         raise MovedError(f"{fault}; {fault.advice}", fault.frames, fault.moved_to) from None

@@ -89,8 +89,8 @@ class RefusedError(ValidateError):
 class HttpStatusError(ValidateError):
     """The HTTP response has a ``status`` and no JSON-RPC message.
 
-    ``advice`` is what the user can do about it, as a clause; it is empty if nobody knows. ``moved_to`` is the
-    URL of the same origin to which the request is redirected, if it is.
+    ``advice`` is what the user can do about it, as a clause, or empty. ``moved_to`` is the URL of the
+    same origin to which the request is redirected, or empty.
     """
 
     def __init__(

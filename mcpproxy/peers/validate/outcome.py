@@ -2,7 +2,7 @@
 
 A run is a list of named checks. A failed check rests on a sentence of the specification, which ``source``
 names, or on a failure of the server: it exited, hung or sent something unreadable. A warning rests on a
-sentence, too. What no sentence forbids, and still troubles users, is an info.
+sentence, too. An info is about behaviour that no sentence forbids but that troubles users.
 """
 
 from collections import Counter
@@ -35,8 +35,8 @@ Verdict = Literal["valid", "invalid", "undecided"]
 CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 
 ANSWER_RULES: Final = ("RPC-008", "SEQ-001")
-"""The rules that every request is answered. A client that provokes a server, or ends sessions with open
-requests, does not report them: the server may be right to end."""
+"""The rules that require an answer to every request. A client that provokes a server, or ends sessions with
+open requests, does not report them: the server may be right to end."""
 
 STATUS_OF: Final[dict[Severity, Status]] = {"error": "failed", "warning": "warning", "info": "info"}
 """The status of a check with a finding of this severity."""
@@ -59,7 +59,7 @@ class Conclusion:
 
 
 def conclusion_of(finding: Finding, more: str = "") -> Conclusion:
-    """Return the conclusion that a finding of the judge is; ``more`` is added to its message."""
+    """Return a finding of the judge as a conclusion; ``more`` is added to its message."""
     return Conclusion(
         STATUS_OF[finding.severity],
         finding.message + more,
@@ -102,7 +102,7 @@ class JudgedRecording:
     """One recording of the run: its file, the findings about the server, and the numbers of frames.
 
     ``frames`` is the number of frames in both directions, and ``server_frames`` the number of the server's
-    frames, without pages that say that nothing is there.
+    frames, without the pages of HTTP error statuses.
     """
 
     path: str

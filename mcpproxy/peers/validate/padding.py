@@ -1,6 +1,6 @@
-"""The padding of messages that are large on purpose. A recording has only a mask of it.
+"""The padding of messages that are large on purpose. Recordings contain a mask instead.
 
-No rule depends on the padding, and recorded as it is, one run of ``validate`` would take megabytes.
+No rule depends on the padding, which would make the recordings of one run of ``validate`` megabytes larger.
 """
 
 import re
@@ -20,7 +20,7 @@ _RUN: Final = pattern(rb"%b{%d,}" % (_LETTER.encode(), _SHORTEST))
 
 
 def padding(size: int) -> str:
-    """Return so many bytes of padding."""
+    """Return ``size`` bytes of padding."""
     return _LETTER * size
 
 

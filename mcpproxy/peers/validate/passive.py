@@ -136,5 +136,5 @@ def _violated(code: str, name: str, findings: list[tuple[str, Finding]], revisio
 
 
 def worst(findings: list[tuple[str, Finding]]) -> tuple[str, Finding]:
-    """Return the first finding that is an error, else the first, with the path before it."""
+    """Return the first pair whose finding is an error, else the first pair."""
     return next((pair for pair in findings if pair[1].severity == "error"), findings[0])

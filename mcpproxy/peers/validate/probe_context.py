@@ -104,8 +104,9 @@ class ProbeContext:
         self.stops_at_malformed_json = False
         """Whether the server stopped answering after malformed JSON, which is then not sent again."""
         self.runs_alone = False
-        """Whether a process of the server works only while no other one runs; both may write one file."""
+        """Whether a process of the server works only while no other one runs; they may share a file."""
         self._silent_beside: SessionRecording | None = None
+        """The recording of a process that sent nothing while the shared one ran."""
         self.losses = 0
         """How many shared sessions over HTTP were lost, other than by a mistake of a client."""
         self.server: JSONObject = {}
@@ -133,7 +134,7 @@ class ProbeContext:
 
     @property
     def exhausted(self) -> str:
-        """Why the server is asked nothing more, as a clause about it; empty while it is asked."""
+        """Why no more requests are sent to the server, as a clause about it; empty while they are."""
         return self._http.exhausted if self._http is not None else ""
 
     @property
@@ -308,11 +309,11 @@ class ProbeContext:
             raise
 
     async def why_lost(self) -> str:
-        """Return why the shared session over HTTP is lost, as a clause; empty if there is one that is not.
+        """Return why the shared session over HTTP is lost, as a clause; empty if it is not lost.
 
-        It is lost if neither a ping nor any list is answered in it, but refused with an HTTP status, cut
-        short, or met with what is no message. On stdio a session is lost with its process, which the client
-        notices by itself.
+        It is lost if a ping and every list are refused with an HTTP status, cut short, or answered with
+        something that is no message. On stdio a session is lost with its process, which the client notices
+        by itself.
         """
         why = ""
         if not (self.target.url and self.has_session and self.client.is_initialized):
@@ -324,7 +325,7 @@ class ProbeContext:
             except (HttpStatusError, GoneError, MalformedAnswerError) as fault:
                 why = why or str(fault)
             except ValidateError:
-                return ""  # it is answered, or not in time, of which the run has its own count
+                return ""  # an answer under a wrong id, or a timeout, which the run counts itself
             else:
                 return ""
         return why
@@ -371,7 +372,7 @@ class ProbeContext:
         return Conclusion(STATUS_OF[severity], message, evidence, row.rule, source, row.id)
 
     def limits(self) -> list[str]:
-        """Return what the server has said so far when there were too many requests, once for each refusal."""
+        """Return the texts of all refusals so far that say there were too many requests."""
         return [text for recording in self.session_recordings for text in recording.limited.values()]
 
     async def _end(self, client: Client) -> None:

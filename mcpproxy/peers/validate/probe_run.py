@@ -134,9 +134,10 @@ async def run_probe(
 
 
 async def _run_alone_if_needed(probe: Probe, context: ProbeContext) -> Conclusion | None:
-    """Run a probe; if the second process that it started said nothing beside the first, once more without it.
+    """Run a probe. If its own process sent nothing beside the shared one, run it again without the shared
+    one.
 
-    Two processes of one server need not work side by side: no revision says so, and hosts start one.
+    No revision demands that two processes of a server work side by side, and hosts start only one.
     """
     try:
         return await probe.run(context)
@@ -154,13 +155,13 @@ async def _run_alone_if_needed(probe: Probe, context: ProbeContext) -> Conclusio
 async def _unless_lost(
     probe: Probe, context: ProbeContext, conclusion: Conclusion, limits_before: int
 ) -> Conclusion:
-    """Return the conclusion of a probe, or that the shared session was lost in it, which explains the rest.
+    """Return ``conclusion``; if the probe lost the shared session, return a conclusion that says so instead.
 
     ``limits_before`` is how often the server had refused a request before the probe because of too many.
-    The next probe gets a new session. If that is lost as well, no more is tried.
+    After the first loss the next probe gets a new session. After ``_MOST_LOSSES`` no more probes run.
     """
     why = await context.why_lost()
-    if not why or len(context.limits()) > limits_before:  # with too many requests, nothing is lost
+    if not why or len(context.limits()) > limits_before:  # after too many requests, the session is not lost
         return conclusion
     await context.close_session()
     frames = conclusion.frames
@@ -186,6 +187,12 @@ def described(error: Exception) -> str:
 
 
 async def _prepare(probe: Probe, context: ProbeContext) -> None:
+    """Check that the probe applies, and open the shared session if the probe uses it.
+
+    Raises:
+        Skipped: the server does not declare a capability that the probe needs.
+        ValidateError: the session cannot be opened.
+    """
     for capability in probe.needs:
         if not context.declares(capability):
             raise Skipped(f"the server does not declare {capability}")
@@ -203,8 +210,8 @@ async def _prepare(probe: Probe, context: ProbeContext) -> None:
 def _failure(failure: ValidateError, *, is_unlawful: bool, ping_fails: bool) -> Conclusion:
     """Return the conclusion for an error of the server.
 
-    ``is_unlawful``: a mistake of a client came before it. ``ping_fails``: it answers no ping anyway, so that
-    one without an answer says nothing of what came before.
+    ``is_unlawful``: the probe sent messages that a client must not send. ``ping_fails``: the server answers
+    no ping anyway, so an unanswered ping says nothing about the messages before it.
     """
     frames = tuple(number for number in failure.frames if number)
     if ping_fails and isinstance(failure, GoneError) and failure.method == "ping":
@@ -237,7 +244,7 @@ def _worse(
     if not serious or (conclusion.status == "failed" and (conclusion.rule or conclusion.source)):
         return conclusion, path
     worst_path, finding = worst(serious)
-    found = conclusion_of(finding)
+    judged = conclusion_of(finding)
     # The finding replaces the conclusion. Only the status of a failed probe is kept: a warning does not
     # weaken it.
-    return (replace(found, status="failed") if conclusion.status == "failed" else found), worst_path
+    return (replace(judged, status="failed") if conclusion.status == "failed" else judged), worst_path

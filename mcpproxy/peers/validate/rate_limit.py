@@ -1,7 +1,7 @@
 """Recognises that a server refuses a request because there were too many.
 
 No revision forbids that, and a validation sends more requests than other clients. So such a refusal says
-nothing about what was asked.
+nothing about the request itself.
 """
 
 import re
@@ -20,10 +20,10 @@ _CHARACTERS: Final = 300
 
 
 def find_limit(event: Frame | ResponseHead) -> str:
-    """Return how the server says in ``event`` that there were too many requests; empty if it does not."""
+    """Return the text of a refusal in ``event`` because of too many requests; empty if it is none."""
     if isinstance(event, ResponseHead):
         return f"HTTP status {TOO_MANY}" if event.status == TOO_MANY else ""
-    # Searched as bytes first: nearly no frame has such an error.
+    # The bytes are searched first, because parsing is slow and few frames contain an error.
     if event.sender != SERVER or b'"error"' not in event.raw:
         return ""
     for item in singles(event.message):

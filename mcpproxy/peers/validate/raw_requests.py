@@ -60,7 +60,7 @@ class RawAnswer:
         return f"refused with {' and '.join(numbers)}" if numbers else "not answered"
 
     def instead_of(self, expected: str) -> str:
-        """A clause for a request that was not refused with ``expected``: ``served, not refused with 404``."""
+        """Return a clause for a request not refused with ``expected``: ``served, not refused with 404``."""
         is_refused = self.outcome.startswith("refused")
         return f"{self.outcome}, not {'' if is_refused else 'refused '}with {expected}"
 

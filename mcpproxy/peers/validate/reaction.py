@@ -23,7 +23,7 @@ JSON_RPC: Final = "https://www.jsonrpc.org/specification#error_object"
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """The reaction to the frame with the number ``sent``: the ``answers``, and over HTTP the ``status``."""
+    """The reaction to the frame ``sent``: the ``answers``, and over HTTP the ``status`` (otherwise 0)."""
 
     sent: int
     answers: tuple[tuple[Response | ErrorResponse, Frame], ...] = ()

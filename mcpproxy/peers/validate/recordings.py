@@ -47,10 +47,10 @@ class Target:
 
 
 class Recordings:
-    """Starts the recordings of one run. They are in ``folder``, and are judged by ``rules``.
+    """Starts the recordings of one run, which are in ``folder`` and judged by ``rules``.
 
-    Without ``trace``, ``label`` is part of the name of the new folder. In its header, each recording has the
-    label ``title``, or else a label with the name of its session.
+    Without ``trace``, ``label`` is part of the name of the new folder. The header of each recording has the
+    label ``title``, by default a label with the name of the session.
     """
 
     def __init__(self, rules: Ruleset, trace: str, label: str, title: str = "") -> None:

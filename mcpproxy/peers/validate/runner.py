@@ -116,7 +116,7 @@ class Run:
                     await self._test_revisions(revision)
                     break
                 except MovedError as fault:
-                    self._follow(fault)
+                    self._follow_redirect(fault)
             self._checks.report_all()
         except CouldNotStartError as fault:
             if not self._checks.has_results:
@@ -128,7 +128,7 @@ class Run:
             self._faults.append(f"the validation failed in mcpproxy itself: {described(error)}")
 
     def result(self, *, is_interrupted: bool = False) -> Validation:
-        """The result so far."""
+        """Return the result so far."""
         return Validation(
             self._name,
             self._target.transport,
@@ -149,7 +149,7 @@ class Run:
             is_exact, is_one_of_all = wanted != "auto", wanted == "all"
             await self._test_revision(revision, is_exact=is_exact, is_one_of_all=is_one_of_all)
 
-    def _follow(self, moved: MovedError) -> None:
+    def _follow_redirect(self, moved: MovedError) -> None:
         """Begin anew at the URL to which the server redirects the first request, as clients do.
 
         Raises:
@@ -223,11 +223,11 @@ class Run:
         if not any(recording.tally.frames[SERVER] for recording in context.session_recordings):
             return  # the server sent nothing that could be judged
         counts = passive.counts(context.session_recordings)
-        found = {finding.rule for _, finding in remaining}
+        rules_with_findings = {finding.rule for _, finding in remaining}
         rules = {
             code: rule.name
             for code, rule in self._recordings.rules.catalogue.rules.items()
-            if code in found or (code in self._rules and rule.keywords(context.revision))
+            if code in rules_with_findings or (code in self._rules and rule.keywords(context.revision))
         }
         remaining = _unreported(remaining, self._checks.current_revision_checks())
         for check in passive.checks(remaining, counts, context.revision, rules):

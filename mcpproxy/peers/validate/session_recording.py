@@ -40,12 +40,12 @@ class SessionRecording:
         self.tally: Final = Tally()
         self.server_messages: Final = ServerMessages()
         self.server_frames = 0
-        """How many frames the server sent. A page, or a text, of an HTTP status does not count."""
+        """How many frames the server sent, without the pages and texts of HTTP error statuses."""
         self.seq = 0
         """The number of the last head or frame."""
         self.fault = ""
         self.limited: Final[dict[int, str]] = {}
-        """The heads and frames that refuse a request because there were too many, each with what it says."""
+        """By number of a head or frame that refuses a request because there were too many: the text of it."""
         self.was_provoked = False
         """Whether our client sent messages that a client must not send."""
         self._started_ns: Final = started_ns
@@ -54,7 +54,7 @@ class SessionRecording:
         self._judge: Final = SafeJudge(rules.observer)
         self._listeners: Final[list[Callable[[Recorded], None]]] = []
         self._refused: Final[set[int]] = set()
-        """The HTTP exchanges whose status says that nothing is served. A server of MCP need not be there."""
+        """The HTTP exchanges with a status from 300 on. Such a response need not come from an MCP server."""
         self._is_closed = False
         folder = os.path.dirname(path)
         try:
@@ -75,7 +75,7 @@ class SessionRecording:
 
     @property
     def server_findings(self) -> list[Finding]:
-        """The findings about the server, without those about its limit of requests."""
+        """The findings about the server, without those about refusals because of too many requests."""
         return [
             finding
             for finding in self.findings
@@ -88,7 +88,7 @@ class SessionRecording:
         return self._judge.stopped or ""
 
     def now_ns(self) -> int:
-        """Return the time since the recording started."""
+        """Return the time since the recording started, in nanoseconds."""
         return time.monotonic_ns() - self._started_ns
 
     def add_listener(self, listener: Callable[[Recorded], None]) -> None:
@@ -102,9 +102,8 @@ class SessionRecording:
     def record(self, event: Recorded) -> None:
         """Write and judge one event, and pass it to the listeners. Heads and frames must have a number.
 
-        Of long padding only a mask is written.
-
-        ``Encoded`` bytes are not judged; the frames with the decoded text are.
+        A mask is written instead of long padding. ``Encoded`` bytes are not judged; the frames with the
+        decoded text are.
         """
         if self._is_closed:
             return

@@ -139,12 +139,12 @@ async def _invalid_request(context: ProbeContext) -> Conclusion:
 
 
 def _served(context: ProbeContext, what: str, id: JSON, observed: Reaction, code: int) -> Conclusion:
-    """Return the conclusion about a result for what is no request.
+    """Return the conclusion about a result in answer to something that is not a valid request.
 
-    ``id`` is the one that was sent, and ``code`` that of the error which says what is wrong.
+    ``id`` is the id that was sent, and ``code`` the code of the error that should have come.
     """
     ids = [message.id for message, _ in observed.answers if isinstance(message, Response)]
-    if other_ids := [one for one in ids if one != id]:
+    if other_ids := [other for other in ids if other != id]:
         text = f"{what} was answered with a result that has the id {shown(_as_json(other_ids[0]))}"
         return context.violation("PROTO-007/R-008", text, observed.frames)
     text = f"{what} was answered with a result, not with {code}"

@@ -113,7 +113,7 @@ async def _version_missing(context: ProbeContext) -> Conclusion:
 
 
 async def _request_with(
-    context: ProbeContext, client: "Client", *, id: str | None = "", version: str | None = ""
+    context: ProbeContext, client: Client, *, id: str | None = "", version: str | None = ""
 ) -> "ClientExchange":
     """Send a harmless request with another session id or version.
 
@@ -129,7 +129,7 @@ async def _request_with(
     return await post(context, raw, headers)
 
 
-def _wire_with_session_id(context: ProbeContext, client: "Client") -> "HttpWire":
+def _wire_with_session_id(context: ProbeContext, client: Client) -> "HttpWire":
     """Return the connection of ``client``.
 
     Raises:
@@ -159,7 +159,7 @@ PROBES: Final = (
             _session_id,
             _SESSION_RULES,
         ),
-        disruptive=True,  # if all sessions have one id, the end of its own is that of the shared one
+        disruptive=True,  # if all sessions share one id, the end of its sessions ends the shared one, too
     ),
     _row(
         "session-id-missing",

@@ -90,7 +90,7 @@ async def _no_version(context: ProbeContext) -> Conclusion:
         await context.close_session()  # the process may now be in the older era
         return passed(f"{reply.outcome}, as a message of the older era may be", reply.frames)
     if reply.status == 400 and reply.code == HEADER_MISMATCH:
-        # Two sentences with MUST concern it: the header has a version, and the body has another one, none.
+        # Two sentences with MUST apply: the body lacks the version, and so it does not match the header.
         return passed(f"{reply.outcome}, as a header that does not match the body", reply.frames)
     return _incomplete(context, reply, "a request without protocolVersion")
 

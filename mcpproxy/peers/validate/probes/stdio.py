@@ -110,7 +110,7 @@ async def _messages_in_one_write(context: ProbeContext) -> Conclusion:
 
 
 async def _stdin_eof(context: ProbeContext) -> Conclusion:
-    await context.close_session()  # A second process may end although the first, alone, would not.
+    await context.close_session()  # a process beside another one may end where it would not if it ran alone
     async with context.new_session("stdin-eof", connected=True) as client:
         wire = _wire(client)
         started = time.monotonic()

@@ -34,7 +34,6 @@ from mcpproxy.protocol.wording import shown
 _MAX_ITEMS: Final = 5
 """How many resources and prompts are read, and how many read-only tools are called."""
 
-
 _VARIABLE: Final = re.compile(r"\{[+#./;?&]?(\w+)")
 """The first variable of an expression in a URI template (RFC 6570, section 2)."""
 
@@ -144,8 +143,8 @@ async def _list_prompts(context: ProbeContext) -> Conclusion:
 async def _list(context: ProbeContext, method: str, noun: str, items: list[JSONObject]) -> Conclusion:
     """Request a list and store its entries in ``items``.
 
-    A refusal is an info, because the declared feature cannot be used without its list. Only to refuse it as
-    unknown breaks a sentence.
+    A refusal is an info, because the declared feature cannot be used without its list. Only a refusal as
+    an unknown method breaks a sentence of the specification.
     """
     try:
         items[:] = await context.client.list(method)

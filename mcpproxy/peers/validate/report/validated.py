@@ -1,4 +1,4 @@
-"""Convert a validation into what reports for build servers need: findings with places, suites of cases.
+"""Converts a validation for the reports of build servers: to findings with places, and suites of test cases.
 
 A check that failed or gave a warning becomes a finding of its rule. If the check has no rule, its name is
 used instead.
@@ -125,16 +125,16 @@ def _finding(check: CheckResult) -> Finding:
 
 
 def _located(path: str, checks: list[CheckResult]) -> tuple[Located, ...]:
-    """Return checks as findings with places in the recording ``path``, or without if it is unreadable."""
+    """Return checks as findings with places in the recording ``path``; without places if it is unreadable."""
     findings = [_finding(check) for check in checks]
     try:
-        found = locate(open_trace(path), findings) if path else None
+        places = locate(open_trace(path), findings) if path else None
     except TraceError:
-        found = None
-    if found is None:
-        found = tuple(Located(finding, path or ".", 0, fingerprint=finding.rule) for finding in findings)
-    # The requirement comes after the fingerprint, which has to stay the one in the baselines that there are.
+        places = None
+    if places is None:
+        places = tuple(Located(finding, path or ".", 0, fingerprint=finding.rule) for finding in findings)
+    # The requirement is added after the fingerprint is computed: baselines hold fingerprints without it.
     return tuple(
-        replace(one, finding=replace(one.finding, requirement=check.conclusion.requirement))
-        for one, check in zip(found, checks, strict=True)
+        replace(place, finding=replace(place.finding, requirement=check.conclusion.requirement))
+        for place, check in zip(places, checks, strict=True)
     )

@@ -1,6 +1,6 @@
-"""A validation as text, as test runners print it: a mark for each check, what failed, one line that counts.
+"""Formats a validation as test runners do: a mark for each check, the failures, and one line of counts.
 
-Separate functions return the parts, so that a running validation can print the marks as its checks end.
+Separate functions return the parts, so that a running validation can print each mark when its check ends.
 """
 
 import os
@@ -16,7 +16,7 @@ from mcpproxy.protocol.rules import Catalogue
 from mcpproxy.read.reports.located import recording_name
 
 Detail = Literal["failures", "marks", "checks"]
-"""How much is printed: what failed and the counts; before them a mark for each check; or a line for each."""
+"""How much is printed: only the failures and the counts, or before them a mark or a line for each check."""
 
 MARKS_IN_LINE: Final = 60
 """How many marks are on one line."""
@@ -73,7 +73,10 @@ def revision_header(revision: str, transport: str, style: Style = PLAIN) -> Iter
 
 
 def margin(revision: str, transport: str, number: int) -> str:
-    """Return what stands on a line before the mark of the check with this number, counted from 0."""
+    """Return the text before the marks of a line: the revision and the transport, or as many spaces.
+
+    ``number`` is the index of the first check on the line; only the first line, at 0, has the text.
+    """
     text = visible(f"{revision} on {transport}  ")
     return " " * len(text) if number else text
 
@@ -87,7 +90,7 @@ def mark(check: CheckResult, style: Style = PLAIN) -> str:
 def next_check(previous: CheckResult | None, check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
     """Yield the line of a check: the word for its status, its category, its name and its result.
 
-    Without a session every check is skipped, and only the first of them is told.
+    Without a session every check is skipped; only the first of them gets a line.
     """
     if _lacks_session(check) and previous and _lacks_session(previous):
         return
@@ -102,16 +105,16 @@ def _lacks_session(check: CheckResult) -> bool:
 def end(
     validation: Validation, catalogue: Catalogue, style: Style = PLAIN, detail: Detail = "marks"
 ) -> Iterator[str]:
-    """Yield the lines after the checks: what was not done, what failed, and the summary.
+    """Yield the lines after the checks: the notes, the failures, and the summary.
 
-    Infos and warnings come before what makes the server invalid, which so stands above the summary. If only
-    what failed is wanted, there are none that do not count.
+    Checks that make the server invalid come last, directly above the summary. With the detail ``failures``,
+    infos and warnings that do not count are left out.
     """
     yield from () if detail == "failures" else ("",)
     for note in validation.notes:
         yield f"note: {visible(note)}"
     yield from ("",) if validation.notes else ()
-    # The same fault is told once, whatever the number of revisions in which it showed.
+    # The same fault is printed once, however many revisions it occurred in.
     groups: dict[tuple[str, Status, str], list[CheckResult]] = {}
     infos = [check for check in validation.checks if check.status == "info"]
     for check in (*_bad(validation), *infos):
@@ -128,16 +131,16 @@ def end(
 
 
 def _weight(validation: Validation, check: CheckResult) -> int:
-    """Return how near to the summary a check stands: an info, a warning, what makes the server invalid."""
+    """Return the sort key of a check: infos come first, checks that make the server invalid last."""
     return 2 if validation.does_count(check) else check.status != "info"
 
 
 def summary(
     validation: Validation, style: Style = PLAIN, *, is_read_elsewhere: bool = False
 ) -> Iterator[str]:
-    """Yield a command that shows messages of a check that failed, and the line that counts.
+    """Yield a command that shows the messages of a bad check, if there is one, and the line of counts.
 
-    With ``is_read_elsewhere``, recordings that only this machine has are named without their folder.
+    ``is_read_elsewhere``: the report is read on other machines, so the recording is named without its folder.
     """
     with_frames = next((check for check in _bad(validation) if check.trace and check.conclusion.frames), None)
     if with_frames is not None:
@@ -182,7 +185,7 @@ def _bad(validation: Validation) -> list[CheckResult]:
 def _failure_lines(
     check: CheckResult, revisions: Iterable[str], catalogue: Catalogue, style: Style
 ) -> Iterator[str]:
-    """Yield what failed and why, the sentence of the specification, and where more is to be seen."""
+    """Yield the check and its message, the sentence of the specification, and where to find more."""
     conclusion = check.conclusion
     where = f" ({', '.join(map(visible, revisions))})" if revisions else ""
     yield f"{_word(check, style)}{style.paint(visible(check.name), 'bold')}{where}: {_message(check)}"

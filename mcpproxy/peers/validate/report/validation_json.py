@@ -8,7 +8,7 @@ from mcpproxy.record.trace.encode import finding_object
 
 
 def lines(validation: Validation, hosts: Sequence[Mapping[str, object]] = ()) -> Iterator[str]:
-    """Yield the run as one indented JSON object. ``hosts`` is the matrix of the hosts that were named."""
+    """Yield the run as one indented JSON object. ``hosts`` has an entry for each host that the user named."""
     counts = validation.counts
     yield json.dumps(
         {

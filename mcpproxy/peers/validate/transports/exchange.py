@@ -53,20 +53,20 @@ class ClientExchange(SessionExchange):
     received: int = 0
     """How many bytes of the body have come, in the content coding in which they came."""
     excess: str = ""
-    """Why no more of the response is read, as a clause; empty while it is."""
+    """Why no more of the response is read, as a clause; empty while it is read."""
     endpoint: bytes = b""
-    """With HTTP+SSE, what the server names in its ``endpoint`` event: the URL for our messages."""
+    """With HTTP+SSE, the URL for our messages, as the server's ``endpoint`` event names it."""
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the head of the response arrives or the exchange fails."""
     progressed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set with every frame of the server and at the end; ``wait_until`` clears it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     is_request_recorded: bool = False
-    """Whether the body of our request was recorded: as a whole, just before the last of it is written."""
+    """Whether the body of our request was recorded, which happens just before its last part is written."""
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when our request has been written."""
     awaited: asyncio.Event | None = None
-    """The response is not processed until this is set: then whoever sent the request knows its number."""
+    """The response is not processed until this is set, when the sender of the request knows its number."""
     _early_frames: list[Frame] = field(default_factory=list[Frame])
     _framer: SseFramer = field(default_factory=lambda: SseFramer(4 * LONGEST_URL))
 
@@ -90,7 +90,7 @@ class ClientExchange(SessionExchange):
         return b"".join(frame.raw for frame in self.frames)
 
     def begin_resumption(self) -> Self:
-        """Return a new exchange, which has its own frames."""
+        """Return a new exchange that resumes this one. It has its own frames."""
         return type(self)(
             self.wire,
             message=self.message,

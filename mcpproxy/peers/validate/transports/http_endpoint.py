@@ -1,8 +1,8 @@
 """The HTTP endpoint under test, with all connections to it; every byte is recorded.
 
-The recorder makes heads, bodies and events of the bytes, as it does for the proxy. Its input has the form of
-the proxy's journal (``relay.journal``), in which each piece of bytes has a kind, such as ``CLIENT`` for bytes
-of the client.
+The recorder splits the bytes into heads, bodies and events, as it does for the proxy. Its input has the form
+of the proxy's journal (``relay.journal``), in which each piece of bytes has a kind, such as ``CLIENT`` for
+bytes of the client.
 """
 
 import asyncio
@@ -35,19 +35,19 @@ from mcpproxy.record.recorder.http.assembly import HttpAssembly
 from mcpproxy.record.trace.records import Recorded
 
 _EXCHANGE_BYTES: Final = 64 << 20
-"""How much of one response is read, with what its events take as messages. A longer one fails."""
+"""How much of one response is read, with ``FRAME_BYTES`` for each of its frames. A longer one fails."""
 
 _RUN_BYTES: Final = 256 << 20
-"""The same for all responses. After them every exchange fails at once."""
+"""The same limit for all responses together. Beyond it every exchange fails at once."""
 
 _current_exchange: ContextVar[ClientExchange | None] = ContextVar("_current_exchange", default=None)
 
 
 class HttpEndpoint:
-    """The endpoint at ``url``, and the connections to it. ``headers`` are sent with every request, and
-    ``upstream`` says how it is reached.
+    """The endpoint at ``url``, and the connections to it.
 
-    ``mirrors`` maps the name of a listed tool to the arguments that the tool requires in headers.
+    ``headers`` are sent with every request, and ``upstream`` says how the endpoint is reached. ``mirrors``
+    maps the name of a listed tool to the arguments that the tool requires in headers.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class HttpEndpoint:
         self.is_http_sse = False
         """Whether a session found out that the server supports only HTTP+SSE."""
         self.exhausted = ""
-        """Why nothing more is asked of the server, as a clause; empty while it is."""
+        """Why no more requests are sent to the server, as a clause; empty while they are."""
         self._received = 0
         self._exchanges: Final[dict[int, ClientExchange]] = {}
         options = {"endpoint": urlsplit(url).path or "/", "salt": os.urandom(32).hex()}
@@ -161,7 +161,7 @@ class HttpEndpoint:
     ) -> None:
         """Run an exchange to its end. An error is reported in its ``failure``.
 
-        ``url`` is what the server named, by default the endpoint; nothing is sent to another origin.
+        ``url`` is a URL that the server named, by default the endpoint; nothing is sent to another origin.
         """
         _current_exchange.set(exchange)
         fields = (*(() if is_anonymous else self.headers), *headers)
@@ -185,7 +185,7 @@ class HttpEndpoint:
             exchange.progressed.set()
 
     def refusal(self, exchange: ClientExchange) -> HttpRefusal:
-        """Return what the response of an exchange says that has a status from 300 on."""
+        """Return the refusal in the response of an exchange, whose status is 300 or more."""
         location = exchange.header("location")
         return refusal(self.server.url, exchange.status, location, exchange.body, self.headers)
 
@@ -221,7 +221,7 @@ class HttpEndpoint:
             self.recording.record(event)
 
     def note(self, what: str, why: str) -> None:
-        """Do nothing: why a server cannot be reached stands in the report."""
+        """Do nothing: the report says why a server cannot be reached."""
 
     def _on_record(self, event: Recorded) -> None:
         if isinstance(event, RequestHead):
@@ -253,7 +253,7 @@ class HttpEndpoint:
             exchange.excess = f"sent {what} of about {mib} MiB or more, too large to read"
         exchange.frames.append(frame)
         exchange.progressed.set()
-        if exchange.excess and not frame.continues:  # what is left of it when no more is read
+        if exchange.excess and not frame.continues:  # the rest of a frame that is too large
             return
         if frame.event is not None:
             exchange.cursor.pass_over(frame.event.id, frame.event.retry)
@@ -264,4 +264,4 @@ class HttpEndpoint:
 
 
 class _ExcessError(TooLongError):
-    """No more of a response is read. The text is a clause about the server."""
+    """A response, or the run, exceeds its limit. The text is a clause about the server."""

@@ -33,11 +33,10 @@ from mcpproxy.record.recorder.http.memory_budget import BUDGET_BYTES, Budget
 
 _CHUNK_BYTES: Final = 1 << 16
 _MAX_BYTES: Final = 256 << 20
-"""A server is killed if what it sends in one session takes more than this, kept as messages."""
+"""A server is killed if it sends more than this in one session, with ``FRAME_BYTES`` for each line."""
 
 _LINE_BYTES: Final = 16 << 20
-"""The longest line that is parsed. A line whose parsed form needs more than ``BUDGET_BYTES`` of memory is not
-parsed either."""
+"""The longest line that is parsed, unless its parsed form needs more than ``BUDGET_BYTES`` of memory."""
 
 _LAST_STDERR_S: Final = 0.5
 """How long to wait for the end of stderr after the server has exited."""
@@ -114,7 +113,7 @@ class StdioWire:
                 now_ns = self.recording.now_ns()
                 self.recording.close(Close("not started", observed_at_ns=now_ns, reason=reason))
         self._is_open = True
-        readers = (self._read(process), self._read_err(process))
+        readers = (self._read_stdout(process), self._read_stderr(process))
         self._tasks.extend(asyncio.create_task(reader) for reader in readers)
 
     async def fall_back(self, status: int, timeout_s: float) -> bool:  # noqa: ARG002 # the signature of Wire
@@ -213,7 +212,7 @@ class StdioWire:
         else:
             self.recording.close(Close("signalled", signal=-self.exit_code, observed_at_ns=at_ns))
 
-    async def _read(self, process: ChildProcess) -> None:
+    async def _read_stdout(self, process: ChildProcess) -> None:
         framer = LineFramer(_LINE_BYTES)
         total = 0
         while chunk := await process.stdout.read(_CHUNK_BYTES):
@@ -221,7 +220,7 @@ class StdioWire:
             lines = framer.feed(chunk, at_ns)
             total += len(chunk) + FRAME_BYTES * len(lines)
             for raw, when_ns, terminated, continues in lines:
-                if why := _too_large(raw, continues):
+                if why := _why_too_large(raw, continues):
                     self._lost_because = self._lost_because or why
                     self._record_in_pieces(Frame(0, SERVER, raw, when_ns, terminated, continues))
                 else:
@@ -250,7 +249,7 @@ class StdioWire:
         for piece in in_pieces(frame, at_least=2):
             self.recording.record_frame(piece)
 
-    async def _read_err(self, process: ChildProcess) -> None:
+    async def _read_stderr(self, process: ChildProcess) -> None:
         assert process.stderr is not None
         framer = LineFramer(_STDERR_BYTES)
         while chunk := await process.stderr.read(_CHUNK_BYTES):
@@ -258,11 +257,11 @@ class StdioWire:
             if self.stderr_bytes > _MAX_BYTES:
                 continue
             for raw, at_ns, terminated, _ in framer.feed(chunk, self.recording.now_ns()):
-                self._take_stderr(Stderr(raw, at_ns, terminated))
+                self._record_stderr(Stderr(raw, at_ns, terminated))
         for raw, at_ns, terminated, _ in framer.end():
-            self._take_stderr(Stderr(raw, at_ns, terminated))
+            self._record_stderr(Stderr(raw, at_ns, terminated))
 
-    def _take_stderr(self, line: Stderr) -> None:
+    def _record_stderr(self, line: Stderr) -> None:
         self.recording.record(line)
         self._last_words.add(line.raw)
 
@@ -274,7 +273,7 @@ class StdioWire:
             self.on_event(FrameReceived(frame))
 
 
-def _too_large(raw: bytes, continues: bool) -> str:
+def _why_too_large(raw: bytes, continues: bool) -> str:
     """Return why a line is too large to be parsed, as a clause; empty if the line can be parsed."""
     if continues:
         return f"it sent a line of more than {_LINE_BYTES >> 20} MiB"

@@ -21,8 +21,8 @@ class FrameReceived:
 class RequestEnded:
     """The HTTP exchange of our frame ``seq`` has ended with ``status``; no more responses will come.
 
-    ``why`` says how the exchange failed; it is empty if it did not fail. ``refusal`` is what the server says
-    with a status from 300 on, and ``said`` what a body says below 300 that is no message.
+    ``why`` says how the exchange failed; it is empty if it did not fail. ``refusal`` is the server's
+    refusal if the status is 300 or more; ``said`` is the text of a body that is no message, if it is below.
     """
 
     seq: int
@@ -57,7 +57,7 @@ class Wire(Protocol):
 
     @property
     def mirrors(self) -> dict[str, Mirrors]:
-        """The arguments that calls of the tools that the server listed repeat in headers, over HTTP."""
+        """By name of a listed tool: the arguments that a call over HTTP repeats in headers."""
         ...
 
     async def open(self) -> None:
@@ -69,9 +69,9 @@ class Wire(Protocol):
         ...
 
     async def fall_back(self, status: int, timeout_s: float) -> bool:
-        """Switch to HTTP+SSE if the server, which answered ``initialize`` with ``status``, has only that.
+        """Switch to HTTP+SSE if the server supports only that; return whether it does (on stdio: false).
 
-        Return whether it has; false on stdio.
+        ``status`` is the HTTP status of the answer to ``initialize``.
         """
         ...
 
