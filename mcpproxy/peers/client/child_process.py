@@ -1,4 +1,4 @@
-"""A stdio server that a client of ours starts, and its end.
+"""Starts and ends a stdio server for a client of ours.
 
 The server runs in a process group of its own, so that every process that it starts can be ended with it, and
 a Ctrl-C in the terminal reaches only us.
@@ -25,7 +25,7 @@ _LAST_OUTPUT_S: Final = 0.5
 _POLL_S: Final = 0.01
 
 KILL: Final[int] = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
-"""The signal that ends a process at once. On Windows, which has no SIGKILL, each signal does."""
+"""The signal that ends a process at once. On Windows, which has no SIGKILL, SIGTERM does."""
 
 
 class ChildProcess:
@@ -102,11 +102,11 @@ class ChildProcess:
             os.kill(self.pid, number)
 
     def kill_all(self) -> None:
-        """Kill the process, and all processes in its group that still run (on Windows not these)."""
+        """Kill all processes in its group that still run (on Windows the process alone)."""
         self.signal_all(KILL)
 
     def signal_all(self, number: int) -> None:
-        """Send a signal to the process and to the others in its group (on Windows not to these)."""
+        """Send a signal to all processes in its group (on Windows to the process alone)."""
         if sys.platform == "win32":
             with suppress(ProcessLookupError, PermissionError):
                 self._process.send_signal(number)
@@ -114,7 +114,7 @@ class ChildProcess:
             signal_group(self.pid, number)
 
     async def end(self, users: "Sequence[asyncio.Task[None]]") -> int:
-        """Kill what still runs, wait for the last output, and close the pipes. Return the exit code.
+        """Kill the group, wait for the last output, and close the pipes. Return the exit code.
 
         ``users`` are the tasks that read and write the pipes. The wait for them is limited, because a process
         that the server started may have left the group and keep stdout open.
@@ -140,6 +140,6 @@ class ChildProcess:
 
 
 def signal_group(pid: int, number: int) -> None:
-    """Send a signal to the processes of a group that still run; ``pid`` is that of its first process."""
+    """Send a signal to a process group, if it still runs; ``pid`` is the id of its first process."""
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)

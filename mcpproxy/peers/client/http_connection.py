@@ -1,6 +1,6 @@
 """A connection to a server: HTTP/1.1, and a record of all bytes where they are read and written.
 
-A request is written in one piece, so that its server wakes once for it.
+A request is written in one piece, so that the server wakes only once for it.
 """
 
 import asyncio
@@ -19,36 +19,40 @@ from mcpproxy.record.relay import journal as journals
 
 _LONGEST_HEAD: Final = 256 << 10
 _MOST_UNREAD: Final = 1 << 20
-"""How many bytes of a response are kept before its reader takes them."""
+"""How many bytes of a response may wait for their reader before we stop reading from the socket."""
 
 _NO_RESPONSE: Final = "it closed the connection without a response"
 
 _BETWEEN_EXCHANGES: Final = {h11.CLIENT: h11.IDLE, h11.SERVER: h11.IDLE}
 
 _HAPPY_EYEBALLS_S: Final = 0.25
-"""How long one address of a name is tried alone (RFC 8305)."""
+"""How long one address of a host is tried alone, in seconds (RFC 8305)."""
 
 Fields = Sequence[tuple[bytes, bytes]]
 
 
 class Tape(Protocol):
-    """What takes a copy of the bytes of connections, in the form of a journal."""
+    """Gets a copy of the bytes of connections, as records of a journal."""
 
     def record_bytes(self, kind: int, payload: bytes, connection: int) -> None:
         """Record bytes of a connection, or the end of one direction; ``kind`` is a kind of journal record."""
         ...
 
     def note(self, what: str, why: str) -> None:
-        """Record what happened, apart from the bytes."""
+        """Record an event that is no bytes: ``what`` is its kind, and ``why`` its reason as a clause."""
         ...
 
 
 class CutShortError(McpProxyError):
-    """The server has ended an exchange early, or sends something that is not HTTP. The text says which."""
+    """An exchange ended early, or the server sends something that is not HTTP. The text says which."""
 
 
 class HttpConnection(asyncio.Protocol):
-    """A connection, for one exchange at a time. Its records have ``number``; the first names ``peers``."""
+    """A connection, for one exchange at a time.
+
+    Its records in the journal have the ``number`` of the connection. The first one contains ``peers``: the
+    names of the client and of the server (``upstream``).
+    """
 
     def __init__(
         self, tape: Tape, number: int, peers: Mapping[str, str], proxy: HttpProxy | None = None
@@ -56,7 +60,7 @@ class HttpConnection(asyncio.Protocol):
         self._tape: Final = tape
         self._number: Final = number
         self._peers: Final = peers
-        self._proxy: Final = proxy  # that gets whole requests
+        self._proxy: Final = proxy  # a proxy that gets whole requests, because there is no TLS
         self._http: Final = h11.Connection(h11.CLIENT, _LONGEST_HEAD)
         self._transport: asyncio.Transport | None = None
         self._waiter: asyncio.Future[None] | None = None
@@ -67,7 +71,7 @@ class HttpConnection(asyncio.Protocol):
         """The directions whose end is recorded, as kinds of journal records."""
         self._fault: Exception | None = None
         self.idle_since = 0.0
-        """When its last exchange ended, in the time of the loop; 0 before its first has."""
+        """When its last exchange ended, in seconds of the event loop's clock; 0 before that."""
 
     @classmethod
     async def open(
@@ -83,8 +87,8 @@ class HttpConnection(asyncio.Protocol):
         """Return a new connection of the program ``client``, through ``proxy`` if there is one.
 
         Raises:
-            OSError: there is none.
-            ProxyError: the proxy is to blame.
+            OSError: the server, or the proxy, cannot be reached.
+            ProxyError: the proxy refuses the connection.
         """
         loop, peers = asyncio.get_running_loop(), {"client": client, "upstream": f"{host}:{port}"}
         if proxy is None:
@@ -107,12 +111,12 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_reusable(self) -> bool:
-        """Whether the connection is open and between two exchanges, with no bytes that nobody asked for."""
+        """Whether the connection is open, between exchanges, and without unexpected bytes of the server."""
         return not self._ended and self._http.states == _BETWEEN_EXCHANGES and not self._http.trailing_data[0]
 
     @property
     def was_used(self) -> bool:
-        """Whether an exchange before this one came to its end."""
+        """Whether an earlier exchange on it was completed."""
         return self.idle_since > 0
 
     async def send(self, method: str, target: str, fields: Fields, body: bytes) -> None:
@@ -130,7 +134,7 @@ class HttpConnection(asyncio.Protocol):
         except h11.LocalProtocolError as fault:
             raise CutShortError(str(fault)) from None
         self._tape.record_bytes(journals.CLIENT, written, self._number)
-        if self._proxy is not None:  # the recording has what the server gets from it
+        if self._proxy is not None:  # the recording has the request as the server gets it from the proxy
             authority = next(value for name, value in fields if name.lower() == b"host")
             written = self._proxy.request(authority, written)
         self._transport.write(written)
@@ -140,9 +144,9 @@ class HttpConnection(asyncio.Protocol):
         """Return the head of the response.
 
         Raises:
-            CutShortError: there is none.
+            CutShortError: there is no response.
         """
-        while not isinstance(event := await self._next(), h11.Response):
+        while not isinstance(event := await self._next_event(), h11.Response):
             if isinstance(event, h11.ConnectionClosed):
                 raise CutShortError(_NO_RESPONSE)
         return event
@@ -151,9 +155,9 @@ class HttpConnection(asyncio.Protocol):
         """Yield the pieces of the response's body.
 
         Raises:
-            CutShortError: it does not come to its end.
+            CutShortError: the body is cut short.
         """
-        while isinstance(event := await self._next(), h11.Data):
+        while isinstance(event := await self._next_event(), h11.Data):
             yield bytes(event.data)
 
     def end_exchange(self) -> None:
@@ -167,11 +171,11 @@ class HttpConnection(asyncio.Protocol):
         """Close the connection at once."""
         if self._transport is not None:
             self._transport.abort()
-        self._end(journals.CLIENT_EOF)
-        # The server may have had more to send: a body that ends with the connection is not whole.
-        self._end(journals.SERVER_EOF, journals.DROPPED)
+        self._record_end(journals.CLIENT_EOF)
+        # The server may have had more to send, so a body that ends with the connection may be incomplete.
+        self._record_end(journals.SERVER_EOF, journals.DROPPED)
 
-    async def _next(self) -> "h11.Event | type[h11.PAUSED]":
+    async def _next_event(self) -> "h11.Event | type[h11.PAUSED]":
         """Return the next event of the response."""
         while True:
             is_before_head = self._http.their_state is h11.SEND_RESPONSE
@@ -179,7 +183,7 @@ class HttpConnection(asyncio.Protocol):
                 event = self._http.next_event()
             except h11.RemoteProtocolError as fault:
                 if is_before_head and self._http.trailing_data == (b"", True):
-                    raise CutShortError(_NO_RESPONSE) from None  # h11 speaks of its own states
+                    raise CutShortError(_NO_RESPONSE) from None  # the text of h11 is about its own states
                 raise CutShortError(str(fault)) from None
             if event is not h11.NEED_DATA:
                 return cast("h11.Event", event)
@@ -195,7 +199,8 @@ class HttpConnection(asyncio.Protocol):
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(None)
 
-    def _end(self, kind: int, how: bytes = b"") -> None:
+    def _record_end(self, kind: int, how: bytes = b"") -> None:
+        """Record the end of one direction, once; ``how`` is ``journals.RESET``, ``DROPPED`` or empty."""
         if kind not in self._ended:
             self._ended.add(kind)
             self._tape.record_bytes(kind, how, self._number)
@@ -220,14 +225,14 @@ class HttpConnection(asyncio.Protocol):
         self._wake()
 
     def eof_received(self) -> None:
-        self._end(journals.SERVER_EOF)
+        self._record_end(journals.SERVER_EOF)
         self._http.receive_data(b"")
         self._wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._fault = exc or ConnectionAbortedError("the connection was closed")
-        self._end(journals.CLIENT_EOF)
-        self._end(journals.SERVER_EOF, journals.RESET if exc is not None else b"")
+        self._record_end(journals.CLIENT_EOF)
+        self._record_end(journals.SERVER_EOF, journals.RESET if exc is not None else b"")
         self._has_room.set()
         self._wake()
 

@@ -2,7 +2,7 @@
 
 A session knows its id, its revision and the headers of its requests. It reads JSON bodies and event streams,
 resumes a stream that ends before the answer, keeps the stream for other messages open, and uses HTTP+SSE of
-2024-11-05 with a server that has only that. Its user says what becomes of the messages, in a subclass of
+2024-11-05 with a server that supports only that. Its user handles the messages in a subclass of
 ``SessionExchange``.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports, sections Streamable HTTP,
@@ -34,23 +34,23 @@ MESSAGE_EVENTS: Final = (None, "message")
 
 @dataclass(eq=False, kw_only=True)
 class SessionExchange:
-    """A request of a session over HTTP, and its response so far; a subclass takes what comes.
+    """A request of a session over HTTP, and its response so far. A subclass handles what arrives.
 
-    ``message`` is what is posted, if anything, and ``unanswered`` has the ids of the requests in it that have
-    no answer yet. ``status`` and ``is_stream`` are those of the last head, 0 and false before it. ``failure``
-    says why the last response did not come to its end. A stream that is resumed is the same exchange for its
-    user; ``resumptions`` counts the attempts.
+    ``message`` is the posted message, if any, and ``unanswered`` has the ids of the requests in it that have
+    no answer yet. ``status`` and ``is_stream`` are those of the last response, 0 and false before its head
+    arrives. ``failure`` says why the last response is incomplete. A resumed stream continues the same
+    exchange for its user; ``resumptions`` counts the attempts.
     """
 
     message: Message | None = None
     unanswered: set[Key] = field(default_factory=set[Key])
     kept_headers: Sequence[tuple[str, str]] = ()
-    """Headers that the request has besides those that the protocol requires, and its resumption as well."""
+    """Headers that its resumptions have, besides those that the protocol requires."""
     opens_session: bool = False
     ended_session: bool = False
-    """Whether the last head said that the session is over: 404 to a request with its id."""
+    """Whether the last response says that the session is over: 404 to a request with its id."""
     is_refused: bool = False
-    """Whether an error came that names no request: it is the answer to the whole POST."""
+    """Whether an error without an id came, which answers the whole POST."""
     status: int = 0
     is_stream: bool = False
     failure: RemoteError | None = None
@@ -61,8 +61,9 @@ class SessionExchange:
     def can_resume(self) -> bool:
         """Whether an answer is missing that may come when the stream is resumed.
 
-        A stream that was cut is resumed like one that was closed, and so is one whose resumption found no
-        server. A response that is not a stream ends the attempts. Stateless requests have no resumption.
+        A stream that was cut off is resumed like one that was closed. A resumption that did not reach the
+        server is tried again. A response that is not a stream ends the attempts. Stateless requests have no
+        resumption.
         """
         is_open = self.is_stream or self.failure is not None
         return (
@@ -82,27 +83,27 @@ class SessionExchange:
         return self
 
     def on_sent(self) -> None:
-        """Process that the request is written."""
+        """Handle that the request has been written."""
 
     async def on_head(self, response: HttpResponse) -> None:
-        """Process the head of a response."""
+        """Handle the head of a response."""
 
     async def on_message(self, raw: bytes, message: Message, block: SseBlock | None) -> None:
-        """Process a body, or the data of an event."""
+        """Handle a body, or the data of an event."""
 
     def on_answered(self) -> None:
-        """Process that the last open request is answered."""
+        """Handle that the last open request has been answered."""
 
 
 ExchangeT = TypeVar("ExchangeT", bound=SessionExchange)
 
 
 class ClientSession(Generic[ExchangeT]):
-    """A session with ``server``. Exchanges in the background are ``tasks``, which the owner cancels.
+    """A session with ``server``. Exchanges in the background run as ``tasks``, which the owner cancels.
 
-    ``open_requests`` has the exchange of each request without an answer, which may come on any stream of the
-    session. ``endpoint`` is the URL to which messages are sent with HTTP+SSE; empty with Streamable HTTP, and
-    until the server has named it.
+    ``open_requests`` maps each unanswered request to its exchange; the answer may come on any stream of the
+    session. ``endpoint`` is the URL to which messages are sent with HTTP+SSE; it is empty with Streamable
+    HTTP, and until the server has named it.
     """
 
     def __init__(self, server: RemoteServer, tasks: BackgroundTasks | None = None) -> None:
@@ -124,7 +125,7 @@ class ClientSession(Generic[ExchangeT]):
         return required_headers(message, self.session_id, self.version, self.mirrors)
 
     async def run_post(self, exchange: ExchangeT, raw: bytes, headers: Headers | None = None) -> None:
-        """Post a message, by default with the headers that it needs, and read all that comes of it.
+        """Post a message, by default with the headers that it needs, and read the response to its end.
 
         If the stream of the response ends before the answers, it is resumed. With HTTP+SSE the answers do not
         come here, but on the stream of the session.
@@ -144,8 +145,8 @@ class ClientSession(Generic[ExchangeT]):
                 await asyncio.sleep(latest.cursor.begin_attempt())
                 latest = latest.begin_resumption()
                 latest.resumptions += 1
-                own = (*self.headers_for(), *latest.kept_headers, *latest.cursor.headers)
-                await self.run(latest, "GET", own)
+                fields = (*self.headers_for(), *latest.kept_headers, *latest.cursor.headers)
+                await self.run(latest, "GET", fields)
         finally:
             for key in keys:
                 if not self.endpoint and self.open_requests.get(key) is exchange:
@@ -179,7 +180,7 @@ class ClientSession(Generic[ExchangeT]):
                             await self._receive_event(exchange, block.data, block)
                 elif raw := await response.body():
                     message = parse(raw)
-                    # With HTTP+SSE a body is no message, nor is one that says that the session is over.
+                    # With HTTP+SSE a body is no message; nor is the body of a 404 that ends the session.
                     is_answer = method == "POST" and not (self.endpoint or exchange.ended_session)
                     await self._receive(exchange, raw, message, None, is_answer=is_answer)
         except RemoteError as fault:
@@ -195,9 +196,9 @@ class ClientSession(Generic[ExchangeT]):
     async def _receive(
         self, exchange: ExchangeT, raw: bytes, message: Message, block: SseBlock | None, *, is_answer: bool
     ) -> None:
-        """Give a message to the user, and then note what it answers if it is an answer."""
+        """Pass a message to the exchange; with ``is_answer``, note the requests that it answers."""
         if is_answer:
-            self._learn(raw, message)
+            self._note_settings(raw, message)
         await exchange.on_message(raw, message, block)
         if is_answer:
             self.note_answers(exchange, message)
@@ -216,8 +217,8 @@ class ClientSession(Generic[ExchangeT]):
         if begins and response.status < 300:
             self.session_id = response.header(SESSION_ID)
 
-    def _learn(self, raw: bytes, message: Message) -> None:
-        """Note the revision that the server has chosen, and arguments that its tools want in headers."""
+    def _note_settings(self, raw: bytes, message: Message) -> None:
+        """Note the revision that the server has chosen, and the arguments that tools require in headers."""
         self.mirrors.update(listed_mirrors(raw))
         for single in singles(message) if self._initialize is not None else ():
             if isinstance(single, Response) and key_of(single) == self._initialize:
@@ -225,16 +226,16 @@ class ClientSession(Generic[ExchangeT]):
                 self.version = text_member(single.result, "protocolVersion") or ""
 
     def note_answers(self, exchange: ExchangeT, message: Message) -> None:
-        """Note which requests a message answers that came in ``exchange``."""
+        """Note which requests are answered by a message that came in ``exchange``."""
         for answer in answers_in(message):
             if (key := key_of(answer)) is None:
                 exchange.is_refused = True
                 continue
-            for asking in {exchange, self.open_requests.pop(key, exchange)}:
-                if key in asking.unanswered:
-                    asking.unanswered.discard(key)
-                    if not asking.unanswered:
-                        asking.on_answered()
+            for waiting in {exchange, self.open_requests.pop(key, exchange)}:
+                if key in waiting.unanswered:
+                    waiting.unanswered.discard(key)
+                    if not waiting.unanswered:
+                        waiting.on_answered()
 
     # HTTP+SSE
 
@@ -243,7 +244,7 @@ class ClientSession(Generic[ExchangeT]):
     ) -> bool:
         """Use HTTP+SSE if a GET opens a stream that names an endpoint in time. Return whether it does.
 
-        ``on_end`` is called at the end of that stream, which ends the session, with why as a clause.
+        The end of that stream ends the session: then ``on_end`` is called with the reason, as a clause.
         """
         self.is_http_sse = True
         self.stream_task = self.tasks.start(self._read_old_stream(stream, on_end))
@@ -255,9 +256,9 @@ class ClientSession(Generic[ExchangeT]):
         return self.is_http_sse
 
     def use_endpoint(self, reference: bytes) -> None:
-        """Post to the URL that the server of HTTP+SSE names first.
+        """Post to this URL from now on, if it is the first one that the server of HTTP+SSE names.
 
-        The names of this machine count as one; requests go to the one that the user gave.
+        The names of this machine count as one host; requests go to the name that the user gave.
 
         Raises:
             RemoteError: nothing may be sent there.
@@ -282,7 +283,7 @@ class ClientSession(Generic[ExchangeT]):
             await cancel_tasks(task)
 
     async def end(self, exchange: ExchangeT, limit_s: float) -> None:
-        """Close the stream, and delete the session if it has an id, whatever the server says to that."""
+        """Close the stream, and send DELETE if the session has an id; the response does not matter."""
         await self.close_stream()
         if self.session_id:
             with suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""What a server, or a gateway before it, says where it answers with an HTTP status and no message of MCP."""
+"""Describes HTTP responses without an MCP message: what a server, or a gateway before it, says in them."""
 
 import re
 from contextlib import suppress
@@ -22,7 +22,7 @@ _SHOWN_CHARACTERS: Final = 200
 _READ_BYTES: Final = 64 << 10
 _SHOWN_URL: Final = 500
 _SHORTEST_VALUE: Final = 4
-"""A shorter value of a header is part of many words."""
+"""Shorter values of headers are not hidden, because they are part of many words."""
 _NAMES: Final = {status.value: status.phrase.lower() for status in HTTPStatus}
 
 _INVALID_HOST: Final = re.compile("invalid host", re.IGNORECASE)
@@ -36,9 +36,8 @@ _MEMBERS: Final = ("error_description", "detail", "message", "msg", "error", "ti
 class HttpRefusal:
     """A response with a ``status`` from 300 on that is no answer.
 
-    ``words`` are the status and what the server says of it, and ``advice`` is what the user can do, as a
-    clause; it is empty if nobody knows. ``moved_to`` is the URL of the same origin at which the same request
-    is to be sent, if it says so.
+    ``words`` are the status and the explanation of the server. ``advice`` is what the user can do, as a
+    clause, or empty. ``moved_to`` is the URL of the same origin to which the request is redirected, or empty.
     """
 
     status: int
@@ -51,9 +50,9 @@ class HttpRefusal:
 
 
 def refusal(url: str, status: int, location: str, body: bytes, own: Headers = ()) -> HttpRefusal:
-    """Return what a response of the server at ``url`` says: ``307 to https://a.example/mcp/``.
+    """Describe a response of the server at ``url``, in words such as ``307 to https://a.example/mcp/``.
 
-    ``location`` is that of a redirect, empty if it has none. ``body`` and ``own`` are those of
+    ``location`` is the ``Location`` of a redirect, empty if it has none. ``body`` and ``own`` are as for
     ``status_words``.
     """
     words = status_words(status, body, own)
@@ -82,30 +81,30 @@ def refusal(url: str, status: int, location: str, body: bytes, own: Headers = ()
 
 
 def status_words(status: int, body: bytes, own: Headers = ()) -> str:
-    """Return the status and what the body says of it: ``400: No required SSL certificate was sent``.
+    """Return the status and its explanation in the body: ``400: No required SSL certificate was sent``.
 
-    That is the message of an error, the title of a page, or the first line of a text. It is left out where it
-    is only the name of the status. What it repeats of ``own``, the headers that the user has given, is
-    hidden, as are other secrets.
+    The explanation is the message of an error, the title of a page, or the first line of a text. It is left
+    out if it is only the name of the status. Values of ``own``, the headers that the user gave, and other
+    secrets are hidden in it.
     """
     said = said_in(body, own, status)
     return f"{status}: {said}" if said and said.lower() != _NAMES.get(status) else str(status)
 
 
 def said_in(body: bytes, own: Headers = (), status: int = 0) -> str:
-    """Return what a body says that is no message, as in ``status_words`` but without the status."""
-    said = _said(body[:_READ_BYTES]).strip().removeprefix(str(status)).strip(" :-")
+    """Return the explanation in a body that is no message, as in ``status_words`` but without the status."""
+    said = _explanation(body[:_READ_BYTES]).strip().removeprefix(str(status)).strip(" :-")
     return visible(_without_secrets(said, own)[:_SHOWN_CHARACTERS])
 
 
 def without_message(status: int, body: bytes, own: Headers = ()) -> str:
-    """Return what is wrong with a response below 300 whose ``body`` is no message."""
+    """Describe a response with a status below 300 whose ``body`` is no message."""
     said = said_in(body, own)
     return f"{status} without a message{': ' if said else ''}{said}"
 
 
 def _without_secrets(text: str, own: Headers) -> str:
-    """Hide the values of ``own``, also without a scheme as ``Bearer``, and all that looks like a secret."""
+    """Hide the values of ``own``, also without a scheme such as ``Bearer``, and anything like a secret."""
     values = {part for _, value in own for part in (value, value.partition(" ")[2])}
     for value in sorted(values, key=len, reverse=True):
         if len(value) >= _SHORTEST_VALUE:
@@ -113,11 +112,11 @@ def _without_secrets(text: str, own: Headers) -> str:
     return mask_secrets(text, lambda _: HIDDEN)
 
 
-def _said(body: bytes) -> str:
+def _explanation(body: bytes) -> str:
     message = parse(body)
     if isinstance(message, ErrorResponse | Malformed) and isinstance(message.value, dict):
-        said = (member(message.value, "error", "message"), *map(message.value.get, _MEMBERS))
-        return next((text for text in said if isinstance(text, str)), "")
+        values = (member(message.value, "error", "message"), *map(message.value.get, _MEMBERS))
+        return next((value for value in values if isinstance(value, str)), "")
     text = body.decode("utf-8", "replace").lstrip()
     if not text.startswith("<"):
         return text.partition("\n")[0]

@@ -1,6 +1,6 @@
-"""The HTTP server that a client of ours talks to: exchanges with it, over connections that are used again.
+"""The HTTP server that a client of ours talks to: exchanges with it, over connections that are reused.
 
-Every byte is recorded where a connection is read and written, so a recording holds what was really sent.
+Every byte is recorded where a connection is read or written, so a recording holds what was really sent.
 """
 
 import asyncio
@@ -28,8 +28,8 @@ LONGEST_BODY: Final = 64 << 20
 
 _MOST_REDIRECTS: Final = 5
 _REUSED_FOR_S: Final = 4.0
-"""How long an idle connection is used again. Common servers close theirs after five seconds, and a request
-that crosses that end is lost."""
+"""How long after its last exchange a connection is reused. Common servers close idle connections after five
+seconds, and a request that is sent at that moment is lost."""
 
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
@@ -45,7 +45,7 @@ class UnreachableError(RemoteError):
 
 
 class TooLongError(RemoteError):
-    """The server sends an event or a body that is longer than any that is passed on."""
+    """The server sends an event or a body that is longer than our limit."""
 
 
 class ForeignTargetError(RemoteError):
@@ -73,7 +73,7 @@ class HttpResponse:
         return self.header("content-type").partition(";")[0].strip().lower() == "text/event-stream"
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Yield the body as it comes, in the content coding in which it comes.
+        """Yield the body as it comes, still in its content coding, such as gzip.
 
         Raises:
             RemoteError: it is cut short.
@@ -116,7 +116,7 @@ class HttpResponse:
 class RemoteServer:
     """The server at ``url``. ``headers`` are sent with every request to its origin.
 
-    ``upstream`` says how it is reached. ``tape`` takes a copy of all bytes, and ``client`` is the name of our
+    ``upstream`` says how it is reached. ``tape`` gets a copy of all bytes, and ``client`` is the name of our
     program in it. With ``follows_redirects``, ``url`` changes if the server redirects requests to another
     path of its origin.
 
@@ -150,12 +150,14 @@ class RemoteServer:
         self._proxy: Final = proxy_for(upstream, host, port, is_tls=self._tls is not None)
         self._idle: Final[list[HttpConnection]] = []
         self._reuses = True
-        """Whether connections are used again: not after one that was kept open brought no response. Whether
-        its request was processed is unknown, so it is not sent again (RFC 9110, section 9.2.2)."""
+        """Whether connections are reused: no longer after a reused one brought no response. The server may
+        have processed that request, so it is not sent again (RFC 9110, section 9.2.2)."""
         self._last_number = 0
 
     def resolve(self, reference: bytes, *, loopback_is_one: bool = False) -> str:
-        """Return the URL that the server names. With ``loopback_is_one`` the names of this machine are one.
+        """Return the URL that the server names, absolute or relative to ours.
+
+        With ``loopback_is_one``, ``localhost`` and the other names of this machine count as one host.
 
         Raises:
             ForeignTargetError: nothing may be sent there.
@@ -224,7 +226,7 @@ class RemoteServer:
 
     @asynccontextmanager
     async def _connected(self, url: str) -> AsyncGenerator[HttpConnection]:
-        """Provide a connection, which is kept for the next exchange if this one comes to its end."""
+        """Yield a connection, which is kept for the next exchange if this one is completed."""
         now_s = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
@@ -248,7 +250,7 @@ class RemoteServer:
         """Return a new connection.
 
         Raises:
-            UnreachableError: there is none.
+            UnreachableError: the server, or the proxy before it, cannot be reached.
         """
         self._last_number += 1
         try:
@@ -273,7 +275,7 @@ class RemoteServer:
         """Find out whether the server refuses our TLS, after it has cut an exchange short.
 
         Raises:
-            UnreachableError: it does.
+            UnreachableError: it refuses our TLS.
         """
         if self._tls is not None and (reason := await refusal(*_host_and_port(url), self._upstream)):
             with self._noted():
@@ -302,7 +304,7 @@ def _host_and_port(url: str) -> tuple[str, int]:
 
 
 def _target_and_fields(url: str, fields: list[tuple[bytes, bytes]]) -> tuple[str, list[tuple[bytes, bytes]]]:
-    """Return the target of a request, and its fields with those that name the server."""
+    """Return the target of a request, and its fields with a ``Host`` field."""
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     host = parts.netloc.removesuffix(f":{_DEFAULT_PORTS[parts.scheme]}")

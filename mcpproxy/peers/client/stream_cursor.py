@@ -1,7 +1,7 @@
 """How our clients resume an event stream that has ended too early: where, after how long, and how often.
 
-A server may end a stream on purpose before the answer, so that no connection has to be held, and expect its
-client to come back. Whoever reads a stream keeps a cursor of it, and asks the cursor.
+A server may end a stream on purpose before the answer, so that no connection is held open, and expect its
+client to come back. The reader of a stream keeps a ``StreamCursor``, which knows where to resume.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports, sections Sending Messages
 to the Server, and Resumability and Redelivery.
@@ -10,18 +10,18 @@ to the Server, and Resumability and Redelivery.
 from typing import Final
 
 RETRY_S: Final = 1.0
-"""How long to wait where the server does not say it."""
+"""How long to wait if the server does not say it."""
 
 LONGEST_RETRY_S: Final = 30.0
-"""The longest wait. A client has to wait as long as the server says; but no server may hold it for hours."""
+"""The longest wait. A client must wait as long as the server says, but we do not wait for hours."""
 
 MOST_IN_VAIN: Final = 5
-"""How often in a row a stream is resumed for an answer without an event. A server that ends streams on
-purpose sends an event with an id on each, so this counts only servers that have lost the stream."""
+"""How often in a row a stream is resumed without getting an event. A server that ends streams on purpose
+sends an event with an id on each, so only a server that has lost the stream reaches this limit."""
 
 
 class StreamCursor:
-    """Where a stream is to be resumed. ``last_id`` is the id of its last event, empty without one."""
+    """Where to resume a stream. ``last_id`` is the id of its last event that has one; empty if none has."""
 
     def __init__(self) -> None:
         self.last_id = ""
@@ -29,7 +29,7 @@ class StreamCursor:
         self._in_vain = 0
 
     def pass_over(self, id: str | None, retry_ms: int | None) -> None:
-        """Note the fields of an event; ``None`` for one that it has not."""
+        """Note the ``id`` and ``retry`` fields of an event, ``None`` if it lacks them."""
         self._in_vain = 0
         if id is not None:
             self.last_id = id
@@ -49,7 +49,7 @@ class StreamCursor:
     def begin_attempt(self, *, endless: bool = False) -> float:
         """Count an attempt to resume the stream. Return how long to wait before it, in seconds.
 
-        With ``endless`` attempts have no number: each that was in vain doubles the wait for the next.
+        With ``endless``, ``MOST_IN_VAIN`` does not apply; each attempt in vain doubles the wait for the next.
         """
         doubled_s = self._retry_s * 2 ** min(self._in_vain, 16) if endless else 0
         self._in_vain += 1

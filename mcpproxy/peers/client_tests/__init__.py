@@ -1,1 +1,1 @@
-"""Tests a client: servers of ours, odd and wrong ones, are played to it, and what it does is judged."""
+"""Tests a client with servers of ours, some unusual and some wrong, and judges what the client does."""

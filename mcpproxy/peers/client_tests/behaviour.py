@@ -1,4 +1,4 @@
-"""What a client does that it might as well leave, and the reverse: facts without a verdict."""
+"""Describes behaviour of a client that the protocol leaves open: facts without a verdict."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -21,14 +21,15 @@ _AGAIN: Final = {
     "input-required": ("calls again with the input", "does not call again with the input"),
     "state-only": ("calls again with the state", "does not call again with the state"),
 }
-"""By scenario: what a client does that comes again, and one that does not."""
+"""By scenario: the clause about a client that comes or calls again, and the one about a client that does
+not."""
 
 _REVISIONS: Final = ("old-revision", "unknown-revision")
 
 
 def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
     """Yield the facts that the scenarios show, by name of scenario: the name of a fact, and a clause."""
-    done = {name: one for name, one in played.items() if not lacking(one)}
+    done = {name: play for name, play in played.items() if not lacking(play)}
     if ordinary := done.get("ordinary"):
         seen = ordinary.seen
         declared = ", ".join(map(str, seen.capabilities)) or "none"
@@ -36,7 +37,7 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
         if seen.knows_no_session:
             yield "sessions", "sends no initialize to a server that has sessions"
         if ordinary.stay.is_visit:
-            pass  # whether a program goes on that somebody else has started says nothing
+            pass  # that a program of somebody else keeps running says nothing
         elif ordinary.stay.code is None:
             yield "stays", "stays connected when it has done all, so that an exit with an error tells nothing"
         elif ordinary.stay.code:
@@ -60,7 +61,7 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
             goes_on = done[name].seen.notifications["notifications/initialized"]
             yield name, f"{'goes on with' if goes_on else 'does not accept'} the revision that is offered"
     if silent := done.get("never-answers"):
-        yield "call-timeout", _patience(silent)
+        yield "call-timeout", _call_timeout(silent)
     for name in OTHERS_FIRST:
         if name in done and done[name].stay.code == 0 and done[name].seen.open_calls:
             yield name, "takes it for the answer to its call"
@@ -73,13 +74,13 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
         waited_s = probed.seen.fell_back_ns / 1e9
         falls_back = f"sends initialize{f' after {waited_s:.1f} s' if waited_s else ' in another session'}"
         yield "probe-unanswered", falls_back if probed.seen.fell_back else "does not send initialize"
-    for name, one in done.items():
-        if isinstance(one.scenario.http, Discovery):
-            yield name, _login(one.seen, one.scenario.http)
+    for name, play in done.items():
+        if isinstance(play.scenario.http, Discovery):
+            yield name, _login(play.seen, play.scenario.http)
     ends: dict[str, list[str]] = {}
-    for name, one in done.items():
-        if one.stay.code and one.scenario.reaction != "goes on" and name not in _REVISIONS:
-            end = f"{end_text(one.stay.code)}: {one.stay.last_words or 'without a word'}"
+    for name, play in done.items():
+        if play.stay.code and play.scenario.reaction != "goes on" and name not in _REVISIONS:
+            end = f"{end_text(play.stay.code)}: {play.stay.last_words or 'without a word'}"
             ends.setdefault(end, []).append(name)
     for end, (first, *others) in ends.items():
         yield first, f"{end} (and so with {', '.join(others)})" if others else end
@@ -95,7 +96,7 @@ def _login(seen: SeenClient, discovery: Discovery) -> str:
     return "does not look for an authorization server"
 
 
-def _patience(silent: Played) -> str:
+def _call_timeout(silent: Played) -> str:
     seen = silent.seen
     if seen.gave_up_ns:
         waited_s = (seen.gave_up_ns - seen.asked_ns) / 1e9

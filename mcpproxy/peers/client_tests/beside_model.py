@@ -1,4 +1,4 @@
-"""The model of a host that is tested: it follows a script beside each server, which it calls by default."""
+"""Runs a scripted model for a host under test, one beside the server of each scenario."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -38,7 +38,7 @@ class BesideModel:
 
 
 def variables(model: ModelServer) -> dict[str, str]:
-    """Return the variables by which hosts find a model, as of ``mcpproxy model --script``."""
+    """Return the environment variables by which hosts find a model: those of ``mcpproxy model --script``."""
     return environment(model.url)
 
 

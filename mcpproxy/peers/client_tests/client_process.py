@@ -19,19 +19,19 @@ _CHUNK_BYTES: Final = 1 << 16
 _TAIL_BYTES: Final = 1 << 16
 _SHOWN: Final = 160
 _PATIENCE: Final = 3
-"""For how many times as long a client may compute as it may take when it does not."""
+"""A client that computes may take this many times its time limit."""
 _SAMPLES: Final = 10
 _SAMPLE_S: Final = 0.1
 _BUSY_SAMPLES: Final = 2
-"""A client that hangs is seen computing, or waiting for a processor or a disk, less often than this."""
+"""A client in which a thread computes, or waits for a processor or a disk, in so many samples is at work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """How long a client stayed: its ``code`` if it exited by itself, ``None`` if mcpproxy ended it.
+    """How a client ran: ``code`` is its exit code, or ``None`` if mcpproxy ended it.
 
-    ``seconds`` is the time until then, and ``last_words`` what its stderr says of an error, or its last line.
-    With ``is_visit`` it is no process of ours: somebody led it to a URL.
+    ``seconds`` is how long it ran. ``last_words`` is the line of its stderr about an error, else the last
+    line. With ``is_visit`` it is not our process: a person connected it to a URL.
     """
 
     code: int | None
@@ -40,7 +40,7 @@ class Stay:
     is_visit: bool = False
 
 
-async def stay(
+async def run_client(
     command: Sequence[str],
     env: Mapping[str, str],
     *,
@@ -51,14 +51,15 @@ async def stay(
     token: str,
     settled: Callable[[], Awaitable[None]],
 ) -> Stay:
-    """Run the client until it exits, at most ``limit_s`` seconds, and end what still runs.
+    """Run the client until it exits, at most ``limit_s`` seconds, and end its processes that still run.
 
-    It is ended earlier if nothing was recorded for ``quiet_s`` seconds after a message of it, one of the
-    method ``after`` if that is not empty; 0 switches that off. On Linux it is not ended while it computes or
-    waits for a processor, for that it is slow is no sign that it hangs; until it has computed for three times
-    ``limit_s``.
-    ``token`` is a text that is in the environment of the client, by which processes are found that have left
-    its group. ``settled`` waits, for a limited time, for the end of the server.
+    It is ended earlier if it has sent a message, of the method ``after`` unless that is empty, and then
+    nothing is recorded for ``quiet_s`` seconds (0 switches this off). On Linux a client that computes or
+    waits for a processor counts as slow, not as hanging: it is not ended until it has computed for
+    ``_PATIENCE`` times ``limit_s``.
+
+    ``token`` is a text in the environment of the client, by which its processes are found even if they have
+    left its group. ``settled`` waits, for a limited time, for the end of the server.
 
     Raises:
         McpProxyError: the command cannot be started.
@@ -90,17 +91,17 @@ async def stay(
             process.signal(signal.SIGTERM)
             if not await process.wait_for_exit(GRACE_S):
                 process.signal(KILL)
-        await settled()  # what is in the group of the client, such as its server, ends by itself now
+        await settled()  # other processes of its group, such as its server, may now end by themselves
     finally:
         await process.end(users)
         end_strays(token, spare=token)
-    return Stay(code, took_s, _told(tail))
+    return Stay(code, took_s, _last_words(tail))
 
 
 async def _is_at_work(token: str, longest_s: float) -> bool:
-    """Whether what has ``token`` in its environment or command computes, or waits for a processor (on Linux).
+    """Whether processes with ``token`` in their environment or command are at work (on Linux).
 
-    ``longest_s`` is how long it may have computed in all.
+    They compute, or wait for a processor, and have not computed for more than ``longest_s`` seconds in all.
     """
     busy, computed_ns = 0, 0
     for _ in range(_SAMPLES):
@@ -129,7 +130,7 @@ def _computed_ns(thread: Path) -> int:
 def end_strays(token: str, spare: str = "") -> None:
     """Kill the processes of this user that have ``token`` in their environment or command (on Linux).
 
-    Those with ``spare`` in their command are left: servers of ours, which end when their client has gone.
+    Those with ``spare`` in their command are spared: our servers, which exit after their client.
     """
     for folder, command in _marked(token):
         with suppress(OSError):
@@ -138,7 +139,11 @@ def end_strays(token: str, spare: str = "") -> None:
 
 
 def _marked(token: str) -> Iterator[tuple[Path, bytes]]:
-    """Yield the folder and the command of each other process with ``token`` in one of the two (on Linux)."""
+    """Yield the ``/proc`` folder and the command of each process with ``token`` in its environment or
+    command.
+
+    Our own process is left out. Elsewhere than on Linux there are none.
+    """
     for folder in Path("/proc").glob("[0-9]*") if os.path.isdir("/proc/self") else ():
         with suppress(OSError):
             command = (folder / "cmdline").read_bytes()
@@ -148,11 +153,12 @@ def _marked(token: str) -> Iterator[tuple[Path, bytes]]:
 
 
 async def _drain(stream: asyncio.StreamReader, tail: bytearray) -> None:
+    """Read ``stream`` to its end; keep its last ``_TAIL_BYTES`` in ``tail``."""
     while chunk := await stream.read(_CHUNK_BYTES):
         tail += chunk
         del tail[:-_TAIL_BYTES]
 
 
-def _told(stderr: bytes | bytearray) -> str:
-    """Return the line of the client's stderr that says most, in a form that can be printed."""
+def _last_words(stderr: bytes | bytearray) -> str:
+    """Return the line of the client's stderr that says most, in printable form."""
     return visible(telling_line(stderr.decode(errors="replace").splitlines())[:_SHOWN])

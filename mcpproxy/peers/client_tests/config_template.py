@@ -1,6 +1,6 @@
-"""The configuration file of a host, with places in which the server of each scenario is filled in.
+"""The configuration file of a host, with placeholders for the server of each scenario.
 
-The text around the places stays as it is, comments included: the host reads what its user would have written.
+The other text stays as it is, comments included: the host reads what its user would have written.
 """
 
 import os
@@ -27,7 +27,7 @@ _EITHER: Final = "{server}"
 
 @dataclass(frozen=True, slots=True)
 class ConfigTemplate:
-    """A template that was read; ``fill`` puts a server into it. ``path`` is that of its file."""
+    """A template that was read; ``fill`` puts a server into it. ``path`` is the path of its file."""
 
     path: str
     document: Document
@@ -36,11 +36,11 @@ class ConfigTemplate:
     def read(cls, path: str, transport: str, *, has_model: bool = False) -> "ConfigTemplate":
         """Read the template at ``path`` for servers on ``transport``, which is ``stdio`` or ``http``.
 
-        ``has_model`` says whether there is a model beside them.
+        ``has_model`` says whether a scripted model runs beside them.
 
         Raises:
-            HostFileError: it cannot be read in the language of its name: JSON, TOML or YAML.
-            UsageError: there is no such file, or it has no place for such a server.
+            HostFileError: it is not valid in the language of its name: JSON, TOML or YAML.
+            UsageError: it cannot be read, or its placeholders do not fit such a server.
         """
         try:
             data = files.read(path, _LARGEST_BYTES, follows=True)
@@ -48,17 +48,17 @@ class ConfigTemplate:
             reason = (fault.strerror or str(fault)).lower()
             raise UsageError(OPTION, f"{path} cannot be read ({reason})", "name a file") from None
         template = cls(path, Document(path, data, language_of(path)))
-        template._check(transport, has_model=has_model)
-        # A server like those to come: what cannot be filled is said before anything starts.
+        template._check_placeholders(transport, has_model=has_model)
+        # Fill it on trial, so that an error is reported before anything starts.
         is_http = transport == "http"
         template.fill(Served(url="http://127.0.0.1:1/mcp") if is_http else Served(("command", "argument")))
         return template
 
     @contextmanager
     def copied(self, server: Served) -> Generator[str]:
-        """Yield the path of a copy with a server in it, of the same name, in a folder of its own.
+        """Yield the path of a filled-in copy, of the same name, in a folder of its own.
 
-        The folder is removed afterwards, with what the client has put there: templates may hold secrets.
+        The folder is removed afterwards, with all that the client has put there: templates may hold secrets.
         """
         with tempfile.TemporaryDirectory(prefix="mcpproxy-client-", ignore_cleanup_errors=True) as folder:
             path = os.path.join(folder, os.path.basename(self.path))
@@ -70,7 +70,7 @@ class ConfigTemplate:
         """Return the text of the file for a server.
 
         Raises:
-            HostFileError: the text cannot be read any more with the server in it.
+            HostFileError: the filled-in text cannot be parsed.
             UsageError: a path in the command of the server is not UTF-8, which the file has to be.
         """
         texts = {_EITHER: server.text, _HTTP: server.url}
@@ -93,6 +93,7 @@ class ConfigTemplate:
     def _edits(
         self, root: Node, texts: Mapping[str, str], words: Mapping[str, Sequence[str]]
     ) -> Iterator[Edit]:
+        """Yield the edits that fill in the placeholders: each with a text, or a whole value with words."""
         in_list = {id(item): node for node in within(root) for item in node.items or ()}
         for node in within(root):
             if not isinstance(node.scalar, str) or not any(place in node.scalar for place in texts):
@@ -110,21 +111,21 @@ class ConfigTemplate:
             yield Edit(node.start, node.end, text)
 
     def _between(self, item: Node, parent: Node) -> str:
-        """Return what stands between two items of a list."""
+        """Return the separator of two items of a list."""
         if not parent.is_block:
             return ", "
         text = self.document.text
         return self.document.line_end + text[text.rfind("\n", 0, item.start) + 1 : item.start]
 
-    def _check(self, transport: str, *, has_model: bool) -> None:
-        """Refuse a template that has no place for a server, or one that no such server fills.
+    def _check_placeholders(self, transport: str, *, has_model: bool) -> None:
+        """Check that the template has the placeholders of a server on ``transport``, and no others.
 
         Raises:
-            UsageError: it is one.
+            UsageError: a placeholder is missing, misspelt, or one that nothing fills in.
         """
         values = [node.scalar for node in within(self.document.root) if isinstance(node.scalar, str)]
         known = [*_STDIO, _HTTP, _EITHER]
-        found = [place for place in known if any(place in value for value in values)]
+        used = [place for place in known if any(place in value for value in values)]
         wanted = '"{command}" and "{args}"' if transport == "stdio" else f'"{_HTTP}"'
         for value in values:
             if MODEL_PLACEHOLDER in value and not has_model:
@@ -132,11 +133,11 @@ class ConfigTemplate:
                 raise UsageError(self.path, fact, "have one beside each server: --model")
             if guess := misspelt(value, [*known, MODEL_PLACEHOLDER]):
                 raise UsageError(self.path, f"{value} names nothing of the server", f"write {guess}")
-        if not found:
+        if not used:
             raise UsageError(self.path, "no value in it names the server", f"write {wanted} where it stands")
-        if len(found) == 1 and found[0] in _STDIO:
-            raise UsageError(self.path, f"{found[0]} stands in it alone", f"write {wanted}")
-        if wrong := [place for place in found if place in (_STDIO if transport == "http" else (_HTTP,))]:
+        if len(used) == 1 and used[0] in _STDIO:
+            raise UsageError(self.path, f"{used[0]} stands in it alone", f"write {wanted}")
+        if wrong := [place for place in used if place in (_STDIO if transport == "http" else (_HTTP,))]:
             fact = f"{wrong[0]} stands in it, and the servers are on {transport}"
             option = "leave out --listen" if transport == "http" else "give --listen 127.0.0.1:0"
             raise UsageError(self.path, fact, f"write {wanted}, or {option}")

@@ -1,6 +1,6 @@
-"""What a client was seen to do, as a table of facts about a host (``rules/hosts/README.md``).
+"""Writes the observed behaviour of a client as a table of facts about a host (``rules/hosts/README.md``).
 
-Only what a kind of fact decides is a row; the rest of the behaviour stands above the rows, as comments.
+Behaviour for which there is a kind of fact becomes a row; the rest is written above the rows, as comments.
 """
 
 import datetime
@@ -22,7 +22,7 @@ _LISTS: Final = {"two-pages": "tools/list", "many-pages": "tools/list"}
 def fact_table(client: JSONObject, played: Mapping[str, Played], today: datetime.date) -> str:
     """Return the table of a client that gave ``client`` as its ``clientInfo``, as TOML.
 
-    It is empty if no fact was seen: a table has one at least.
+    It is empty if no fact was observed, because a table has at least one.
     """
     rows = list(_rows(played))
     if not rows:
@@ -53,15 +53,15 @@ def fact_table(client: JSONObject, played: Mapping[str, Played], today: datetime
 
 
 def _rows(played: Mapping[str, Played]) -> Iterator[tuple[str, dict[str, object]]]:
-    """Yield the scenarios that show a fact, each with what is told of it."""
-    done = {name: one for name, one in played.items() if not lacking(one)}
+    """Yield the names of the scenarios that show a fact, each with members of its row."""
+    done = {name: play for name, play in played.items() if not lacking(play)}
     for name, pages in PAGES_READ:
         method = _LISTS.get(name)
         read = min(done[name].seen.pages, pages) if name in done else pages
         if method is not None and read < pages:
             says = "reads the first page only" if read == 1 else f"reads {read} pages only"
             yield name, {"kind": "pages", "lists": [method], "pages": read, "says": says, "effect": "lost"}
-            break  # a list of more pages shows the same
+            break  # scenarios with more pages show the same
     silent = done.get("never-answers")
     if silent is not None and silent.seen.gave_up_ns:
         limit = round((silent.seen.gave_up_ns - silent.seen.asked_ns) / 1e9)
@@ -74,7 +74,7 @@ def _rows(played: Mapping[str, Played]) -> Iterator[tuple[str, dict[str, object]
 
 
 def _versions(version: str, today: datetime.date) -> str:
-    """Return the range that is this version alone; ``unknown`` if it is none that a range takes."""
+    """Return the range with only this version; ``unknown`` if a range cannot contain it."""
     row = {
         "kind": "tool-hidden",
         "says": "-",
@@ -102,5 +102,5 @@ def _comment(text: str) -> str:
 
 
 def _quoted(value: object) -> str:
-    """Return a value as TOML: once they are visible, texts and lists of them are written as in JSON."""
+    """Return a value as TOML. Texts without control characters, and lists of them, are written as in JSON."""
     return json.dumps(value, ensure_ascii=False)

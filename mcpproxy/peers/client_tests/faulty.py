@@ -1,6 +1,6 @@
-"""Servers with one fault each: an ordinary server, and before it a rule as of ``--fault``.
+"""Servers with one fault each: an ordinary server, and a rule of ``--fault`` for the messages between.
 
-What can be done with a message stands in ``intercept/README.md``.
+``gate/intercept/README.md`` says what a rule can do with a message.
 """
 
 from collections.abc import Iterator
@@ -21,8 +21,8 @@ _HTTP: Final[tuple[Transport, ...]] = ("http",)
 class _Fault:
     """A row: what the rule does to the answer to ``method``, or with ``to_request`` to the request itself.
 
-    ``is_over`` is whether the client can know then that no other answer comes. If not, it may wait until the
-    server ends, which it does on stdio.
+    ``do`` is the action of the rule. ``is_over`` says whether the client can know that no other answer comes.
+    If not, it may wait until the server exits, which happens on stdio.
     """
 
     name: str
@@ -42,7 +42,7 @@ class _Fault:
 
 
 def _refused(name: str, what: str, do: str, *, is_over: bool = True) -> _Fault:
-    """Return a fault of HTTP that a call meets, instead of the server."""
+    """Return a fault over HTTP: the rule answers a call, which does not reach the server."""
     return _Fault(name, "transport", what, do, transports=_HTTP, to_request=True, is_over=is_over)
 
 

@@ -1,8 +1,8 @@
-"""The server that a scenario plays over HTTP itself: an ordinary one, unless a script does otherwise.
+"""The HTTP server of a scenario (one test of a client): an ordinary one, unless a script does otherwise.
 
-An HTTP script gets the ``ScriptedEndpoint`` and one ``ScriptedExchange``, and responds; or returns ``False``,
-and has it answered as by an ordinary server, which answers messages by the scripts that there are on stdio,
-too.
+An HTTP script gets the ``ScriptedEndpoint`` and one ``ScriptedExchange``, and responds. If it returns
+``False`` instead, the endpoint responds as an ordinary server, and answers the message by the scripts of the
+scenario that also work on stdio.
 """
 
 import json
@@ -24,10 +24,10 @@ from mcpproxy.protocol.revisions import VERSION_KEY, Era
 ENDPOINT: Final = "/mcp"
 
 _BODY_BYTES: Final = 16 << 20
-"""A longer body of the client is refused."""
+"""The longest body of a request. A longer one is refused."""
 
 _SILENCE_S: Final = 120
-"""After how long without a byte a connection is closed."""
+"""A connection without a byte for so long is closed."""
 
 Headers = Mapping[str, str]
 
@@ -49,7 +49,7 @@ class ScriptedExchange:
         self.message: Final = _object(body)
 
     @property
-    def asks(self) -> str:
+    def request_method(self) -> str:
         """The method of the request in the body; empty if there is none."""
         message = self.message or {}
         method = message.get("method")
@@ -80,25 +80,25 @@ class ScriptedExchange:
         fixed = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         self.begin_chunks(200, {**fixed, **(headers or {})})
 
-    def piece(self, raw: bytes) -> None:
+    def send_piece(self, raw: bytes) -> None:
         """Send a piece of the body."""
         self._handler.wfile.write(b"%x\r\n%s\r\n" % (len(raw), raw))
         self._handler.wfile.flush()
 
-    def event(self, message: JSONObject | None, event_id: str = "", retry_ms: int = 0) -> None:
-        """Send an event of a stream; without a message its data are empty."""
+    def send_event(self, message: JSONObject | None, event_id: str = "", retry_ms: int = 0) -> None:
+        """Send an event of a stream. Without a message its data are empty."""
         fields = [f"id: {event_id}"] if event_id else []
         fields += [f"retry: {retry_ms}"] if retry_ms else []
         fields.append(f"data: {'' if message is None else json.dumps(message)}")
-        self.piece("".join(f"{field}\n" for field in (*fields, "")).encode())
+        self.send_piece("".join(f"{field}\n" for field in (*fields, "")).encode())
 
-    def end(self) -> None:
+    def end_chunks(self) -> None:
         """End a body that comes in pieces."""
         if self._chunked:
             self._handler.wfile.write(b"0\r\n\r\n")
             self._handler.wfile.flush()
 
-    def cut(self) -> None:
+    def cut_off(self) -> None:
         """Close the connection without the end of the body."""
         self._handler.close_connection = True
 
@@ -110,9 +110,9 @@ class ScriptedExchange:
 
 
 class EndpointSession(ScriptedServer):
-    """One session, or one stateless request: what is sent goes to the response of the exchange under way.
+    """One session, or one stateless request. Its messages are sent in the response of the current exchange.
 
-    An answer that comes first and alone is a JSON body; anything else makes a stream of events.
+    An answer alone is sent as a JSON body; anything else as a stream of events.
     """
 
     def __init__(
@@ -131,9 +131,9 @@ class EndpointSession(ScriptedServer):
         with self._turn:
             self._exchange, self._headers = exchange, headers
             self._held, self._is_streaming = b"", False
-            self.take(exchange.message)
+            self.answer_message(exchange.message)
             if self._is_streaming:
-                exchange.end()
+                exchange.end_chunks()
             elif self._held:
                 exchange.respond(200, self._held, {"Content-Type": "application/json", **headers})
 
@@ -149,12 +149,12 @@ class EndpointSession(ScriptedServer):
             self._is_streaming = True
             exchange.begin_stream(self._headers)
             if self._held:
-                exchange.event(_object(self._held))
-        exchange.event(message)
+                exchange.send_event(_object(self._held))
+        exchange.send_event(message)
 
 
 class ScriptedEndpoint:
-    """A server for one scenario. ``seen`` counts what scripts count; ``kept`` is what they have put off."""
+    """The server of one scenario. Scripts count requests in ``seen``, and keep answers in ``kept``."""
 
     def __init__(
         self,
@@ -185,10 +185,10 @@ class ScriptedEndpoint:
         if self.seen["exchanges"] > MOST_REQUESTS:
             os._exit(0)
         if not self._script(self, exchange):
-            self.ordinary(exchange)
+            self.answer_normally(exchange)
 
-    def ordinary(self, exchange: ScriptedExchange) -> None:
-        """Answer as an ordinary server does, which has no stream of the session."""
+    def answer_normally(self, exchange: ScriptedExchange) -> None:
+        """Answer as an ordinary server, which has no GET stream."""
         if exchange.path != ENDPOINT:
             exchange.respond(404)
         elif exchange.method == "POST" and exchange.message is not None:
@@ -196,7 +196,7 @@ class ScriptedEndpoint:
         elif exchange.method == "DELETE":
             gone = self._sessions.pop(exchange.headers.get(SESSION_ID, ""), None)
             if gone is not None:
-                gone.receive(b"")  # a script that waits for the client goes on
+                gone.receive(b"")  # a script that waits for an answer waits no longer
             exchange.respond(404 if gone is None else 200)
         else:
             exchange.respond(405, headers={"Allow": "POST, DELETE"})
@@ -206,7 +206,7 @@ class ScriptedEndpoint:
         self._sessions.clear()
 
     def knows(self, exchange: ScriptedExchange) -> bool:
-        """Whether an exchange belongs to a session, or is stateless."""
+        """Whether an exchange belongs to a known session, or is stateless."""
         return exchange.headers.get(SESSION_ID, "") in self._sessions or exchange.version != ""
 
     def answer_alone(self, exchange: ScriptedExchange) -> None:
@@ -217,7 +217,7 @@ class ScriptedEndpoint:
         if exchange.version:
             self.answer_alone(exchange)
             return
-        if exchange.asks == "initialize":
+        if exchange.request_method == "initialize":
             session_id, session = token_hex(16), self._session()
             self._sessions[session_id] = session
             session.answer(exchange, {"Mcp-Session-Id": session_id})
@@ -225,10 +225,10 @@ class ScriptedEndpoint:
         session = self._sessions.get(exchange.headers.get(SESSION_ID, ""))
         if session is None:
             exchange.respond(404 if SESSION_ID in exchange.headers else 400)
-        elif exchange.asks:
+        elif exchange.request_method:
             session.answer(exchange, {})
         else:
-            if "method" not in message:  # a script waits for answers only
+            if "method" not in message:  # scripts wait only for answers
                 session.receive(json.dumps(message).encode())
             exchange.respond(202)
 
@@ -241,7 +241,7 @@ HttpScript = Callable[[ScriptedEndpoint, ScriptedExchange], bool]
 
 
 def plain(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
-    """Leave all exchanges to the ordinary server: only the answers to messages differ."""
+    """Respond to all exchanges as an ordinary server: only the answers to messages differ."""
     del peer, exchange
     return False
 

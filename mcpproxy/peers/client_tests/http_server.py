@@ -1,7 +1,7 @@
 """A scenario's server over HTTP: ``python -m mcpproxy.peers.client_tests.http_server NAME MARK``.
 
-It says on stderr where it listens, on a port of this machine that it picks. The mark only tells this process
-from those of other runs.
+It listens on a free port of this machine, and prints its URL on stderr. The mark only distinguishes this
+process from those of other runs.
 """
 
 import sys

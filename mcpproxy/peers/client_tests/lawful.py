@@ -1,4 +1,4 @@
-"""Servers that keep the protocol, and are odd."""
+"""Scenarios with servers that keep the protocol, most of them in unusual ways."""
 
 from typing import Final
 
@@ -30,113 +30,113 @@ _REQUESTS: Final[dict[str, tuple[str, JSONObject | None]]] = {
 """By capability of the client: the request that it allows, and its params."""
 
 
-def _oldest(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.welcome(asked, STATEFUL[0])
+def _oldest(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.accept_initialize(request, STATEFUL[0])
 
 
 def _tool(number: int) -> JSONObject:
     return {**TOOL, "name": f"echo{number}"}
 
 
-def _two_pages(peer: ScriptedServer, asked: PeerRequest) -> None:
-    _page(peer, asked, [_tool(1)], [_tool(2)])
+def _two_pages(peer: ScriptedServer, request: PeerRequest) -> None:
+    _page(peer, request, [_tool(1)], [_tool(2)])
 
 
-def _empty_page(peer: ScriptedServer, asked: PeerRequest) -> None:
-    _page(peer, asked, [], [TOOL])
+def _empty_page(peer: ScriptedServer, request: PeerRequest) -> None:
+    _page(peer, request, [], [TOOL])
 
 
-def _page(peer: ScriptedServer, asked: PeerRequest, first: list[JSON], second: list[JSON]) -> None:
-    """Answer with one of two pages; a cursor of the client's own would lead in a circle, and is refused."""
-    match asked.params.get("cursor"):
+def _page(peer: ScriptedServer, request: PeerRequest, first: list[JSON], second: list[JSON]) -> None:
+    """Answer with one of two pages; refuse any other cursor, so that no client goes in a circle."""
+    match request.params.get("cursor"):
         case None:
-            peer.result(asked, {"tools": first, "nextCursor": "second"})
+            peer.send_result(request, {"tools": first, "nextCursor": "second"})
         case "second":
-            peer.result(asked, {"tools": second})
+            peer.send_result(request, {"tools": second})
         case _:
-            peer.refuse(asked, INVALID_PARAMS, "Unknown cursor")
+            peer.refuse(request, INVALID_PARAMS, "Unknown cursor")
 
 
-def _many_pages(peer: ScriptedServer, asked: PeerRequest) -> None:
-    cursor = asked.params.get("cursor")
+def _many_pages(peer: ScriptedServer, request: PeerRequest) -> None:
+    cursor = request.params.get("cursor")
     number = int(cursor) if isinstance(cursor, str) and cursor.isdecimal() else 1
     more: JSONObject = {"nextCursor": str(number + 1)} if number < PAGES else {}
-    peer.result(asked, {"tools": [_tool(number)], **more})
+    peer.send_result(request, {"tools": [_tool(number)], **more})
 
 
-def _changed(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.ordinary(asked)
+def _changed(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.answer_normally(request)
     if peer.seen["tools/list"] == 1:
         for _ in range(3):
             peer.notify("notifications/tools/list_changed")
 
 
-def _pings(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _pings(peer: ScriptedServer, request: PeerRequest) -> None:
     for _ in range(2):
         peer.ask("ping")
-    peer.ordinary(asked)
+    peer.answer_normally(request)
 
 
-def _asks_declared(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _asks_declared(peer: ScriptedServer, request: PeerRequest) -> None:
     for capability, (method, params) in _REQUESTS.items():
         if capability in peer.client_capabilities:
             peer.ask(method, params)
-    peer.ordinary(asked)
+    peer.answer_normally(request)
 
 
-def _asks_unknown(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _asks_unknown(peer: ScriptedServer, request: PeerRequest) -> None:
     peer.ask("mcpproxy/no-such-method")
-    peer.ordinary(asked)
+    peer.answer_normally(request)
 
 
-def _progress(peer: ScriptedServer, asked: PeerRequest) -> None:
-    meta = asked.params.get("_meta")
+def _progress(peer: ScriptedServer, request: PeerRequest) -> None:
+    meta = request.params.get("_meta")
     token = meta.get("progressToken") if isinstance(meta, dict) else None
     if token is not None:
         for step in (1, 2.5, 1000):
             peer.notify("notifications/progress", {"progressToken": token, "progress": step})
-    peer.ordinary(asked)
+    peer.answer_normally(request)
 
 
-def _unknown_members(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _unknown_members(peer: ScriptedServer, request: PeerRequest) -> None:
     content: JSONObject = {
         "type": "text",
         "text": "done",
         "x-colour": "green",
         "_meta": {"example.com/a": [1]},
     }
-    peer.result(asked, {"content": [content], "x-more": {"a": None}, "_meta": {"example.com/b": 1}})
+    peer.send_result(request, {"content": [content], "x-more": {"a": None}, "_meta": {"example.com/b": 1}})
 
 
-def _out_of_order(peer: ScriptedServer, asked: PeerRequest) -> None:
-    """Answer two calls in reverse; a client that sends none before the first is answered gets its answer."""
-    peer.kept.append(asked)
+def _out_of_order(peer: ScriptedServer, request: PeerRequest) -> None:
+    """Answer two calls in reverse; answer one call at once if the client sends no second one meanwhile."""
+    peer.kept.append(request)
     if len(peer.kept) == 1:
-        peer.ask("ping")  # time for a second call: what comes meanwhile is taken up afterwards
-        if not peer.takes_up("tools/call"):
-            peer.ordinary(peer.kept.pop())
+        peer.ask("ping")  # gives the client time for a second call, which then waits
+        if not peer.answer_waiting("tools/call"):
+            peer.answer_normally(peer.kept.pop())
     else:
-        for kept in reversed(peer.kept):
-            peer.ordinary(kept)
+        for call in reversed(peer.kept):
+            peer.answer_normally(call)
         peer.kept.clear()
 
 
-def _logs(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _logs(peer: ScriptedServer, request: PeerRequest) -> None:
     for level in ("debug", "emergency"):
         peer.notify("notifications/message", {"level": level, "data": {"step": [1, None]}})
-    peer.ordinary(asked)
+    peer.answer_normally(request)
 
 
-def _accepted(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.result(asked, {})
+def _accepted(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.send_result(request, {})
 
 
-def _large(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.text(asked, "0123456789abcdef" * (1 << 16))
+def _large(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.send_text(request, "0123456789abcdef" * (1 << 16))
 
 
-def _not_ascii(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.text(asked, "\u2028 \u0000 \U0001f600 \ufeff")
+def _not_ascii(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.send_text(request, "\u2028 \u0000 \U0001f600 \ufeff")
 
 
 LAWFUL: Final = (
@@ -245,4 +245,5 @@ LAWFUL: Final = (
     *AUTHORIZED,
     *STATELESS_LAWFUL,
 )
-"""Legal servers, the ordinary one first: its client is what others are compared with."""
+"""Servers that keep the protocol. The behaviour of a client with the first is what others are compared
+with."""

@@ -1,6 +1,6 @@
-"""The server that a scenario plays, on stdin and stdout: an ordinary server, unless a script does otherwise.
+"""The server of a scenario, on stdin and stdout: an ordinary server, unless a script does otherwise.
 
-A script gets the ``ScriptedServer`` and a request, and sends what it likes. A thread reads the stream of the
+A script gets the ``ScriptedServer`` and a request, and sends anything. A thread reads the stream of the
 client, so that a script can wait for an answer of the client, for a limited time.
 """
 
@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from queue import Empty, Queue
 from typing import BinaryIO, Final, NoReturn
 
+from mcpproxy.protocol.error_message import METHOD_NOT_FOUND, UNSUPPORTED_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import as_object, target_of, text_member
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATEFUL, STATELESS, VERSION_KEY, Era
 
 ANSWER_S: Final = 4.0
-"""How long a script waits for the client's answer to a request of ours before it goes on."""
+"""How long a script waits for the client's answer to a request of the server."""
 
 _LINE_BYTES: Final = 16 << 20
-"""A longer line of the client ends the server."""
+"""The longest line of the client. A longer one ends the stream."""
 
 TOOL: Final[JSONObject] = {
     "name": "echo",
@@ -33,13 +34,10 @@ TOOL: Final[JSONObject] = {
 """The tool that every server of ours has. Any arguments are right."""
 
 MOST_REQUESTS: Final = 5_000
-"""A client that asks for more goes in a circle, and what is recorded of it would fill the disk."""
-
-_UNSUPPORTED: Final = -32022
-"""The code of the error that a revision is not supported."""
+"""A client that sends more requests goes in a circle, and its recording would fill the disk; so we exit."""
 
 _CACHED: Final = ("server/discover", "tools/list", "resources/list", "resources/read")
-"""The methods whose results say in a stateless revision how long they may be kept."""
+"""The methods whose results say, in a stateless revision, how long they may be cached."""
 
 _ABOUT: Final[JSONObject] = {"name": "mcpproxy-client-test", "version": "1.0"}
 
@@ -70,11 +68,11 @@ class PeerRequest:
 
 
 Script = Callable[["ScriptedServer", PeerRequest], None]
-"""Answers one request of the client, or does not."""
+"""Answers one request of the client, or leaves it unanswered."""
 
 
 class ScriptedServer:
-    """One session of a scenario. ``seen`` counts the client's requests by method, with the current one."""
+    """One session of a scenario. ``seen`` counts requests of the client by method, with the current one."""
 
     def __init__(
         self,
@@ -83,13 +81,13 @@ class ScriptedServer:
         eras: Collection[Era],
         source: BinaryIO | None,
     ) -> None:
-        """Without a ``source`` the lines of the client come by ``receive``."""
+        """Read the client's lines from ``source``; if it is ``None``, ``receive`` gets them."""
         self.seen: Final[Counter[str]] = Counter()
         self.client_capabilities: JSONObject = {}
         self.revision = ""
-        """The revision that it has offered, or that a stateless request named."""
+        """The revision that the server has offered, or that a stateless request named."""
         self.kept: Final[list[PeerRequest]] = []
-        """Requests that a script has put off."""
+        """Requests that a script answers later."""
         self._scripts: Final = scripts
         self._capabilities: Final = capabilities
         self._eras: Final = eras
@@ -102,48 +100,51 @@ class ScriptedServer:
     def serve(self, needs: str = "", stays_s: float = 0) -> None:
         """Answer requests until the client closes the stream.
 
-        With ``stays_s`` the server ends so many seconds after the last message, once ``needs`` was asked for.
+        With ``stays_s``, the server exits that many seconds after the last message, once the client has sent
+        a request of the method ``needs``.
         """
         while True:
             limit_s = stays_s if stays_s and self.seen[needs] and not self._waiting else None
             message = self._next(limit_s)
             if message is not None:
-                self.take(message)
+                self.answer_message(message)
             elif limit_s is None:
                 return
             else:
-                self.leave(0)
+                self.exit(0)
 
-    def take(self, message: JSONObject) -> None:
+    def answer_message(self, message: JSONObject) -> None:
         """Answer a message, if it is a request."""
         method = message.get("method")
         if not isinstance(method, str) or "id" not in message:
             return
-        asked = PeerRequest(message["id"], method, as_object(message.get("params")) or {})
+        request = PeerRequest(message["id"], method, as_object(message.get("params")) or {})
         self.seen[method] += 1
         if self.seen.total() > MOST_REQUESTS:
-            self.leave(0)
-        self.revision = asked.version or self.revision
-        if method == "initialize" or asked.version:
+            self.exit(0)
+        self.revision = request.version or self.revision
+        if method == "initialize" or request.version:
             self.client_capabilities = (
-                asked.capabilities if asked.version else as_object(asked.params.get("capabilities")) or {}
+                request.capabilities
+                if request.version
+                else as_object(request.params.get("capabilities")) or {}
             )
-        self._scripts.get(method, ScriptedServer.ordinary)(self, asked)
+        self._scripts.get(method, ScriptedServer.answer_normally)(self, request)
 
     def receive(self, line: bytes) -> None:
-        """Take up a message of the client that a script may wait for."""
+        """Queue a message of the client, for which a script may wait."""
         self._lines.put(line)
 
-    def result(self, asked: PeerRequest, result: JSONObject) -> None:
-        """Answer with a result, and what a stateless one needs besides, unless it has that."""
-        if asked.version:
-            kept: JSONObject = {"ttlMs": 0, "cacheScope": "private"} if asked.method in _CACHED else {}
-            result = {"resultType": "complete", **kept, **result}
-        self.send({"jsonrpc": "2.0", "id": asked.id, "result": result})
+    def send_result(self, request: PeerRequest, result: JSONObject) -> None:
+        """Answer with a result. If the request is stateless, add the members that its result must have."""
+        if request.version:
+            hints: JSONObject = {"ttlMs": 0, "cacheScope": "private"} if request.method in _CACHED else {}
+            result = {"resultType": "complete", **hints, **result}
+        self.send({"jsonrpc": "2.0", "id": request.id, "result": result})
 
-    def text(self, asked: PeerRequest, text: str) -> None:
+    def send_text(self, request: PeerRequest, text: str) -> None:
         """Answer a call of a tool with a text."""
-        self.result(asked, {"content": [{"type": "text", "text": text}]})
+        self.send_result(request, {"content": [{"type": "text", "text": text}]})
 
     def notify(self, method: str, params: JSONObject | None = None) -> None:
         """Send a notification."""
@@ -152,7 +153,7 @@ class ScriptedServer:
     def ask(self, method: str, params: JSONObject | None = None) -> JSONObject | None:
         """Send a request; return the client's answer, or ``None`` if none came in time.
 
-        What else the client sends meanwhile is answered later.
+        Other messages that come meanwhile are answered later.
         """
         self._last_id += 1
         request_id = f"ours-{self._last_id}"
@@ -168,25 +169,25 @@ class ScriptedServer:
         self._waiting.extend(others)
         return answer
 
-    def waits_for(self, method: str) -> bool:
+    def serve_until(self, method: str) -> bool:
         """Answer requests until a message of this method comes; return ``False`` if the stream ends first."""
         while (message := self._next(None)) is not None:
             if message.get("method") == method:
                 return True
-            self.take(message)
+            self.answer_message(message)
         return False
 
-    def lets_go_on(self, limit_s: float) -> None:
-        """Wait until the client sends another message or leaves; what it sends is answered later."""
+    def wait_for_message(self, limit_s: float) -> None:
+        """Wait until the client sends another message, which is answered later, or leaves."""
         if not self._waiting and (message := self._next(limit_s)) is not None:
             self._waiting.append(message)
 
-    def takes_up(self, method: str) -> bool:
-        """Answer the next request of this method that came meanwhile; return whether there is one."""
+    def answer_waiting(self, method: str) -> bool:
+        """Answer the next request of this method that came during ``ask``; return whether there is one."""
         for message in self._waiting:
             if message.get("method") == method:
                 self._waiting.remove(message)
-                self.take(message)
+                self.answer_message(message)
                 return True
         return False
 
@@ -200,54 +201,54 @@ class ScriptedServer:
             sys.stdout.buffer.write(raw)
             sys.stdout.buffer.flush()
         except OSError:  # the client has gone
-            self.leave(0)
+            self.exit(0)
 
-    def ordinary(self, asked: PeerRequest) -> None:
-        """Answer as an ordinary server does."""
-        if asked.version and "stateless" in self._eras and asked.version not in STATELESS:
-            self.refuse_version(asked, asked.version, STATELESS)
+    def answer_normally(self, request: PeerRequest) -> None:
+        """Answer as an ordinary server."""
+        if request.version and "stateless" in self._eras and request.version not in STATELESS:
+            self.refuse_version(request, request.version, STATELESS)
             return
-        match asked.method:
+        match request.method:
             case "initialize":
-                wanted = asked.params.get("protocolVersion")
+                wanted = request.params.get("protocolVersion")
                 if "stateful" in self._eras:
                     known = isinstance(wanted, str) and wanted in STATEFUL
-                    self.welcome(asked, str(wanted) if known else STATEFUL[-1])
+                    self.accept_initialize(request, str(wanted) if known else STATEFUL[-1])
                 else:
-                    self.refuse_version(asked, wanted, STATELESS)
+                    self.refuse_version(request, wanted, STATELESS)
             case "ping":
-                self.result(asked, {})
-            case "server/discover" if asked.version and "stateless" in self._eras:
-                self.discovered(asked, STATELESS)
+                self.send_result(request, {})
+            case "server/discover" if request.version and "stateless" in self._eras:
+                self.answer_discover(request, STATELESS)
             case "tools/list":
-                self.result(asked, {"tools": [TOOL]})
+                self.send_result(request, {"tools": [TOOL]})
             case "tools/call":
-                self.text(asked, json.dumps(asked.params.get("arguments", {})))
+                self.send_text(request, json.dumps(request.params.get("arguments", {})))
             case _:
-                self.refuse(asked, -32601, "Method not found")
+                self.refuse(request, METHOD_NOT_FOUND, "Method not found")
 
-    def welcome(self, asked: PeerRequest, revision: str) -> None:
+    def accept_initialize(self, request: PeerRequest, revision: str) -> None:
         """Answer ``initialize`` with this revision."""
         self.revision = revision
         offer: JSONObject = {"protocolVersion": revision, "capabilities": self._capabilities}
-        self.result(asked, {**offer, "serverInfo": _ABOUT})
+        self.send_result(request, {**offer, "serverInfo": _ABOUT})
 
-    def discovered(self, asked: PeerRequest, revisions: Sequence[str]) -> None:
+    def answer_discover(self, request: PeerRequest, revisions: Sequence[str]) -> None:
         """Answer ``server/discover`` with these revisions."""
         offer: JSONObject = {"supportedVersions": list(revisions), "capabilities": self._capabilities}
-        self.result(asked, {**offer, "serverInfo": _ABOUT})
+        self.send_result(request, {**offer, "serverInfo": _ABOUT})
 
-    def refuse(self, asked: PeerRequest, code: int, text: str, data: JSON = None) -> None:
-        """Answer with an error, that has ``data`` unless it is ``None``."""
+    def refuse(self, request: PeerRequest, code: int, text: str, data: JSON = None) -> None:
+        """Answer with an error; it has no ``data`` if that is ``None``."""
         error: JSONObject = {"code": code, "message": text, **({} if data is None else {"data": data})}
-        self.send({"jsonrpc": "2.0", "id": asked.id, "error": error})
+        self.send({"jsonrpc": "2.0", "id": request.id, "error": error})
 
-    def refuse_version(self, asked: PeerRequest, wanted: JSON, supported: Sequence[str]) -> None:
-        """Answer that the revision is none of those that are supported."""
+    def refuse_version(self, request: PeerRequest, wanted: JSON, supported: Sequence[str]) -> None:
+        """Refuse the revision ``wanted``, and name the supported ones."""
         data: JSONObject = {"supported": list(supported), "requested": wanted}
-        self.refuse(asked, _UNSUPPORTED, "Unsupported protocol version", data)
+        self.refuse(request, UNSUPPORTED_VERSION, "Unsupported protocol version", data)
 
-    def leave(self, code: int) -> NoReturn:
+    def exit(self, code: int) -> NoReturn:
         """End the server at once."""
         os._exit(code)
 
@@ -261,7 +262,7 @@ class ScriptedServer:
             except Empty:
                 return None
             if not line:
-                self._lines.put(b"")  # the end stays the end
+                self._lines.put(b"")  # so that later calls find the end, too
                 return None
             try:
                 message = as_object(json.loads(line))

@@ -1,4 +1,4 @@
-"""A whole run: each scenario is played to the client, recorded and judged, and makes a check."""
+"""Plays each scenario to the client under test, judges the recordings, and makes a check of each scenario."""
 
 import asyncio
 import os
@@ -15,16 +15,22 @@ from urllib.parse import urlsplit
 from mcpproxy.base import paths
 from mcpproxy.judge.ruleset.ruleset import Ruleset
 from mcpproxy.judge.ruleset.selection import Selection
-from mcpproxy.judge.session.frame import Finding
 from mcpproxy.peers.client_tests.behaviour import behaviour
-from mcpproxy.peers.client_tests.client_process import Stay, end_strays, stay
+from mcpproxy.peers.client_tests.client_process import Stay, end_strays, run_client
 from mcpproxy.peers.client_tests.rows.authorized import Discovery
 from mcpproxy.peers.client_tests.rows.stateless import NO_HANDSHAKE
 from mcpproxy.peers.client_tests.scenario import Scenario
 from mcpproxy.peers.client_tests.seen import NAMELESS, seen_in
 from mcpproxy.peers.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, completed, recorded, served
-from mcpproxy.peers.client_tests.verdict import Played, lacking, late, may_be_late, of_another_era, verdict
-from mcpproxy.peers.client_tests.visit import Invitation, Invite, lines_of_stdin, visit
+from mcpproxy.peers.client_tests.verdict import (
+    Played,
+    lacking,
+    lateness,
+    may_be_late,
+    of_another_era,
+    verdict,
+)
+from mcpproxy.peers.client_tests.visit import Invitation, Invite, lines_of_stdin, wait_for_visit
 from mcpproxy.peers.client_tests.watch import Watch
 from mcpproxy.peers.validate.check_list import ProgressCallbacks
 from mcpproxy.peers.validate.outcome import CheckResult, Conclusion, JudgedRecording, Status, Validation
@@ -38,25 +44,28 @@ if TYPE_CHECKING:
     from mcpproxy.peers.client_tests.config_template import ConfigTemplate
 
 TIMEOUT_S: Final = 20.0
+"""How long a client may take with one server, if the user does not say."""
 JOBS: Final = 4
-"""How many scenarios are played at once to a client that keeps nothing between them."""
+"""How many scenarios are played at once, to a client that keeps no state between them."""
 VISIT_S: Final = 120.0
-"""How long to wait for a client that a person leads to a server."""
+"""How long to wait for a client that a person connects to a server."""
 QUIET_S: Final = 5.0
+"""A client that does not exit by itself is ended after so long without a message."""
 
 _PATIENCE: Final = 8
-"""How many times as long as with the ordinary server a client may take: the machine may be slow."""
+"""A client may take this many times as long as with the ordinary server, because the machine may be slow."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClientTest:
-    """What is tested: the ``command`` of a client; its server is on stdio, or over HTTP at ``listen``.
+    """The test of a client that ``command`` starts. Its servers are on stdio, or over HTTP at ``listen``.
 
-    Without a command, somebody else leads the client to the URL of each server.
-    ``timeout_s`` is how long it may take with one server, by default (0) as long as is usual, and ``quiet_s``
-    after how long without a message a client that does not exit by itself is ended. Recordings are put in
-    ``folder``. The client is given the path of ``template`` with its server filled in, and talks to ``model``
-    beside it, if there are such. ``jobs`` is how many scenarios are played at once, after the ordinary one.
+    Without a command, a person connects the client to the URL of each server. ``timeout_s`` is how long the
+    client may take with one server (0: the default), and ``quiet_s`` after how long without a message a
+    client that does not exit by itself is ended. Recordings are put in ``folder``. If there is a ``template``
+    of a configuration file, the client gets the path of a copy with its server filled in. If there is a
+    ``model``, a scripted model runs beside each server. ``jobs`` is how many scenarios are played at once,
+    after the ordinary one.
     """
 
     command: tuple[str, ...]
@@ -83,7 +92,7 @@ class ClientTest:
 
 @dataclass(frozen=True, slots=True)
 class _Play:
-    """What came of one scenario: what the client did, and its recordings."""
+    """The result of one scenario: what the client did, its judged recordings, and the time it took."""
 
     played: Played
     judged: list[JudgedTrace]
@@ -96,7 +105,7 @@ class ClientTestRun:
     def __init__(
         self, test: ClientTest, rules: Ruleset, progress: ProgressCallbacks, invite: Invite = lambda _: None
     ) -> None:
-        """``invite`` tells a person where to lead a client that is not started by a command."""
+        """``invite`` asks a person to connect a client that is not started by a command."""
         self._test: Final = test
         self._invite: Final = invite
         self._listen = test.listen
@@ -110,7 +119,7 @@ class ClientTestRun:
         self._played: Final[dict[str, Played]] = {}
         self._checks: Final[list[CheckResult]] = []
         self._judged: Final[list[JudgedRecording]] = []
-        self._told: Final[set[str]] = set()
+        self._reported: Final[set[str]] = set()
         self._notes: Final[list[str]] = []
         self._untested = ""
         self._info: JSONObject = {}
@@ -119,27 +128,30 @@ class ClientTestRun:
         self._started: Final = time.monotonic()
 
     async def test(self) -> None:
-        """Play all scenarios, the ordinary one alone, and tell them in their order.
+        """Play all scenarios, the ordinary one first and alone, and report their checks in order.
 
         Raises:
             McpProxyError: the client cannot be started, or the server cannot listen.
-            asyncio.CancelledError: it was interrupted. ``result`` has what a person's client did until then.
+            asyncio.CancelledError: the run was interrupted. ``result`` has the checks until then.
         """
         paths.make_private(self._test.folder)
         transport = self._test.transport
-        scenarios = [one.on(transport) for one in self._test.scenarios if transport in one.transports]
+        chosen = self._test.scenarios
+        scenarios = [scenario.on(transport) for scenario in chosen if transport in scenario.transports]
         total = len(scenarios)
         with nullcontext(self._pressed) if self._test.command else lines_of_stdin() as self._pressed:
             try:
                 for number, scenario in enumerate(scenarios, start=1):
                     self._progress.begins(scenario.name, number, total)
                     if number == 2 and self._test.jobs > 1:
-                        self._begin(scenarios[1:], total)
-                    play = await (self._tasks.get(scenario.name) or self._turn(scenario, number, total))
+                        self._start_plays(scenarios[1:], total)
+                    play = await (
+                        self._tasks.get(scenario.name) or self._play_if_needed(scenario, number, total)
+                    )
                     if number == 1 and isinstance(play, _Play) and of_another_era(play.played):
                         play = await self._stateless_play(play, total)
                     if isinstance(play, _Play) and self._tasks and may_be_late(play.played, self._ordinary):
-                        # It may only have had too little of the machine.
+                        # The machine may only have been too busy: play the scenario again, alone.
                         await asyncio.wait(self._tasks.values())
                         play = await self._play(scenario, number, total, "-again")
                     self._conclude(scenario, play)
@@ -152,19 +164,19 @@ class ClientTestRun:
                     task.cancel()
                 await asyncio.gather(*self._tasks.values(), return_exceptions=True)
         if all(check.conclusion.status == "skipped" for check in self._checks):
-            self._untested = _useless(self._played["ordinary"])
+            self._untested = _why_useless(self._played["ordinary"])
             return
         for name, clause in behaviour(self._played):
-            scenario = next((one for one in scenarios if one.name == name), scenarios[0])
-            self._tell(f"{name} (behaviour)", scenario, clause)
+            scenario = next((other for other in scenarios if other.name == name), scenarios[0])
+            self._add_clause(f"{name} (behaviour)", scenario, clause)
         for name, played in self._played.items():
             if played.trouble and not lacking(played):
-                self._tell(f"{name} (model)", played.scenario, played.trouble)
+                self._add_clause(f"{name} (model)", played.scenario, played.trouble)
         if self._interruption is not None:
             raise self._interruption
 
     def result(self, *, is_interrupted: bool = False) -> Validation:
-        """The result so far."""
+        """Return the result so far."""
         return Validation(
             self._test.name,
             self._test.transport,
@@ -181,30 +193,30 @@ class ClientTestRun:
         )
 
     def facts(self) -> str:
-        """What the client was seen to do, as a table of facts about a host; empty if it shows none."""
-        from mcpproxy.peers.client_tests.fact_rows import fact_table  # few ask for it
+        """Return the observed behaviour as a TOML table of facts about a host; empty if there are none."""
+        from mcpproxy.peers.client_tests.fact_rows import fact_table  # few runs need it
 
         today = datetime.now(UTC).date()
         return fact_table(self._info, self._played, today) if self._client else ""
 
-    def _begin(self, scenarios: list[Scenario], total: int) -> None:
-        """Begin to play scenarios, a few at a time, first those that wait longest."""
+    def _start_plays(self, scenarios: list[Scenario], total: int) -> None:
+        """Start to play scenarios in the background, a few at a time, first those that take longest."""
         turns, logins = asyncio.Semaphore(self._test.jobs), asyncio.Lock()
 
         async def play(scenario: Scenario, number: int) -> "_Play | str":
             if prior := self._tasks.get(scenario.after):
                 await asyncio.wait((prior,))
-            # A client may wait at one port of its own for the browser to come back.
+            # One login at a time: a client may listen on a fixed port for the redirect of the browser.
             alone = logins if isinstance(scenario.http, Discovery) else nullcontext()
             async with alone, turns:
-                return await self._turn(scenario, number, total)
+                return await self._play_if_needed(scenario, number, total)
 
         numbered = list(enumerate(scenarios, start=2))
         for number, scenario in sorted(numbered, key=lambda pair: not pair[1].is_silent):
             self._tasks[scenario.name] = asyncio.create_task(play(scenario, number))
 
-    async def _turn(self, scenario: Scenario, number: int, total: int) -> "_Play | str":
-        """Play one scenario; return what came of it, or why it need not be played."""
+    async def _play_if_needed(self, scenario: Scenario, number: int, total: int) -> "_Play | str":
+        """Play one scenario and return its result, or return why it need not be played, as a clause."""
         ordinary = self._ordinary
         if ordinary is not None and "stateful" not in scenario.eras and not ordinary.seen.stateless:
             return "the client sent no stateless request to the ordinary server"
@@ -218,15 +230,19 @@ class ClientTestRun:
         return play
 
     async def _stateless_play(self, play: "_Play", total: int) -> "_Play":
-        """Return what a client that knows no session does with an ordinary server of its era."""
+        """Play the ordinary server of the stateless era to a client that knows no sessions; return that play.
+
+        Return ``play``, the one with the ordinary server of sessions, if the client does not use the other
+        one.
+        """
         if not self._test.command:
-            return play  # a person was asked for it already
+            return play  # the person has been asked to connect it already
         ordinary = replace(NO_HANDSHAKE, reaction="goes on")
         again = await self._play(ordinary, 1, total, "-as-ordinary")
         return play if lacking(again.played) else again
 
     async def _play(self, scenario: Scenario, number: int, total: int, mark: str = "") -> "_Play":
-        """Play one scenario, and judge its recordings, whose names end in ``mark``."""
+        """Play one scenario, and judge its recordings; ``mark`` is added to their names."""
         test, token = self._test, token_hex(16)
         trace = os.path.join(test.folder, f"{scenario.name}{mark}.jsonl")
         began = time.monotonic()
@@ -235,43 +251,46 @@ class ClientTestRun:
             async with served(scenario, trace, token, self._listen) as server:
                 if not test.command:
                     invitation = Invitation(server.url, scenario, number, total, test.timeout_s or VISIT_S)
-                    stayed = await self._visit(invitation, Watch(trace))
+                    stay = await self._wait_for_visit(invitation, Watch(trace))
                 elif test.model is None:
-                    stayed = await self._start(server, scenario, trace, token, {})
+                    stay = await self._run_client(server, scenario, trace, token, {})
                 else:
                     from mcpproxy.peers.client_tests import beside_model
 
                     async with test.model.beside(scenario) as model:
-                        told = beside_model.variables(model)
+                        variables = beside_model.variables(model)
                         server = replace(server, model=model.url)
-                        stayed = await self._start(server, scenario, trace, token, told)
+                        stay = await self._run_client(server, scenario, trace, token, variables)
                         trouble = beside_model.first_problem(model, scenario)
             await completed(trace)
             traces = recorded(trace)
         finally:
             end_strays(token)
-        judged = [judge(one, self._rules, self._selection) for one in traces]
-        findings: list[tuple[str, Finding]] = []
-        for one in judged:
-            findings += [(one.path, finding) for finding in one.findings if _counts(finding)]
-        played = Played(scenario, seen_in(traces), stayed, findings, trouble)
+        judged = [judge(trace, self._rules, self._selection) for trace in traces]
+        findings = [
+            (recording.path, finding)
+            for recording in judged
+            for finding in recording.findings
+            if finding.blame == "client" and finding.severity != "info"
+        ]
+        played = Played(scenario, seen_in(traces), stay, findings, trouble)
         return _Play(played, judged, (time.monotonic() - began) * 1e3)
 
     def _conclude(self, scenario: Scenario, play: "_Play | str") -> None:
         """Add the check of a scenario, after those of the scenarios before it."""
         if isinstance(play, str):
-            self._tell(scenario.name, scenario, play, "skipped")
+            self._add_clause(scenario.name, scenario, play, "skipped")
             return
         played, ordinary = play.played, self._ordinary
-        for one in play.judged:
-            self._judged.append(_judged_recording(one))
-            self._notes.extend(f"{one.path}: {note}" for note in one.notes)
+        for recording in play.judged:
+            self._judged.append(_judged_recording(recording))
+            self._notes.extend(f"{recording.path}: {note}" for note in recording.notes)
         if ordinary is None:
-            self._revision = next((one.revision for one in play.judged if one.revision), "")
+            self._revision = next((judged.revision for judged in play.judged if judged.revision), "")
             if not played.seen.messages and self._interruption is not None:
                 return
             if not played.seen.messages:
-                self._untested = _unreached(played, self._test)
+                self._untested = _why_unreached(played, self._test)
                 return
             self._info = played.seen.client
             self._client = {"name": NAMELESS, **self._info}
@@ -279,9 +298,9 @@ class ClientTestRun:
         if self._interruption is not None and lacking(played):
             return
         self._played[scenario.name] = played
-        conclusion, path = verdict(played, ordinary, self._told, self._rules.catalogue, self._revision)
+        conclusion, path = verdict(played, ordinary, self._reported, self._rules.catalogue, self._revision)
         codes = (conclusion.rule,) if conclusion.rule else ()
-        self._add(
+        self._add_check(
             CheckResult(
                 scenario.name,
                 scenario.category,
@@ -294,37 +313,37 @@ class ClientTestRun:
             )
         )
 
-    async def _start(
+    async def _run_client(
         self, server: Served, scenario: Scenario, trace: str, token: str, env: Mapping[str, str]
     ) -> Stay:
-        """Start the client with ``env`` besides its server, and wait until it has exited or is ended."""
+        """Run the client with ``env`` and the server in its environment, until it exits or is ended."""
         test, ordinary = self._test, self._ordinary
         exits = ordinary is not None and ordinary.stay.code is not None
         limit_s = test.timeout_s or TIMEOUT_S
         if not test.timeout_s and ordinary is not None and exits:
             limit_s = max(limit_s, _PATIENCE * ordinary.stay.seconds)
         with test.template.copied(server) if test.template else nullcontext("") as config:
-            told = {**env, VARIABLE: server.text, "MCPPROXY_CLIENT_TEST": token}
-            return await stay(
+            variables = {**env, VARIABLE: server.text, "MCPPROXY_CLIENT_TEST": token}
+            return await run_client(
                 server.placed_in(test.command, config),
-                {**told, CONFIG_VARIABLE: config} if config else told,
+                {**variables, CONFIG_VARIABLE: config} if config else variables,
                 limit_s=limit_s,
                 quiet_s=0
                 if scenario.is_silent or (exits and scenario.reaction != "may wait")
                 else test.quiet_s,
-                after=scenario.awaited if exits else "",  # before, it is slow
+                after=scenario.awaited if exits else "",  # a client that exits is only slow before that
                 watch=Watch(trace),
                 token=token,
-                settled=_nothing if test.listen else partial(completed, trace),
+                settled=_no_wait if test.listen else partial(completed, trace),
             )
 
-    async def _visit(self, invitation: Invitation, watch: Watch) -> Stay:
-        """Wait for the client of a person. An interruption ends the wait, and the run after this scenario."""
+    async def _wait_for_visit(self, invitation: Invitation, watch: Watch) -> Stay:
+        """Wait for the client of a person. An interruption ends the wait, and after this scenario the run."""
         self._listen = urlsplit(invitation.url).netloc  # the next server has the same address
         self._invite(invitation)
         began = time.monotonic()
         try:
-            return await visit(invitation, watch, self._test.quiet_s, self._pressed)
+            return await wait_for_visit(invitation, watch, self._test.quiet_s, self._pressed)
         except asyncio.CancelledError as interruption:
             self._interruption = interruption
             return Stay(None, time.monotonic() - began, "", is_visit=True)
@@ -333,49 +352,45 @@ class ClientTestRun:
     def _ordinary(self) -> Played | None:
         return self._played.get("ordinary")
 
-    def _tell(self, name: str, scenario: Scenario, clause: str, status: Status = "info") -> None:
+    def _add_clause(self, name: str, scenario: Scenario, clause: str, status: Status = "info") -> None:
         conclusion = Conclusion(status, clause)
-        self._add(CheckResult(name, scenario.category, conclusion, 0, revision=self._revision))
+        self._add_check(CheckResult(name, scenario.category, conclusion, 0, revision=self._revision))
 
-    def _add(self, check: CheckResult) -> None:
+    def _add_check(self, check: CheckResult) -> None:
         self._checks.append(check)
         self._progress.ends(check)
 
 
-async def _nothing() -> None:
-    """Over HTTP the server is no process of the client."""
+async def _no_wait() -> None:
+    """Do not wait: over HTTP the server is no process of the client."""
 
 
-def _counts(finding: Finding) -> bool:
-    return finding.blame == "client" and finding.severity != "info"
+def _judged_recording(trace: JudgedTrace) -> JudgedRecording:
+    client_findings = tuple(finding for finding in trace.findings if finding.blame == "client")
+    return JudgedRecording(trace.path, client_findings, trace.frames)
 
 
-def _judged_recording(one: JudgedTrace) -> JudgedRecording:
-    about = tuple(finding for finding in one.findings if finding.blame == "client")
-    return JudgedRecording(one.path, about, one.frames)
-
-
-def _useless(ordinary: Played) -> str:
-    """Return why nothing can be said of a client that did with no server what its scenario needs."""
-    slow = f"; but {words}: try again when the machine is less busy" if (words := late(ordinary)) else ""
-    left = f"{lacking(ordinary)} to an ordinary server, and {_left(ordinary)}"
+def _why_useless(ordinary: Played) -> str:
+    """Return why nothing can be said about a client that used no server as its scenario needs."""
+    slow = f"; but {words}: try again when the machine is less busy" if (words := lateness(ordinary)) else ""
+    left = f"{lacking(ordinary)} to an ordinary server, and {_how_left(ordinary)}"
     return f"{left}; so nothing can be said of it{slow}"
 
 
-def _left(played: Played) -> str:
+def _how_left(played: Played) -> str:
     """Return a clause that says how the client left."""
     words = f": {played.stay.last_words}" if played.stay.last_words else ""
     how = f"exited with {played.stay.code}{words}" if played.stay.code is not None else "was ended"
     return f"{how} after {played.stay.seconds:.1f} s"
 
 
-def _unreached(played: Played, test: ClientTest) -> str:
+def _why_unreached(played: Played, test: ClientTest) -> str:
     """Return why nothing can be said: the client did not come to the ordinary server."""
     if played.stay.is_visit:
         waited = f"no client has come within {played.stay.seconds:.0f} s"
         return f"{waited}; lead it to the URL, or wait longer with --timeout"
     where = "connects to" if test.listen else "runs"
     return (
-        f"the client sent no message to our server, and {_left(played)}; "
+        f"the client sent no message to our server, and {_how_left(played)}; "
         f"see that it {where} what {VARIABLE} says, or put {{server}} in its command"
     )

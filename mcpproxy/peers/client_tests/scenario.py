@@ -1,4 +1,4 @@
-"""A scenario: one row of the table, with the scripts by which its server differs from an ordinary one."""
+"""A scenario: one test of a client, with the scripts by which its server differs from an ordinary one."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -11,8 +11,12 @@ from mcpproxy.protocol.revisions import Era
 
 Transport = Literal["stdio", "http"]
 Reaction = Literal["goes on", "may give up", "may wait"]
-"""What a client has to do: go on, as with an ordinary server; or end in order, which it may do with an error;
-or not even that, because what it waits for never comes."""
+"""What a client has to do.
+
+- ``goes on``: it must continue as with an ordinary server.
+- ``may give up``: it may also exit, even with an error, but not crash or hang.
+- ``may wait``: it may even wait without end, because the answer never comes.
+"""
 
 CANCELLED: Final = "notifications/cancelled"
 
@@ -24,22 +28,22 @@ class Scenario:
     """A row of the table of scenarios.
 
     - ``what`` says in one line what the server does.
-    - ``needs`` is the request of the client without which the scenario says nothing.
-    - ``after`` names another scenario, in which the client must have sent what this one needs, too, if
-      both are played.
+    - ``needs`` is a method that the client must use; otherwise the scenario says nothing.
+    - ``after`` names another scenario. If that is played, too, and the client did not use the method
+      ``needs`` in it, this one is skipped.
     - ``scripts`` answer requests, by method. Other requests are answered as by an ordinary server.
-    - ``capabilities`` are those of the server, and ``eras`` which requests it takes: of sessions, stateless
-      ones, or both.
-    - ``declared`` are capabilities of the client, one of which it has to declare.
-    - ``delay_s`` is how long the server waits before it reads, and ``flood`` how many lines it writes to
-      stderr then.
-    - ``fault`` is a rule, as of ``--fault``, that is put before the server.
-    - ``http`` answers requests over HTTP, with which the server speaks HTTP itself. Without it, a bridge
-      stands before a server on stdio.
-    - ``stays_s`` is how long the server, once it has got what the scenario needs, waits for the next message
-      before it ends, on stdio; 0 if it does not.
-    - ``tool`` is the one that a scripted model calls, of several the last that is listed, empty if there
-      is none; and ``calls`` how often at once.
+    - ``capabilities`` are those of the server. ``eras`` are the kinds of requests that it accepts: those of
+      sessions, stateless ones, or both.
+    - ``declared`` are capabilities of the client, of which it must declare at least one.
+    - ``flood`` is how many lines the server first writes to stderr, and ``delay_s`` how long it then waits
+      before it reads.
+    - ``fault`` is a rule, in the form of ``--fault``, that mcpproxy applies to the messages of the server.
+    - ``http`` is the script of a server that speaks HTTP itself. Without it, a bridge makes a server on stdio
+      reachable over HTTP.
+    - ``stays_s`` is for a server on stdio: how long it waits for another message, once the client has used
+      the method ``needs``, before it exits. With 0 it does not exit.
+    - ``tool`` is the tool that a scripted model calls, empty if there is none; of several, it is the last in
+      the list. ``calls`` is how many calls are sent at once.
     """
 
     name: str
@@ -63,7 +67,7 @@ class Scenario:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is waited for that the client gives up by itself, because nothing comes any more."""
+        """Whether the server stops answering, so that the run waits for the client to give up by itself."""
         return self.reaction == "may wait" and not self.stays_s
 
     @property
@@ -72,8 +76,10 @@ class Scenario:
         return "tools/call" if self.needs == CANCELLED else self.needs
 
     def on(self, transport: Transport) -> "Scenario":
-        """Return the scenario as it is on one transport: a client that waits for a server need not wait for
-        one that has ended."""
+        """Return the scenario for one transport.
+
+        A client may wait for a silent server, but on stdio such a server exits after ``stays_s``.
+        """
         if transport == "stdio" and self.stays_s and self.reaction == "may wait":
             return replace(self, reaction="may give up")
         return self

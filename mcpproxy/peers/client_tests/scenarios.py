@@ -1,4 +1,4 @@
-"""The table of scenarios."""
+"""The table of scenarios, each a test of a client with one server of ours."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -19,7 +19,7 @@ GROUPS: Final[Mapping[str, Collection[Scenario]]] = {
     "stateless": (*STATELESS_LAWFUL, *STATELESS_WRONG),
     "authorization": (*AUTHORIZED, NOWHERE),
 }
-"""Groups beside the categories."""
+"""Groups of scenarios that options can name, besides the categories."""
 
 
 def chosen(only: list[str], skip: list[str]) -> tuple[Scenario, ...]:
@@ -36,17 +36,17 @@ def chosen(only: list[str], skip: list[str]) -> tuple[Scenario, ...]:
     )
 
 
-def _names(option: str, given: list[str]) -> set[str]:
-    """Return the names of the scenarios that the values of an option mean."""
+def _names(option: str, values: list[str]) -> set[str]:
+    """Return the names of the scenarios that the values of an option select."""
     known: dict[str, set[str]] = {scenario.name: {scenario.name} for scenario in SCENARIOS}
     for scenario in SCENARIOS:
         known.setdefault(scenario.category, set()).add(scenario.name)
     known |= {name: {scenario.name for scenario in group} for name, group in GROUPS.items()}
-    found: set[str] = set()
-    for word in (word.strip() for words in given for word in words.split(",")):
+    selected: set[str] = set()
+    for word in (word.strip() for words in values for word in words.split(",")):
         if word not in known:
             guess = nearest(word, known)
             next_step = f"did you mean {guess}?" if guess else f"one of {', '.join(known)}"
             raise UsageError(option, f"there is no scenario or group {word!r}", next_step)
-        found |= known[word]
-    return found
+        selected |= known[word]
+    return selected

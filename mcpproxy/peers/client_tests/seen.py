@@ -1,4 +1,4 @@
-"""What a client did in a scenario, by the frames of its recordings."""
+"""Finds out what a client did in a scenario, from the frames of its recordings."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -26,19 +26,20 @@ from mcpproxy.protocol.revisions import CAPABILITIES_KEY, CLIENT_INFO_KEY, STATE
 from mcpproxy.record.trace.reader import Trace
 
 _OPENING: Final = ("initialize", "server/discover")
-"""What is sent before there is a session, or to begin another one."""
+"""The requests that are sent before a session is open, or to open another one."""
 
 NAMELESS: Final = "a client without name"
-"""What a client is called whose ``clientInfo`` has no name."""
+"""The name in reports of a client whose ``clientInfo`` has none."""
 
 
 @dataclass(slots=True)
 class LastRequest:
-    """The last request of the client, its recording and frame, and for how long it had no answer.
+    """The last request of the client, its recording and frame, and how long it waited for its answer.
 
-    ``waited_ns`` is until the answer, or until the client gave the request up or the session was over. What
-    the server waited for answers of the client does not count. ``is_answered`` is also true if the answer
-    came too late.
+    ``key`` is its id with the recording, and ``exchange`` its HTTP exchange, if any. ``since_ns`` is the
+    start of the wait: the request, or the last answer that the client sent after it, because until then the
+    server may have waited for that. ``waited_ns`` is the time until the answer, or until the client gave up
+    the request or the session was over. ``is_answered`` is also true if the answer came too late.
     """
 
     method: str
@@ -53,52 +54,67 @@ class LastRequest:
 
 @dataclass(slots=True)
 class SeenClient:
-    """Counts over the sessions of one scenario.
+    """What a client did in all recordings of one scenario.
 
-    ``requests`` and ``notifications`` count those of the client by method. ``pages`` is how many pages of
-    the list of tools it read at most, from the first on, ``with_token`` how many calls carry a progress
-    token. ``last_ns`` is the time of its last message. The other times are of the first session with a
-    call, or with one that it gave up: ``asked_ns`` is that of its first call, ``gave_up_ns`` when it
-    cancelled a call or left the connection of one without an answer, and ``over_ns`` when it or mcpproxy
-    began to end the session. All are since the recording started, 0 if there is none. ``sessions_ended``
-    is how many sessions it has ended over HTTP. ``open_calls`` are the calls that had no answer when
-    their session was over. ``pings`` counts those of the server; ``open_pings`` are those without an
-    answer: recording and frame by session and id. Over HTTP, ``refusals`` are how many requests to the
-    endpoint were answered with 401, ``with_login`` how many had a token, ``resumed`` how often it came
-    for the rest of a stream, and ``found`` says of each path beside the endpoint whether it is there.
-    ``has_probed`` says that there was a ``server/discover``, ``fell_back`` that an ``initialize`` came
-    after it, in the same session after ``fell_back_ns``. ``stateless`` is how many requests were
-    stateless. ``without_session`` are messages over HTTP that lack the id of the session that they belong
-    to: recording and frame. ``last`` is the last request of the client.
+    Times are in nanoseconds since their recording started, 0 if there is none. ``asked_ns``, ``gave_up_ns``
+    and ``over_ns`` are from one recording: the first with a call that the client gave up, else the first with
+    a call. Messages that are listed are pairs of recording and frame.
     """
 
     sessions: int = 0
+    """How many recordings there are."""
     messages: int = 0
+    """How many frames the client sent."""
     requests: Counter[str] = field(default_factory=Counter[str])
+    """Its requests, by method."""
     notifications: Counter[str] = field(default_factory=Counter[str])
+    """Its notifications, by method."""
     pages: int = 0
+    """How many pages of the list of tools it read at most, from the first on."""
     with_token: int = 0
+    """How many of its calls had a progress token."""
     pings: int = 0
+    """How many pings the server sent."""
     open_pings: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    """The pings that it did not answer, by recording and id."""
     client: JSONObject = field(default_factory=dict[str, JSON])
+    """Its ``clientInfo``."""
     capabilities: JSONObject = field(default_factory=dict[str, JSON])
+    """The capabilities that it declared."""
     wanted: str = ""
+    """The revision that it asked for."""
     asked_ns: int = 0
+    """When it sent its first call."""
     last_ns: int = 0
+    """When it sent its last message."""
     gave_up_ns: int = 0
+    """When it cancelled a call, or closed the connection of a call without an answer."""
     over_ns: int = 0
+    """When it, or mcpproxy, began to end the session."""
     sessions_ended: int = 0
+    """How many sessions it ended over HTTP."""
     open_calls: set[str] = field(default_factory=set[str])
+    """Its calls that had no answer when their session was over."""
     without_session: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])
+    """Its messages over HTTP that lacked the id of their session."""
     refusals: int = 0
+    """How many of its requests to the endpoint were answered with 401."""
     with_login: int = 0
+    """How many of its requests to the endpoint had an ``Authorization`` header."""
     resumed: int = 0
+    """How often it resumed a stream."""
     found: dict[str, bool] = field(default_factory=dict[str, bool])
+    """By path, besides the endpoint, that it requested: whether the server has something there."""
     stateless: int = 0
+    """How many of its requests were stateless."""
     has_probed: bool = False
+    """Whether it sent ``server/discover``."""
     fell_back: bool = False
+    """Whether it sent ``initialize`` after ``server/discover``."""
     fell_back_ns: int = 0
+    """The time between these two, if they were in the same recording."""
     last: LastRequest | None = None
+    """Its last request."""
 
     @property
     def knows_no_session(self) -> bool:
@@ -112,29 +128,30 @@ class SeenClient:
 
 @dataclass(slots=True)
 class _Session:
-    """One recording while it is read. Its times begin with it, and its ids mean nothing elsewhere.
-
-    ``calls`` are the exchanges of calls over HTTP, ``call_ids`` the ids of all calls, and ``open_asks`` those
-    of requests of the server without an answer; ``has_id`` is whether the server has given a session id that
-    holds, and ``bare`` are the exchanges of requests without it. ``heads`` are the requests over HTTP by
-    exchange, and ``pages`` is how many pages of the list of tools were asked for since it was last begun.
-    """
+    """The state of one recording while it is read. Its ids and times mean nothing in other recordings."""
 
     path: str
     calls: set[int] = field(default_factory=set[int])
+    """The HTTP exchanges of the calls."""
     call_ids: set[str] = field(default_factory=set[str])
-    open_asks: set[str] = field(default_factory=set[str])
+    """The keys of all calls."""
+    open_server_requests: set[str] = field(default_factory=set[str])
+    """The keys of the server's requests that have no answer."""
     has_id: bool = False
+    """Whether the server has issued a session id that is still valid."""
     bare: set[int] = field(default_factory=set[int])
+    """The exchanges of requests that lack that id."""
     heads: dict[int, RequestHead] = field(default_factory=dict[int, RequestHead])
+    """The heads of HTTP requests, by exchange."""
     pages: int = 0
+    """How many pages of the list of tools were requested, beginning with the last first page."""
     probed_ns: int = 0
     asked_ns: int = 0
     gave_up_ns: int = 0
     over_ns: int = 0
 
     def key(self, message_id: object) -> str:
-        """Return an id that is told from those of other sessions."""
+        """Return a key for a message id that is unique among all recordings."""
         return f"{self.path} {message_id!r}"
 
 
@@ -146,13 +163,13 @@ def seen_in(traces: Iterable[Trace]) -> SeenClient:
         session = _Session(trace.path)
         for event in trace.events():
             if type(event) is Frame and event.sender == CLIENT:
-                _take(event, seen, session)
+                _note_client_frame(event, seen, session)
             elif type(event) is Frame and event.sender == SERVER:
-                _take_of_server(event, seen, session)
+                _note_server_frame(event, seen, session)
             elif isinstance(event, RequestHead):
-                _take_request_head(event, seen, session)
+                _note_request_head(event, seen, session)
             elif isinstance(event, ResponseHead):
-                _take_response_head(event, seen, session)
+                _note_response_head(event, seen, session)
             elif isinstance(event, ExchangeEnd):
                 left_ns = event.left_ns or event.observed_at_ns
                 if event.cut and event.by == CLIENT and event.exchange in session.calls:
@@ -171,15 +188,15 @@ def seen_in(traces: Iterable[Trace]) -> SeenClient:
     return seen
 
 
-def _issues(head: ResponseHead) -> bool:
+def _issues_session_id(head: ResponseHead) -> bool:
     return any(name.lower() == SESSION_ID for name, _ in head.headers)
 
 
 def _ends(event: Eof | Signal | Close | Note) -> bool:
-    """Whether a session is over with this.
+    """Whether an event ends its session.
 
-    A note is about a connection or an exchange over HTTP, or about the whole recording. Of one that is cut,
-    only the last message is known.
+    A note ends it if it is about the whole recording, not about one connection or exchange. The end of a
+    recording that was cut does not count: when the session ended is unknown.
     """
     if isinstance(event, Note):
         return not event.exchange and not event.connection
@@ -193,8 +210,7 @@ def _opens(frame: Frame) -> bool:
     )
 
 
-def _take(frame: Frame, seen: SeenClient, session: _Session) -> None:
-    """Take up a frame of the client."""
+def _note_client_frame(frame: Frame, seen: SeenClient, session: _Session) -> None:
     seen.messages += 1
     seen.last_ns = frame.observed_at_ns
     if frame.exchange in session.bare and not _opens(frame):
@@ -210,7 +226,7 @@ def _take(frame: Frame, seen: SeenClient, session: _Session) -> None:
                 _end_wait(frame.observed_at_ns, seen, session)
         if isinstance(message, Response | ErrorResponse):
             seen.open_pings.pop(session.key(message.id), None)
-            session.open_asks.discard(session.key(message.id))
+            session.open_server_requests.discard(session.key(message.id))
             if seen.last:
                 seen.last.since_ns = frame.observed_at_ns
         if not isinstance(message, Request):
@@ -247,8 +263,7 @@ def _take(frame: Frame, seen: SeenClient, session: _Session) -> None:
             seen.with_token += "progressToken" in (as_object(params.get("_meta")) or {})
 
 
-def _take_of_server(frame: Frame, seen: SeenClient, session: _Session) -> None:
-    """Take up a frame of the server."""
+def _note_server_frame(frame: Frame, seen: SeenClient, session: _Session) -> None:
     for message in singles(frame.message):
         if isinstance(message, Response | ErrorResponse):
             key = session.key(message.id)
@@ -258,21 +273,22 @@ def _take_of_server(frame: Frame, seen: SeenClient, session: _Session) -> None:
                 _end_wait(frame.observed_at_ns, seen, session)
                 seen.last.is_answered = True
         elif isinstance(message, Request):
-            session.open_asks.add(session.key(message.id))
+            session.open_server_requests.add(session.key(message.id))
             if message.method == "ping":
                 seen.pings += 1
                 seen.open_pings[session.key(message.id)] = session.path, frame.seq
 
 
 def _end_wait(at_ns: int, seen: SeenClient, session: _Session) -> None:
-    """End the wait of the client for the answer to its last request, unless it is over already, or the server
-    waits for the client.
+    """End the wait for the answer to the client's last request, unless the server waits for the client.
+
+    The first end counts.
     """
-    if seen.last and seen.last.path == session.path and not session.open_asks:
+    if seen.last and seen.last.path == session.path and not session.open_server_requests:
         seen.last.waited_ns = seen.last.waited_ns or at_ns - seen.last.since_ns
 
 
-def _take_request_head(head: RequestHead, seen: SeenClient, session: _Session) -> None:
+def _note_request_head(head: RequestHead, seen: SeenClient, session: _Session) -> None:
     fields = {name.lower(): value for name, value in head.headers}
     session.heads[head.exchange] = head
     if not head.endpoint:
@@ -286,13 +302,13 @@ def _take_request_head(head: RequestHead, seen: SeenClient, session: _Session) -
         session.bare.add(head.exchange)
 
 
-def _take_response_head(head: ResponseHead, seen: SeenClient, session: _Session) -> None:
-    asked = session.heads.get(head.exchange)
-    if asked is None:
+def _note_response_head(head: ResponseHead, seen: SeenClient, session: _Session) -> None:
+    request = session.heads.get(head.exchange)
+    if request is None:
         return
-    if not asked.endpoint:
-        seen.found[urlsplit(asked.target).path] = head.status < HTTPStatus.BAD_REQUEST
+    if not request.endpoint:
+        seen.found[urlsplit(request.target).path] = head.status < HTTPStatus.BAD_REQUEST
         return
     seen.refusals += head.status == HTTPStatus.UNAUTHORIZED
-    # After 404 the session is over, and what its client does then is another matter.
-    session.has_id = head.status != HTTPStatus.NOT_FOUND and (session.has_id or _issues(head))
+    # After 404 the session is over, so later requests need no id.
+    session.has_id = head.status != HTTPStatus.NOT_FOUND and (session.has_id or _issues_session_id(head))

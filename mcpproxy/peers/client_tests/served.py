@@ -1,4 +1,4 @@
-"""How a client finds the server of a scenario: as a command, or as a URL; and where it is recorded."""
+"""Runs the server of a scenario, which a client finds by a command or a URL, and finds its recordings."""
 
 import asyncio
 import os
@@ -23,33 +23,34 @@ VARIABLE: Final = "MCPPROXY_SERVER"
 """The environment variable in which a client finds its server: a command line, or a URL."""
 
 PLACEHOLDER: Final = "{server}"
-"""What stands for the server in the command of a client."""
+"""The placeholder for the server in the command of a client."""
 
 CONFIG_VARIABLE: Final = "MCPPROXY_CONFIG"
-"""The environment variable with the path of the client's configuration, if there is a template of it."""
+"""The environment variable with the path of the client's configuration, if a template of it was given."""
 
 CONFIG_PLACEHOLDER: Final = "{config}"
-"""What stands for that path in the command of a client."""
+"""The placeholder for that path in the command of a client."""
 
 MODEL_PLACEHOLDER: Final = "{model}"
-"""What stands for the URL of the model, in the command of a client and in its configuration."""
+"""The placeholder for the URL of the model, in the command of a client and in its configuration."""
 
 _COMPLETE_S: Final = 10.0
 """How long to wait for the end of the recordings after the client has gone."""
 _POLL_S: Final = 0.02
 _SEED: Final = "1"
-"""By which faults are decided: a client meets the same ones in each run."""
+"""The seed of random faults: a client meets the same ones in each run."""
 _BEHIND: Final = "-behind.jsonl"
-"""The end of the name of a recording between a server and the fault before it."""
+"""The end of the name of the recording between a server and the fault before it, which is not judged."""
 _START_S: Final = 60.0
-"""How long a server of ours may take to listen, and to end: much less, unless the machine is very busy."""
+"""How long a server of ours may take to listen, and to exit. Unless the machine is very busy, it takes
+less."""
 _SHOWN: Final = 200
-"""How much is said of the reason why a server of ours does not start, in characters."""
-_NEAR: Final = "127.0.0.1:0"
+"""How many characters of the reason are shown if a server of ours does not start."""
+_ANY_PORT: Final = "127.0.0.1:0"
 
 
 def misspelt(word: str, known: Sequence[str]) -> str | None:
-    """Return which of the ``known`` places a word such as ``{sever}`` means; ``None`` for any other word."""
+    """Return which ``known`` placeholder a word such as ``{sever}`` means; ``None`` for other words."""
     is_place = word[:1] == "{" and word[-1:] == "}" and word not in known
     return nearest(word, known) if is_place else None
 
@@ -67,7 +68,7 @@ class Served:
 
     @property
     def text(self) -> str:
-        """The value of the environment variable."""
+        """The value of ``MCPPROXY_SERVER``: the URL, or the command line."""
         return self.url or shlex.join(self.command)
 
     def placed_in(self, command: Sequence[str], config: str = "") -> list[str]:
@@ -90,6 +91,8 @@ class Served:
 async def served(scenario: Scenario, trace: str, mark: str, listen: str) -> AsyncGenerator[Served]:
     """Yield the server of a scenario, recorded in ``trace``; over HTTP if ``listen`` is an address.
 
+    ``mark`` is a text in the command of the server, by which its processes are found.
+
     Raises:
         McpProxyError: the server cannot listen there.
     """
@@ -111,23 +114,23 @@ async def served(scenario: Scenario, trace: str, mark: str, listen: str) -> Asyn
         async with _listening(own_command("mcpproxy", *bridge, listen, "--", *server), listen) as url:
             yield Served(url=url)
         return
-    command = own_command("mcpproxy", *bridge, _NEAR, "--", *server)
+    command = own_command("mcpproxy", *bridge, _ANY_PORT, "--", *server)
     async with _proxied(command, (*options, trace, *fault), listen) as url:
         yield Served(url=url)
 
 
 @asynccontextmanager
 async def _proxied(server: Sequence[str], options: Sequence[str], listen: str) -> AsyncGenerator[str]:
-    """Run a server that listens on a port of its own, and mcpproxy before it; yield the client's URL."""
-    async with _listening(server, _NEAR) as url:
+    """Run a server that listens on any port, and mcpproxy before it; yield the URL for the client."""
+    async with _listening(server, _ANY_PORT) as url:
         proxy = own_command("mcpproxy", "http", url, *options, "--listen", listen)
-        async with _listening(proxy, listen) as before:
-            yield before
+        async with _listening(proxy, listen) as client_url:
+            yield client_url
 
 
 @asynccontextmanager
 async def _listening(command: Sequence[str], listen: str) -> AsyncGenerator[str]:
-    """Run a command that listens at ``listen``, and yield its URL."""
+    """Run a command of ours that listens at ``listen``, and yield its URL."""
     process = await ChildProcess.start(command, has_stderr=True)
     assert process.stderr is not None
     drain: asyncio.Task[bytes] | None = None
@@ -146,20 +149,20 @@ async def _address(stderr: asyncio.StreamReader, listen: str) -> str:
     """Return the URL that a server of ours says it listens on.
 
     Raises:
-        UsageError: it does not listen, and why.
+        UsageError: it does not listen; the text says why.
     """
-    said = LastLines()
+    last_lines = LastLines()
     try:
         async with asyncio.timeout(_START_S):
             while line := await stderr.readline():
                 for word in line.decode(errors="replace").split():
                     if word.startswith("http://"):
                         return word
-                said.add(line)
+                last_lines.add(line)
     except TimeoutError:
         fact = f"our server did not listen on {listen} within {_START_S:.0f} s"
         raise UsageError("--listen", fact, "try again when this machine is less busy") from None
-    reason = said.telling(_SHOWN).removeprefix("mcpproxy: ")
+    reason = last_lines.telling(_SHOWN).removeprefix("mcpproxy: ")
     raise UsageError("--listen", f"cannot listen on {listen}", reason or "name another port")
 
 
@@ -207,9 +210,11 @@ def _size(path: str) -> int:
 
 
 def _files(trace: str) -> list[str]:
-    """Return the recordings with the name ``trace``, those of further sessions after it."""
+    """Return the paths of the recordings with the name ``trace``, in the order of their sessions."""
     stem, suffix = os.path.splitext(trace)
-    name = re.compile(rf"{re.escape(os.path.basename(stem))}(-http)?(-\d+)?{re.escape(suffix)}(\.journal)?")
+    pattern = re.compile(
+        rf"{re.escape(os.path.basename(stem))}(-http)?(-\d+)?{re.escape(suffix)}(\.journal)?"
+    )
     folder = os.path.dirname(trace)
-    found = {one.removesuffix(".journal") for one in os.listdir(folder) if name.fullmatch(one)}
-    return [os.path.join(folder, one) for one in sorted(found, key=lambda one: (len(one), one))]
+    names = {entry.removesuffix(".journal") for entry in os.listdir(folder) if pattern.fullmatch(entry)}
+    return [os.path.join(folder, file) for file in sorted(names, key=lambda file: (len(file), file))]

@@ -1,6 +1,6 @@
 """The process of a scenario's server: ``python -m mcpproxy.peers.client_tests.server NAME MARK``, on stdio.
 
-The mark only tells this process from those of other runs.
+The mark only distinguishes this process from those of other runs.
 """
 
 import sys

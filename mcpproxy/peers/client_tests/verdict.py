@@ -1,7 +1,7 @@
 """The verdict on a client in one scenario.
 
-It fails where it breaks a MUST of the specification, crashes or hangs; it is warned about where it breaks a
-SHOULD. All that a client may do or leave is told as an info of the whole run (see ``behaviour``).
+A client that breaks a MUST of the specification, crashes or hangs has failed. To break a SHOULD is a warning.
+Behaviour that the specification leaves open is an info of the whole run (see ``behaviour``).
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,15 @@ _SESSION_ID: Final = "PROTO-010/R-091"
 """The requirement that a client sends the id of its session."""
 
 LATE_S: Final = 2.0
-"""A server of ours that takes so long to answer, without being told to, has too little of the machine."""
+"""If our server takes so long to answer, other than by its script, the machine is too busy."""
 
-_FIRST: Final = {"error": 0, "warning": 1}
+_ORDER: Final = {"error": 0, "warning": 1}
+"""By severity: the order in which findings are considered."""
 
 
 @dataclass(frozen=True, slots=True)
 class Played:
-    """One scenario that was played: what the client did, how it ended, and what is wrong by the rules.
+    """One scenario that was played: what the client did, how it ended, and which rules it broke.
 
     ``findings`` are errors and warnings about the client, each with the path of its recording. ``trouble`` is
     what went wrong between a host and the scripted model beside its server, empty if nothing did.
@@ -59,34 +60,32 @@ def lacking(played: Played) -> str:
 
 
 def verdict(
-    played: Played, ordinary: Played | None, told: set[str], catalogue: Catalogue, revision: str
+    played: Played, ordinary: Played | None, reported: set[str], catalogue: Catalogue, revision: str
 ) -> tuple[Conclusion, str]:
     """Return the conclusion about one scenario, and the path of the recording with its frames.
 
-    ``ordinary`` is what the client did with the ordinary server, ``None`` if this is that server: an exit
-    with an error says something only of a client that exits with none there. ``told`` are the requirements
-    that an earlier scenario has reported; those of this one are added.
+    ``ordinary`` is the play with the ordinary server, ``None`` if this is that play: an exit with an error
+    counts only if the client exits without one there. ``reported`` are the requirements that an earlier
+    scenario has reported; those of this one are added.
 
-    What a client does that gave up because our server was late, or after that, is a warning and not a fault.
-    A later scenario may tell it again.
+    If our server was late, a fault that may be the effect is only a warning, and a later scenario may report
+    it again.
     """
-    told_before = set(told)
-    conclusion, path = _conclusion(played, ordinary, told, catalogue, revision)
-    words = late(played)
+    reported_before = set(reported)
+    conclusion, path = _conclusion(played, ordinary, reported, catalogue, revision)
+    words = lateness(played)
     if conclusion.status != "failed" or not words or _has_crashed(played.stay):
         return conclusion, path
-    if not _may_be_of_lateness(played, path, conclusion):
+    if not _may_follow_from_lateness(played, path, conclusion):
         return conclusion, path
-    told.intersection_update(told_before)
+    reported.intersection_update(reported_before)
     advice = "try again with --jobs 1, or when the machine is less busy"
     text = f"{conclusion.message}; but {words}, so that the client may only have given up: {advice}"
     return replace(conclusion, status="warning", message=text), path
 
 
-def late(played: Played) -> str:
-    """Return a clause that says that our server was late with the answer to the last request of the client;
-    empty if it was not.
-    """
+def lateness(played: Played) -> str:
+    """Return a clause: how late our server answered the client's last request; empty if it was not late."""
     last, scenario = played.seen.last, played.scenario
     is_due = last and (last.is_answered or scenario.reaction == "goes on" or last.method != scenario.awaited)
     if last is None or not is_due or last.waited_ns / 1e9 - scenario.delay_s < LATE_S:
@@ -95,40 +94,43 @@ def late(played: Played) -> str:
 
 
 def of_another_era(played: Played) -> bool:
-    """Whether a client that was answered in time sends stateless requests only. One that gave up ``discover``
-    may have had ``initialize`` to send."""
-    return played.seen.knows_no_session and not late(played)
+    """Whether a client sends stateless requests only, although it was answered in time.
+
+    A client that gave up ``server/discover`` may have meant to send ``initialize`` next.
+    """
+    return played.seen.knows_no_session and not lateness(played)
 
 
-def _may_be_of_lateness(played: Played, path: str, conclusion: Conclusion) -> bool:
-    """Whether what is concluded may come after a late answer to the last request: it does not come before."""
+def _may_follow_from_lateness(played: Played, path: str, conclusion: Conclusion) -> bool:
+    """Whether a conclusion may be the effect of a late answer: no evidence is before the last request."""
     last, frames = played.seen.last, conclusion.frames
     return not frames or (last is not None and path == last.path and frames[0] > last.frame)
 
 
 def _conclusion(
-    played: Played, ordinary: Played | None, told: set[str], catalogue: Catalogue, revision: str
+    played: Played, ordinary: Played | None, reported: set[str], catalogue: Catalogue, revision: str
 ) -> tuple[Conclusion, str]:
-    new = [pair for pair in played.findings if pair[1].requirement not in told]
-    told.update(finding.requirement for _, finding in new)
-    is_late = bool(late(played))
+    """Return what ``verdict`` returns, without regard to lateness."""
+    new = [pair for pair in played.findings if pair[1].requirement not in reported]
+    reported.update(finding.requirement for _, finding in new)
+    is_late = bool(lateness(played))
 
     def rank(pair: tuple[str, Finding]) -> tuple[int, bool]:
         path, finding = pair
-        is_unsure = is_late and _may_be_of_lateness(played, path, conclusion_of(finding))
-        return _FIRST.get(finding.severity, 2), is_unsure
+        is_unsure = is_late and _may_follow_from_lateness(played, path, conclusion_of(finding))
+        return _ORDER.get(finding.severity, 2), is_unsure
 
     new.sort(key=rank)
     if new and new[0][1].severity == "error":
-        return _broken(new)
-    if unanswered := _deaf(played.seen, catalogue, revision):
+        return _judged_conclusion(new)
+    if unanswered := _unanswered_pings(played.seen, catalogue, revision):
         return unanswered
-    if bare := _forgetful(played.seen, told, catalogue, revision):
+    if bare := _missing_session_id(played.seen, reported, catalogue, revision):
         return bare
     if reason := failure(played, ordinary):
         return Conclusion("failed", reason), ""
     if new:
-        return _broken(new)
+        return _judged_conclusion(new)
     if reason := lacking(played):
         told_by_model = f" (its model: {played.trouble})" if played.trouble else ""
         return Conclusion("skipped", reason + told_by_model), ""
@@ -136,43 +138,44 @@ def _conclusion(
     return Conclusion("passed", f"{count(played.seen.messages, 'message')} judged{known}"), ""
 
 
-def _deaf(seen: SeenClient, catalogue: Catalogue, revision: str) -> tuple[Conclusion, str] | None:
-    """Return the verdict on a client that answers no ping, though the server waited for each.
+def _unanswered_pings(seen: SeenClient, catalogue: Catalogue, revision: str) -> tuple[Conclusion, str] | None:
+    """Return the verdict on a client that answers no ping, although the server waited for each answer.
 
-    The judge says nothing of them, because it does not know that the server waited before it went on.
+    The judge has no finding about them, because it does not know that the server waited.
     """
     if not _answers_no_ping(seen):
         return None
     text = f"client answered none of {seen.pings} pings, each of which waited {ANSWER_S:.0f} s"
-    return _failed(_PING, text, list(seen.open_pings.values()), catalogue, revision)
+    return _violation(_PING, text, list(seen.open_pings.values()), catalogue, revision)
 
 
 def _answers_no_ping(seen: SeenClient) -> bool:
     return seen.pings >= 2 and len(seen.open_pings) >= seen.pings
 
 
-def _forgetful(
-    seen: SeenClient, told: set[str], catalogue: Catalogue, revision: str
+def _missing_session_id(
+    seen: SeenClient, reported: set[str], catalogue: Catalogue, revision: str
 ) -> tuple[Conclusion, str] | None:
     """Return the verdict on a client that leaves out the id of its session.
 
-    The judge says nothing of a request on another connection than that of ``initialize``: elsewhere it may
-    come from another client.
+    The judge has no finding about a request on another connection than that of ``initialize``: such a request
+    may come from another client.
     """
     requirement = _SESSION_ID.partition("/")[2]
-    if not seen.without_session or requirement in told:
+    if not seen.without_session or requirement in reported:
         return None
-    told.add(requirement)
+    reported.add(requirement)
     text = "client sent messages without the session id that it was given"
-    return _failed(_SESSION_ID, text, seen.without_session, catalogue, revision)
+    return _violation(_SESSION_ID, text, seen.without_session, catalogue, revision)
 
 
-def _failed(
+def _violation(
     name: str, text: str, evidence: Sequence[tuple[str, int]], catalogue: Catalogue, revision: str
 ) -> tuple[Conclusion, str] | None:
-    """Return that a requirement is broken; ``None`` if it is none of this revision.
+    """Return the verdict that a requirement is violated; ``None`` if it is not a MUST of this revision.
 
-    ``evidence`` has the recordings and frames; those of the first recording are told.
+    ``name`` is the rule and the id of the requirement. ``evidence`` are pairs of recording and frame; only
+    the frames of the first recording are cited.
     """
     requirement = catalogue.requirements.get(name)
     if requirement is None or requirement.severity([revision]) != "error":
@@ -183,15 +186,15 @@ def _failed(
     return Conclusion("failed", text, frames, requirement.rule, source, requirement.id), path
 
 
-def _broken(found: Sequence[tuple[str, Finding]]) -> tuple[Conclusion, str]:
-    path, first = found[0]
-    others = len({finding.requirement for _, finding in found}) - 1
+def _judged_conclusion(findings: Sequence[tuple[str, Finding]]) -> tuple[Conclusion, str]:
+    path, first = findings[0]
+    others = len({finding.requirement for _, finding in findings}) - 1
     more = f" (and {others} more: mcpproxy check)" if others else ""
     return conclusion_of(first, more), path
 
 
 def _hangs(played: Played, ordinary: Played | None) -> bool:
-    """Whether the client had to be ended, though it exits after the ordinary server, and this one, too."""
+    """Whether the client had to be ended, although it exits by itself with the ordinary server."""
     if ordinary is None or ordinary.stay.code != 0 or played.stay.code is not None:
         return False
     return played.scenario.reaction != "may wait" and not (
@@ -200,9 +203,10 @@ def _hangs(played: Played, ordinary: Played | None) -> bool:
 
 
 def may_be_late(played: Played, ordinary: Played | None) -> bool:
-    """Whether what is wrong may come of a machine that was too slow for so many clients at once."""
-    breaks = any(finding.severity == "error" for _, finding in played.findings)
-    return bool(failure(played, ordinary)) or _answers_no_ping(played.seen) or (breaks and bool(late(played)))
+    """Whether a failure may be the effect of a machine that was too slow for so many clients at once."""
+    has_errors = any(finding.severity == "error" for _, finding in played.findings)
+    is_late = has_errors and bool(lateness(played))
+    return bool(failure(played, ordinary)) or _answers_no_ping(played.seen) or is_late
 
 
 def _has_crashed(stay: Stay) -> bool:
@@ -212,9 +216,9 @@ def _has_crashed(stay: Stay) -> bool:
 def failure(played: Played, ordinary: Played | None) -> str:
     """Return how the client crashed or hung; empty if it did not."""
     stay, reaction = played.stay, played.scenario.reaction
-    said = f": {stay.last_words}" if stay.last_words else ""
+    words = f": {stay.last_words}" if stay.last_words else ""
     if _has_crashed(stay):
-        return f"the client {end_text(stay.code)}{said}"
+        return f"the client {end_text(stay.code)}{words}"
     if (refusals := played.seen.refusals) > REFUSALS:
         return f"the client asks again and again: it was refused with 401 {refusals} times"
     if ordinary is None or ordinary.stay.code != 0:
@@ -222,5 +226,5 @@ def failure(played: Played, ordinary: Played | None) -> str:
     if _hangs(played, ordinary):
         return f"the client hangs: it was ended after {stay.seconds:.0f} s; --timeout gives it longer"
     if stay.code and reaction == "goes on":
-        return f"the client {end_text(stay.code)}, and with the ordinary server with 0{said}"
+        return f"the client {end_text(stay.code)}, and with the ordinary server with 0{words}"
     return ""

@@ -1,4 +1,4 @@
-"""A client that a person runs: it comes to a URL, and mcpproxy waits until it has done with the server."""
+"""Waits for a client that a person runs, until it has come to a URL and finished with the server there."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ _CHUNK_BYTES: Final = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """What a person is asked for: to lead the client to ``url``. ``number`` counts from 1 to ``total``."""
+    """Asks a person to connect the client to ``url``. ``number`` counts the scenarios from 1 to ``total``."""
 
     url: str
     scenario: Scenario
@@ -29,7 +29,7 @@ class Invitation:
 
     @property
     def wanted(self) -> str:
-        """The request of the client that is waited for."""
+        """The method of the request that the client must send."""
         return "tools/call" if self.number == 1 else self.scenario.needs
 
 
@@ -38,9 +38,9 @@ Invite = Callable[[Invitation], None]
 
 @contextmanager
 def lines_of_stdin() -> Generator[asyncio.Event]:
-    """Yield an event that is set whenever stdin has a line: a person has pressed Enter.
+    """Yield an event that is set whenever a line comes on stdin: a person has pressed Enter.
 
-    Without a stdin that can be waited for, and in the background of a terminal, it is never set.
+    It is never set if the event loop cannot wait for stdin, or if we run in the background of a terminal.
     """
     pressed = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -69,17 +69,20 @@ def lines_of_stdin() -> Generator[asyncio.Event]:
                 loop.remove_reader(fd)
 
 
-async def visit(invitation: Invitation, watch: Watch, quiet_s: float, pressed: asyncio.Event) -> Stay:
-    """Wait until the client has done with a server, at most ``invitation.limit_s`` seconds.
+async def wait_for_visit(
+    invitation: Invitation, watch: Watch, quiet_s: float, pressed: asyncio.Event
+) -> Stay:
+    """Wait until the client has finished with a server, at most ``invitation.limit_s`` seconds.
 
-    It has done if it has sent what is waited for, and then ends its sessions or sends nothing for ``quiet_s``
-    seconds (0 switches that off); or if ``pressed`` is set, which is cleared here.
+    It has finished if it has sent the request that it must send, and then ends its sessions or sends nothing
+    for ``quiet_s`` seconds (0 switches this off). The wait also ends when ``pressed`` is set; it is cleared
+    first.
     """
     loop = asyncio.get_running_loop()
     started = loop.time()
     pressed.clear()
     while loop.time() - started < invitation.limit_s:
-        if _has_done(watch.look(), invitation, watch.rested_s, quiet_s):
+        if _has_finished(watch.look(), invitation, watch.rested_s, quiet_s):
             break
         with suppress(TimeoutError):
             await asyncio.wait_for(pressed.wait(), _POLL_S)
@@ -87,7 +90,7 @@ async def visit(invitation: Invitation, watch: Watch, quiet_s: float, pressed: a
     return Stay(None, loop.time() - started, "", is_visit=True)
 
 
-def _has_done(seen: SeenClient, invitation: Invitation, rested_s: float, quiet_s: float) -> bool:
+def _has_finished(seen: SeenClient, invitation: Invitation, rested_s: float, quiet_s: float) -> bool:
     if not seen.has_sent(invitation.wanted):
         return False
     if seen.sessions_ended >= seen.requests["initialize"]:

@@ -1,4 +1,4 @@
-"""The recordings of a scenario while its client is there: what the client has done, and how long it rests."""
+"""Watches the recordings of a scenario: what its client has done so far, and how long it has been quiet."""
 
 import time
 from typing import Final
@@ -8,7 +8,7 @@ from mcpproxy.peers.client_tests.served import growing, recorded_bytes
 
 
 class Watch:
-    """Looks at the recordings with the name ``trace``, again only if they have grown."""
+    """Reads the recordings with the name ``trace``, again only if they have grown."""
 
     def __init__(self, trace: str) -> None:
         self._trace: Final = trace
@@ -24,7 +24,7 @@ class Watch:
         return self._seen
 
     def has_sent(self, method: str) -> bool:
-        """Whether the client has sent a message of this method so far, any if it is empty."""
+        """Whether the client has sent a message of this method so far; if it is empty, any message."""
         seen = self.look()
         return seen.has_sent(method) if method else seen.messages > 0
 

@@ -1,4 +1,4 @@
-"""Servers that break the protocol. What a client must keep, it must keep with them, too."""
+"""Scenarios with servers that break the protocol. A client must keep the rules for clients all the same."""
 
 import json
 from typing import Final
@@ -13,92 +13,92 @@ from mcpproxy.peers.client_tests.scenario import CANCELLED, Scenario
 from mcpproxy.protocol.jsonrpc import JSONObject
 
 OTHERS_FIRST: Final = ("id-as-text", "answer-to-nobody", "error-without-id")
-"""The scenarios in which another answer comes before that to the call of the client."""
+"""The scenarios in which a wrong answer comes before the answer to the client's call."""
 
 GOES_ON_S: Final = 1.0
-"""How long a client that has answered a ping may take to show that it has got its answer."""
+"""How long a client may take to send its next message if it takes the wrong answer for its own."""
 
 _NOT_FOR_YOU: Final[JSONObject] = {"content": [{"type": "text", "text": "not for you"}]}
 
 
-def _newer(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.welcome(asked, "2099-01-01")
+def _newer(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.accept_initialize(request, "2099-01-01")
 
 
-def _unknown_content(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _unknown_content(peer: ScriptedServer, request: PeerRequest) -> None:
     content: JSONObject = {"type": "hologram", "shape": "cube"}
-    peer.result(asked, {"content": [content, {"type": "text", "text": "done"}]})
+    peer.send_result(request, {"content": [content, {"type": "text", "text": "done"}]})
 
 
-def _undeclared(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _undeclared(peer: ScriptedServer, request: PeerRequest) -> None:
     for capability, method in (("roots", "roots/list"), ("sampling", "sampling/createMessage")):
         if capability not in peer.client_capabilities:
             peer.ask(method, {"messages": [], "maxTokens": 1} if capability == "sampling" else None)
-    peer.ordinary(asked)
+    peer.answer_normally(request)
 
 
-def _before_the_answer(peer: ScriptedServer, asked: PeerRequest, other: JSONObject) -> None:
-    """Send another answer first, and give a client that takes it for its own time to go on or to leave."""
+def _before_the_answer(peer: ScriptedServer, request: PeerRequest, other: JSONObject) -> None:
+    """Send another answer first. Give a client that takes it for its own time to continue or to leave."""
     peer.send({"jsonrpc": "2.0", **other})
     peer.ask("ping")
-    peer.lets_go_on(GOES_ON_S)
-    peer.ordinary(asked)
+    peer.wait_for_message(GOES_ON_S)
+    peer.answer_normally(request)
 
 
-def _id_as_text(peer: ScriptedServer, asked: PeerRequest) -> None:
-    _before_the_answer(peer, asked, {"id": json.dumps(asked.id), "result": _NOT_FOR_YOU})
+def _id_as_text(peer: ScriptedServer, request: PeerRequest) -> None:
+    _before_the_answer(peer, request, {"id": json.dumps(request.id), "result": _NOT_FOR_YOU})
 
 
-def _to_nobody(peer: ScriptedServer, asked: PeerRequest) -> None:
-    _before_the_answer(peer, asked, {"id": "no-such-id", "result": _NOT_FOR_YOU})
+def _to_nobody(peer: ScriptedServer, request: PeerRequest) -> None:
+    _before_the_answer(peer, request, {"id": "no-such-id", "result": _NOT_FOR_YOU})
 
 
-def _without_id(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _without_id(peer: ScriptedServer, request: PeerRequest) -> None:
     error: JSONObject = {"code": -32700, "message": "Parse error"}
-    _before_the_answer(peer, asked, {"id": None, "error": error})
+    _before_the_answer(peer, request, {"id": None, "error": error})
 
 
-def _promises(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _promises(peer: ScriptedServer, request: PeerRequest) -> None:
     schema: JSONObject = {"type": "object", "properties": {"sum": {"type": "number"}}, "required": ["sum"]}
-    peer.result(asked, {"tools": [{**TOOL, "outputSchema": schema}]})
+    peer.send_result(request, {"tools": [{**TOOL, "outputSchema": schema}]})
 
 
-def _breaks_promise(peer: ScriptedServer, asked: PeerRequest) -> None:
-    told: JSONObject = {"type": "text", "text": "three"}
-    peer.result(asked, {"content": [told], "structuredContent": {"sum": "three"}})
+def _breaks_promise(peer: ScriptedServer, request: PeerRequest) -> None:
+    content: JSONObject = {"type": "text", "text": "three"}
+    peer.send_result(request, {"content": [content], "structuredContent": {"sum": "three"}})
 
 
-def _half(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.write(json.dumps({"jsonrpc": "2.0", "id": asked.id, "result": _NOT_FOR_YOU}).encode()[:-20])
-    peer.leave(3)
+def _half(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.write(json.dumps({"jsonrpc": "2.0", "id": request.id, "result": _NOT_FOR_YOU}).encode()[:-20])
+    peer.exit(3)
 
 
-def _cancelled(peer: ScriptedServer, asked: PeerRequest) -> None:
-    if peer.waits_for(CANCELLED):
-        peer.ordinary(asked)
+def _cancelled(peer: ScriptedServer, request: PeerRequest) -> None:
+    if peer.serve_until(CANCELLED):
+        peer.answer_normally(request)
 
 
-def _twice(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.ordinary(asked)
-    peer.ordinary(asked)
+def _twice(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.answer_normally(request)
+    peer.answer_normally(request)
 
 
-def _garbage(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _garbage(peer: ScriptedServer, request: PeerRequest) -> None:
     peer.write(b"Listening on port 3000 {\n[1,\n")
-    peer.ordinary(asked)
+    peer.answer_normally(request)
 
 
-def _exits(peer: ScriptedServer, asked: PeerRequest) -> None:
-    del asked
-    peer.leave(3)
+def _exits(peer: ScriptedServer, request: PeerRequest) -> None:
+    del request
+    peer.exit(3)
 
 
-def _silent(peer: ScriptedServer, asked: PeerRequest) -> None:
-    del peer, asked
+def _silent(peer: ScriptedServer, request: PeerRequest) -> None:
+    del peer, request
 
 
-def _wrong_type(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.result(asked, {"content": "done", "isError": "no"})
+def _wrong_type(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.send_result(request, {"content": "done", "isError": "no"})
 
 
 WRONG: Final = (

@@ -1,6 +1,6 @@
-"""Servers over HTTP that want an access token, and say in different ways who gives one.
+"""Servers over HTTP that require an access token, and say in different ways where to get one.
 
-Each is its own authorization server, which approves whoever asks: who follows its redirect is logged in.
+Each is its own authorization server and approves every client: one that follows its redirect is logged in.
 """
 
 import base64
@@ -17,9 +17,11 @@ from mcpproxy.peers.client_tests.scenario import Scenario, Transport
 from mcpproxy.protocol.jsonrpc import JSONObject
 
 REFUSALS: Final = 30
-"""How often a client may be refused: to log in, or to learn that it cannot, fewer requests are enough."""
+"""How often a client may be refused. Fewer requests are enough to log in, or to learn that it cannot."""
 
 STAYS_S: Final = 1.0
+"""Not 0, so that the scenario is not silent (``Scenario.is_silent``): a client that rests is not waited
+for."""
 
 _HTTP: Final[tuple[Transport, ...]] = ("http",)
 _SLOW_S: Final = 1.0
@@ -27,31 +29,34 @@ _SLOW_S: Final = 1.0
 
 _RESOURCE: Final = "/.well-known/oauth-protected-resource"
 _FAR: Final = f"/about{_RESOURCE}"
-"""A place of the resource metadata that only a challenge tells."""
+"""A path of the resource metadata that a client can learn only from a challenge."""
 
 _TENANT: Final = "/tenant"
 _KEPT: Final = 64
-"""How many codes are kept."""
+"""How many authorization codes are kept at most."""
 
 
 @dataclass(frozen=True, slots=True)
 class Discovery:
     """How a client finds the authorization server.
 
-    ``resource`` is the path of the resource metadata, empty if there are none, and ``is_told`` whether a
-    challenge names it. ``server`` is the path of the metadata of the authorization server, whose issuer has
-    the path ``issuer``.
+    ``resource`` is the path of the resource metadata, empty if there are none, and ``is_in_challenge`` says
+    whether a challenge names it. ``server`` is the path of the metadata of the authorization server, whose
+    issuer has the path ``issuer``.
     """
 
     resource: str
-    is_told: bool = False
+    is_in_challenge: bool = False
     server: str = "/.well-known/oauth-authorization-server"
     issuer: str = ""
 
     def __call__(self, peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
-        """Answer what needs no token, and refuse what has none."""
+        """Answer requests that need no token, and refuse those to the endpoint that lack theirs.
+
+        Return whether the exchange has its response.
+        """
         if exchange.path == ENDPOINT:
-            return self._is_refused(peer, exchange)
+            return self._refuse_without_token(peer, exchange)
         route = f"{exchange.method} {exchange.path}"
         if self.resource and route == f"GET {self.resource}":
             about: JSONObject = {"resource": peer.url, "authorization_servers": [peer.origin + self.issuer]}
@@ -70,14 +75,15 @@ class Discovery:
             exchange.respond(404)
         return True
 
-    def _is_refused(self, peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
+    def _refuse_without_token(self, peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
+        """Refuse a request without the token that was issued last; return whether it was refused."""
         kind, _, token = exchange.headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer" and token and peer.kept.get("token") == {"is": token}:
             return False
         peer.seen["refused"] += 1
         if peer.seen["refused"] > REFUSALS:
             time.sleep(_SLOW_S)
-        place = f'resource_metadata="{peer.origin}{self.resource}", ' if self.is_told else ""
+        place = f'resource_metadata="{peer.origin}{self.resource}", ' if self.is_in_challenge else ""
         exchange.respond(401, headers={"WWW-Authenticate": f'Bearer {place}scope="mcp"'})
         return True
 
@@ -102,16 +108,16 @@ class Discovery:
 def _register(exchange: ScriptedExchange) -> None:
     """Register any client, without a secret."""
     wanted = exchange.message or {}
-    kept = {name: wanted[name] for name in ("redirect_uris", "client_name", "scope") if name in wanted}
+    accepted = {name: wanted[name] for name in ("redirect_uris", "client_name", "scope") if name in wanted}
     fixed: JSONObject = {"grant_types": ["authorization_code"], "token_endpoint_auth_method": "none"}
-    exchange.respond_json({**kept, **fixed, "client_id": token_hex(8)}, 201)
+    exchange.respond_json({**accepted, **fixed, "client_id": token_hex(8)}, 201)
 
 
 def _approve(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> None:
-    """Send the browser back with a code."""
-    asked = dict(parse_qsl(exchange.query))
+    """Redirect the browser to the client with an authorization code."""
+    params = dict(parse_qsl(exchange.query))
     try:
-        target = urlsplit(asked.get("redirect_uri", ""))
+        target = urlsplit(params.get("redirect_uri", ""))
     except ValueError:  # no URL
         target = urlsplit("")
     if not target.scheme or not target.geturl().isprintable() or " " in target.geturl():
@@ -120,16 +126,17 @@ def _approve(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> None:
     code = token_hex(16)
     while len(peer.kept) >= _KEPT:
         peer.kept.pop(next(iter(peer.kept)))
-    peer.kept[f"code {code}"] = {"challenge": asked.get("code_challenge", "")}
-    back = urlencode([*parse_qsl(target.query), ("code", code), *_given(asked, "state")])
-    exchange.respond(302, headers={"Location": urlunsplit(target._replace(query=back))})
+    peer.kept[f"code {code}"] = {"challenge": params.get("code_challenge", "")}
+    state = [("state", params["state"])] if "state" in params else []
+    query = urlencode([*parse_qsl(target.query), ("code", code), *state])
+    exchange.respond(302, headers={"Location": urlunsplit(target._replace(query=query))})
 
 
 def _give_token(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> None:
-    """Give a token for a code, once."""
-    asked = dict(parse_qsl(exchange.body.decode(errors="replace")))
-    code = peer.kept.pop(f"code {asked.get('code', '')}", None)
-    digest = hashlib.sha256(asked.get("code_verifier", "").encode()).digest()
+    """Respond with a token for an authorization code, which can be used once."""
+    params = dict(parse_qsl(exchange.body.decode(errors="replace")))
+    code = peer.kept.pop(f"code {params.get('code', '')}", None)
+    digest = hashlib.sha256(params.get("code_verifier", "").encode()).digest()
     if code != {"challenge": base64.urlsafe_b64encode(digest).rstrip(b"=").decode()}:
         exchange.respond_json({"error": "invalid_grant"}, 400, _NO_STORE)
         return
@@ -142,16 +149,12 @@ def _give_token(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> None:
 _NO_STORE: Final[Mapping[str, str]] = {"Cache-Control": "no-store"}
 
 
-def _given(asked: Mapping[str, str], name: str) -> list[tuple[str, str]]:
-    return [(name, asked[name])] if name in asked else []
-
-
 def _scenario(name: str, what: str, discovery: Discovery) -> Scenario:
     return Scenario(
         name,
         "transport",
         what,
-        # A client may wait for a person to log in, unless it can know that there is nowhere to.
+        # A client may wait for a person to log in, unless it can know that nobody can.
         reaction="may wait" if discovery.resource else "may give up",
         transports=_HTTP,
         http=discovery,
@@ -163,7 +166,7 @@ AUTHORIZED: Final = (
     _scenario(
         "login-by-challenge",
         "a 401 names the resource metadata",
-        Discovery(_FAR, is_told=True),
+        Discovery(_FAR, is_in_challenge=True),
     ),
     _scenario(
         "login-at-path",
@@ -178,10 +181,12 @@ AUTHORIZED: Final = (
     _scenario(
         "login-by-openid",
         "the authorization server has a path, and describes itself by OpenID Connect below it",
-        Discovery(_FAR, is_told=True, server=f"{_TENANT}/.well-known/openid-configuration", issuer=_TENANT),
+        Discovery(
+            _FAR, is_in_challenge=True, server=f"{_TENANT}/.well-known/openid-configuration", issuer=_TENANT
+        ),
     ),
 )
 """Servers that keep the protocol."""
 
 NOWHERE: Final = _scenario("login-nowhere", "a 401, and nothing says where to log in", Discovery(""))
-"""The server that does not."""
+"""The server that breaks the protocol."""

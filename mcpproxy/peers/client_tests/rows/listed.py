@@ -1,4 +1,4 @@
-"""Servers that offer more than a client need know: tasks, skills, apps, and content of each kind."""
+"""Servers that offer more than a client needs to know: tasks, skills, apps, and content of each kind."""
 
 from typing import Final
 
@@ -17,45 +17,45 @@ _PIXEL: Final = (
 )
 
 
-def _task_tools(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.result(asked, {"tools": [{**TOOL, "execution": {"taskSupport": "optional"}}]})
+def _task_tools(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.send_result(request, {"tools": [{**TOOL, "execution": {"taskSupport": "optional"}}]})
 
 
-def _app_tools(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _app_tools(peer: ScriptedServer, request: PeerRequest) -> None:
     page: JSONObject = {"resourceUri": _PAGE, "visibility": ["model", "app"]}
-    peer.result(asked, {"tools": [{**TOOL, "_meta": {"ui": page}}]})
+    peer.send_result(request, {"tools": [{**TOOL, "_meta": {"ui": page}}]})
 
 
-def _app_pages(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.result(asked, {"resources": [{"uri": _PAGE, "name": "page", "mimeType": _PAGE_TYPE}]})
+def _app_pages(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.send_result(request, {"resources": [{"uri": _PAGE, "name": "page", "mimeType": _PAGE_TYPE}]})
 
 
-def _app_page(peer: ScriptedServer, asked: PeerRequest) -> None:
-    if asked.target == _PAGE:
+def _app_page(peer: ScriptedServer, request: PeerRequest) -> None:
+    if request.target == _PAGE:
         page: JSONObject = {"uri": _PAGE, "mimeType": _PAGE_TYPE, "text": "<!doctype html><p>echo</p>"}
-        peer.result(asked, {"contents": [page]})
+        peer.send_result(request, {"contents": [page]})
     else:
-        peer.refuse(asked, -32602, "Resource not found")
+        peer.refuse(request, -32602, "Resource not found")
 
 
-def _skill_files(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _skill_files(peer: ScriptedServer, request: PeerRequest) -> None:
     file: JSONObject = {"uri": _SKILL, "name": "greeting", "mimeType": "text/markdown"}
-    peer.result(asked, {"resources": [file]})
+    peer.send_result(request, {"resources": [file]})
 
 
-def _skill_file(peer: ScriptedServer, asked: PeerRequest) -> None:
-    if asked.target == _SKILL:
+def _skill_file(peer: ScriptedServer, request: PeerRequest) -> None:
+    if request.target == _SKILL:
         text = "---\nname: greeting\ndescription: How to greet\n---\n\nSay hello.\n"
-        peer.result(asked, {"contents": [{"uri": _SKILL, "mimeType": "text/markdown", "text": text}]})
+        peer.send_result(request, {"contents": [{"uri": _SKILL, "mimeType": "text/markdown", "text": text}]})
     else:
-        peer.refuse(asked, -32602, "Resource not found")
+        peer.refuse(request, -32602, "Resource not found")
 
 
-def _no_skills(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.result(asked, {"skills": [], "ttlMs": 0, "cacheScope": "private"})
+def _no_skills(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.send_result(request, {"skills": [], "ttlMs": 0, "cacheScope": "private"})
 
 
-def _unknown_tool_members(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _unknown_tool_members(peer: ScriptedServer, request: PeerRequest) -> None:
     odd: JSONObject = {
         "title": "Echo",
         "x-colour": "green",
@@ -63,10 +63,10 @@ def _unknown_tool_members(peer: ScriptedServer, asked: PeerRequest) -> None:
         "icons": [{"src": f"data:image/png;base64,{_PIXEL}", "x-shape": None}],
         "_meta": {"example.com/a": {"b": [1]}},
     }
-    peer.result(asked, {"tools": [{**TOOL, **odd}], "x-more": [[]], "_meta": {"example.com/c": None}})
+    peer.send_result(request, {"tools": [{**TOOL, **odd}], "x-more": [[]], "_meta": {"example.com/c": None}})
 
 
-def _each_content(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _each_content(peer: ScriptedServer, request: PeerRequest) -> None:
     uri = "file:///srv/note.txt"
     notes: JSONObject = {"audience": ["user"], "priority": 0.5}
     newer: dict[str, list[JSONObject]] = {
@@ -76,11 +76,11 @@ def _each_content(peer: ScriptedServer, asked: PeerRequest) -> None:
     contents: list[JSONObject] = [
         {"type": "text", "text": "done", "annotations": notes},
         {"type": "image", "data": _PIXEL, "mimeType": "image/png"},
-        *(one for first, some in newer.items() if peer.revision in since(first) for one in some),
+        *(item for first, items in newer.items() if peer.revision in since(first) for item in items),
         {"type": "resource", "resource": {"uri": uri, "mimeType": "text/plain", "text": "a note"}},
         {"type": "resource", "resource": {"uri": uri, "mimeType": "image/png", "blob": _PIXEL}},
     ]
-    peer.result(asked, {"content": [*contents]})
+    peer.send_result(request, {"content": [*contents]})
 
 
 LISTED: Final = (

@@ -8,8 +8,11 @@ from mcpproxy.peers.client_tests.scenario import Scenario, Transport
 from mcpproxy.protocol.jsonrpc import JSONObject
 
 STAYS_S: Final = 1.0
+"""Not 0, so that the scenario is not silent (``Scenario.is_silent``): a client that rests is not waited
+for."""
+
 RETRY_MS: Final = 700
-"""How long a client has to wait before it comes for the rest of a stream."""
+"""How long a client has to wait before it resumes a stream."""
 
 _HTTP: Final[tuple[Transport, ...]] = ("http",)
 _DONE: Final[JSONObject] = {"content": [{"type": "text", "text": "done"}]}
@@ -18,10 +21,10 @@ _POLLS: Final = "2025-11-25"
 
 
 def _without_session(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
-    """Have no sessions: nothing is named, and nothing is looked for."""
+    """Have no sessions: issue no session id, and ignore ids."""
     if exchange.method != "POST" or exchange.message is None:
         exchange.respond(405, headers={"Allow": "POST"})
-    elif exchange.asks:
+    elif exchange.request_method:
         peer.answer_alone(exchange)
     else:
         exchange.respond(202)
@@ -34,59 +37,59 @@ def _empty_bodies(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
         peer.forget_sessions()
         exchange.respond(204)
         return True
-    if exchange.method != "POST" or exchange.asks:
+    if exchange.method != "POST" or exchange.request_method:
         return False
     peer.seen["accepted"] += 1
     if peer.seen["accepted"] % 2:
         exchange.begin_chunks(202, {"Content-Type": "application/json"})
-        exchange.end()
+        exchange.end_chunks()
     else:
         exchange.respond(202, headers={"Content-Type": "text/plain; charset=utf-8"})
     return True
 
 
 def _mixed(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
-    """Answer calls with a stream, and all else with JSON. The stream has all that a stream may have."""
-    if exchange.asks != "tools/call" or not peer.knows(exchange):
+    """Answer calls with a stream, and all else with JSON. The stream has every feature of the format."""
+    if exchange.request_method != "tools/call" or not peer.knows(exchange):
         return False
     assert exchange.message is not None
     half = f'data: {{"jsonrpc": "2.0", "id": {json.dumps(exchange.message["id"])},\r\n'
     exchange.begin_stream()
-    exchange.piece(b": a comment\r\n\r\nid: 1\r\ndata:\r\n\r\n")
-    exchange.piece(b"unknown: field\r\nevent: message\r\n" + half.encode())
-    exchange.piece(b'data:"result": {"content": [{"type": "text", "text": "done"}]}}\r\nid: 2\r\n\r\n')
-    exchange.end()
+    exchange.send_piece(b": a comment\r\n\r\nid: 1\r\ndata:\r\n\r\n")
+    exchange.send_piece(b"unknown: field\r\nevent: message\r\n" + half.encode())
+    exchange.send_piece(b'data:"result": {"content": [{"type": "text", "text": "done"}]}}\r\nid: 2\r\n\r\n')
+    exchange.end_chunks()
     return True
 
 
 def _polled(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
-    """End the stream of a call after its first event; the answer is for whoever comes again."""
-    if exchange.asks == "initialize":
+    """End the stream of a call after its first event; send the answer when the stream is resumed."""
+    if exchange.request_method == "initialize":
         return False
-    if exchange.asks == "tools/call" and peer.knows(exchange) and _may_poll(exchange):
+    if exchange.request_method == "tools/call" and peer.knows(exchange) and _may_poll(exchange):
         assert exchange.message is not None
         peer.kept["answer"] = {"jsonrpc": "2.0", "id": exchange.message["id"], "result": _DONE}
         exchange.begin_stream()
-        exchange.event(None, "call-0", RETRY_MS)
-        exchange.end()
+        exchange.send_event(None, "call-0", RETRY_MS)
+        exchange.end_chunks()
         return True
     if exchange.method != "GET" or exchange.headers.get("last-event-id") != "call-0":
         return False
     exchange.begin_stream()
     if answer := peer.kept.pop("answer", None):
-        exchange.event(answer, "call-1")
-    exchange.end()
+        exchange.send_event(answer, "call-1")
+    exchange.end_chunks()
     return True
 
 
 def _cut(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
-    """Lose the connection of a call; the answer is for whoever comes again."""
-    if exchange.asks == "tools/call" and peer.knows(exchange):
+    """Cut the connection of a call; send the answer when the stream is resumed."""
+    if exchange.request_method == "tools/call" and peer.knows(exchange):
         assert exchange.message is not None
         peer.kept["answer"] = {"jsonrpc": "2.0", "id": exchange.message["id"], "result": _DONE}
         exchange.begin_stream()
-        exchange.event(None, "call-0")
-        exchange.cut()
+        exchange.send_event(None, "call-0")
+        exchange.cut_off()
         return True
     return exchange.method == "GET" and _polled(peer, exchange)
 
@@ -96,10 +99,10 @@ def _may_poll(exchange: ScriptedExchange) -> bool:
 
 
 def _forgets(method: str) -> HttpScript:
-    """Forget the first session at the first request of a method."""
+    """Return a script that forgets all sessions at the first request of a method."""
 
     def script(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
-        if exchange.asks == method and not peer.seen["forgotten"]:
+        if exchange.request_method == method and not peer.seen["forgotten"]:
             peer.seen["forgotten"] += 1
             peer.forget_sessions()
         return False
@@ -109,7 +112,7 @@ def _forgets(method: str) -> HttpScript:
 
 def _no_content(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
     """Answer a notification with 204."""
-    if exchange.method != "POST" or exchange.asks or not peer.knows(exchange):
+    if exchange.method != "POST" or exchange.request_method or not peer.knows(exchange):
         return False
     exchange.respond(204)
     return True
@@ -191,4 +194,4 @@ HTTP_WRONG: Final = (
         http=_no_content,
     ),
 )
-"""Servers that break it."""
+"""Servers that break the protocol."""

@@ -1,4 +1,4 @@
-"""Servers of the revisions without a handshake, and servers that a client asks whether they are one."""
+"""Servers of the revisions without a handshake, and older servers that a client probes for one."""
 
 from typing import Final
 
@@ -25,71 +25,75 @@ _INPUTS: Final[dict[str, JSONObject]] = {
     },
     "roots": {"method": "roots/list"},
 }
-"""By capability of the client: the input that it allows to ask for."""
+"""By capability of the client: a request for input that it allows."""
 
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
 
-def _only_old(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.refuse_version(asked, asked.version, STATEFUL[-2:])
+def _only_old(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.refuse_version(request, request.version, STATEFUL[-2:])
 
 
-def _only_old_discovered(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.discovered(asked, STATEFUL[-2:])
+def _only_old_discovered(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.answer_discover(request, STATEFUL[-2:])
 
 
-def _bad_params(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.refuse(asked, -32602, "Invalid request parameters")
+def _bad_params(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.refuse(request, -32602, "Invalid request parameters")
 
 
-def _silent(peer: ScriptedServer, asked: PeerRequest) -> None:
-    del peer, asked
+def _silent(peer: ScriptedServer, request: PeerRequest) -> None:
+    del peer, request
 
 
-def _needs_input(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _needs_input(peer: ScriptedServer, request: PeerRequest) -> None:
     """Ask for the first input that the request allows, and answer the call that brings it."""
-    able = next((name for name in _INPUTS if name in asked.capabilities), "")
-    if not asked.version or not able or "inputResponses" in asked.params:
-        peer.ordinary(asked)
+    able = next((name for name in _INPUTS if name in request.capabilities), "")
+    if not request.version or not able or "inputResponses" in request.params:
+        peer.answer_normally(request)
     else:
         needed: JSONObject = {"needed": _INPUTS[able]}
         state = "opaque \u00fc 1"
-        peer.result(asked, {"resultType": "input_required", "inputRequests": needed, "requestState": state})
+        peer.send_result(
+            request, {"resultType": "input_required", "inputRequests": needed, "requestState": state}
+        )
 
 
-def _needs_time(peer: ScriptedServer, asked: PeerRequest) -> None:
-    """Ask for nothing but another try."""
-    if not asked.version or "requestState" in asked.params:
-        peer.ordinary(asked)
+def _needs_time(peer: ScriptedServer, request: PeerRequest) -> None:
+    """Ask for no input, only for the same request with the state."""
+    if not request.version or "requestState" in request.params:
+        peer.answer_normally(request)
     else:
-        peer.result(asked, {"resultType": "input_required", "requestState": "opaque 1"})
+        peer.send_result(request, {"resultType": "input_required", "requestState": "opaque 1"})
 
 
-def _listens(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _listens(peer: ScriptedServer, request: PeerRequest) -> None:
     """Acknowledge a subscription, report what it asks for, and end it."""
-    meta: JSONObject = {"_meta": {_SUBSCRIPTION: asked.id}}
-    wanted = asked.params.get("notifications")
+    meta: JSONObject = {"_meta": {_SUBSCRIPTION: request.id}}
+    wanted = request.params.get("notifications")
     of_tools = isinstance(wanted, dict) and wanted.get("toolsListChanged") is True
     granted: JSONObject = {"toolsListChanged": True} if of_tools else {}
     peer.notify("notifications/subscriptions/acknowledged", {**meta, "notifications": granted})
     if of_tools:
         peer.notify("notifications/tools/list_changed", meta)
-    peer.result(asked, meta)
+    peer.send_result(request, meta)
 
 
-def _fresh(peer: ScriptedServer, asked: PeerRequest) -> None:
-    peer.result(asked, {"tools": [TOOL], "ttlMs": 3_600_000, "cacheScope": "public"})
+def _fresh(peer: ScriptedServer, request: PeerRequest) -> None:
+    peer.send_result(request, {"tools": [TOOL], "ttlMs": 3_600_000, "cacheScope": "public"})
 
 
-def _of_headers(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _header_tool(peer: ScriptedServer, request: PeerRequest) -> None:
     text: JSONObject = {"type": "string", "x-mcp-header": "Text"}
-    peer.result(asked, {"tools": [{**TOOL, "inputSchema": {"type": "object", "properties": {"text": text}}}]})
+    peer.send_result(
+        request, {"tools": [{**TOOL, "inputSchema": {"type": "object", "properties": {"text": text}}}]}
+    )
 
 
-def _of_wrong_headers(peer: ScriptedServer, asked: PeerRequest) -> None:
+def _wrong_header_tool(peer: ScriptedServer, request: PeerRequest) -> None:
     text: JSONObject = {"type": "string", "x-mcp-header": "not a name"}
     wrong: JSONObject = {"name": "wrong", "inputSchema": {"type": "object", "properties": {"text": text}}}
-    peer.result(asked, {"tools": [wrong, TOOL]})
+    peer.send_result(request, {"tools": [wrong, TOOL]})
 
 
 NO_HANDSHAKE: Final = Scenario(
@@ -100,7 +104,7 @@ NO_HANDSHAKE: Final = Scenario(
     reaction="may give up",
     eras=_STATELESS,
 )
-"""To a client that knows no session, the ordinary server."""
+"""The ordinary server for a client that knows no sessions."""
 
 STATELESS_LAWFUL: Final = (
     NO_HANDSHAKE,
@@ -111,7 +115,7 @@ STATELESS_LAWFUL: Final = (
         "server/discover is refused with the older revisions that the server speaks",
         "server/discover",
         {"server/discover": _only_old},
-        "may give up",  # that it uses a version which it was told is a SHOULD
+        "may give up",  # to use a version that the server names is a SHOULD
         after="ordinary",
     ),
     Scenario(
@@ -183,7 +187,7 @@ STATELESS_LAWFUL: Final = (
         "transport",
         "an argument has to be repeated in a header",
         "tools/call",
-        {"tools/list": _of_headers},
+        {"tools/list": _header_tool},
         "may give up",
         transports=("http",),
         eras=_STATELESS,
@@ -197,10 +201,10 @@ STATELESS_WRONG: Final = (
         "tools",
         "a tool names a header that cannot be, and another tool is right",
         "tools/list",
-        {"tools/list": _of_wrong_headers},
+        {"tools/list": _wrong_header_tool},
         "may give up",
         transports=("http",),
         eras=_STATELESS,
     ),
 )
-"""A server that breaks it."""
+"""Servers that break the protocol."""
