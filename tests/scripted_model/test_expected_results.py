@@ -5,11 +5,11 @@ from time import process_time
 import pytest
 
 from mcpproxy.model.turns import Content, ModelResult
-from mcpproxy.peers.scripted_model.expected_results import given
+from mcpproxy.peers.scripted_model.expected_results import given_result
 
 
 def value(text: str) -> object:
-    return given("now", ModelResult("", "now", (Content("text", text),), "")).value
+    return given_result("now", ModelResult("", "now", (Content("text", text),), "")).value
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Which of the tools that a host offers is the one that the script calls by its name on the wire."""
+"""Finds the tool that a script calls among those that a host offers.
+
+The script has the name that the server gives the tool; hosts add prefixes, replace characters, and cut names.
+"""
 
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
@@ -18,12 +21,12 @@ from mcpproxy.model.tool_names import (
 from mcpproxy.model.turns import OfferedTool
 from mcpproxy.peers.scripted_model.model_script import ScriptCall
 
-_Way = Callable[[str, AbstractSet[str], OfferedTool], bool]
+_NameTest = Callable[[str, AbstractSet[str], OfferedTool], bool]
 
-_WAYS: Final[tuple[_Way, ...]] = (is_alike, is_hashed, keeps_both_ends)
-_WAYS_OF_A_SERVER: Final[tuple[_Way, ...]] = (is_prefixed, is_named_so, *_WAYS)
-"""How a tool is found, the surest way first. A tool that merely has the name may be the host's own;
-that is a way of its own only where the script says which server's tool it means."""
+_TESTS: Final[tuple[_NameTest, ...]] = (is_alike, is_hashed, keeps_both_ends)
+_TESTS_WITH_SERVER: Final[tuple[_NameTest, ...]] = (is_prefixed, is_named_so, *_TESTS)
+"""The tests that find a tool, the surest first. A tool with exactly the name may be the host's own, so
+``is_named_so`` is used only if the script names the server."""
 
 
 class NotOfferedError(McpProxyError):
@@ -38,27 +41,30 @@ def called_tool(call: ScriptCall, offered: Iterable[OfferedTool]) -> OfferedTool
     """
     tools = {written(tool): tool for tool in offered}
     prefixes = frozenset({plain(call.server)} if call.server else ())
-    for fits in _WAYS_OF_A_SERVER if call.server else _WAYS:
-        if found := [tool for tool in tools.values() if fits(call.tool, prefixes, tool)]:
-            return _one(call, found)
+    for fits in _TESTS_WITH_SERVER if call.server else _TESTS:
+        if candidates := [tool for tool in tools.values() if fits(call.tool, prefixes, tool)]:
+            return _meant_tool(call, candidates)
     raise NotOfferedError(f"{call.tool} is not offered; the host offers {', '.join(sorted(tools))}")
 
 
-def _one(call: ScriptCall, found: list[OfferedTool]) -> OfferedTool:
-    """Return the one that is meant.
+def _meant_tool(call: ScriptCall, candidates: list[OfferedTool]) -> OfferedTool:
+    """Return the tool that a call means, of those with fitting names.
 
-    Of ``mcp__files__read`` and ``mcp__files__fast_read`` that is the first: what stands before ``read`` there
-    is the beginning of the other, so both are of one server. ``mcp__files_old__read`` is of another one.
+    Of ``mcp__files__read`` and ``mcp__files__fast_read``, ``read`` means the first: both have its prefix, so
+    they are tools of one server. ``mcp__files_old__read`` is a tool of another server.
+
+    Raises:
+        NotOfferedError: the tools are of several servers.
     """
-    shortest = min(found, key=lambda tool: len(plain_full_name(tool)))
-    prefix = _before(plain(call.tool), written(shortest))
-    if len(found) == 1 or (prefix and all(written(tool).startswith(prefix) for tool in found)):
+    shortest = min(candidates, key=lambda tool: len(plain_full_name(tool)))
+    prefix = _prefix(plain(call.tool), written(shortest))
+    if len(candidates) == 1 or (prefix and all(written(tool).startswith(prefix) for tool in candidates)):
         return shortest
-    names = ", ".join(sorted(map(written, found)))
+    names = ", ".join(sorted(map(written, candidates)))
     raise NotOfferedError(f'several tools may be {call.tool}: {names}; say which with "server"')
 
 
-def _before(name: str, whole_name: str) -> str:
-    """Return what stands before ``name`` at the end of a written name; all of it if it ends otherwise."""
+def _prefix(name: str, whole_name: str) -> str:
+    """Return the part of ``whole_name`` before ``name`` at its end; all of it if it ends otherwise."""
     ends = range(len(whole_name), -1, -1)
     return next((whole_name[:at] for at in ends if plain(whole_name[at:]) == name), whole_name)

@@ -1,4 +1,4 @@
-"""How hosts are told to talk to a scripted model, and to nobody else.
+"""The settings with which hosts talk to a scripted model, and to no other service.
 
 Measured with Claude Code 2.1.197, Codex 0.171.0, Gemini CLI 0.61.0 and Copilot CLI 1.0.102.
 """
@@ -7,18 +7,19 @@ import os
 from typing import Final
 
 _DEFAULTS_OF_GEMINI: Final = os.path.join(os.path.dirname(__file__), "gemini-cli-defaults.json")
-"""What no variable tells Gemini CLI: that it logs in with a key. Settings of the user go before it."""
+"""The setting of Gemini CLI for which there is no variable: to log in with a key. The user's settings
+override it."""
 
 _KEY: Final = "scripted"
 
 MODEL_OF_CODEX: Final = "gpt-5"
-"""A model that Codex and Copilot know, or they would leave out pictures."""
+"""A model that Codex and Copilot know; with another one they would leave out pictures."""
 
 
 def environment(url: str) -> dict[str, str]:
     """Return variables for all hosts that read some; ``url`` is the base URL of the model.
 
-    Claude Code is told to put the tools of servers into each request, and not to let the model search.
+    With them, Claude Code puts the tools of servers into each request, instead of letting the model search.
     """
     return {
         "ANTHROPIC_BASE_URL": url,

@@ -1,7 +1,8 @@
 """The interface of a scripted model, in every dialect at once, as an ASGI application.
 
-A dialect is known by the path, wherever a base URL puts it. Hosts also ask for models, count tokens, look
-whether anybody is there, and send statistics; those requests get what lets the host go on.
+The path of a request tells its dialect (the API of a provider of models), whatever base URL comes before it.
+Hosts also list models, count tokens, check that a server is there, and send statistics. Those requests get
+responses with which the host continues.
 """
 
 from collections.abc import AsyncIterator, Iterator
@@ -28,13 +29,13 @@ _KEY_OF_GEMINI: Final = "x-goog-api-key"
 _EVENTS: Final = "text/event-stream"
 
 _AGAIN: Final = {"retry-after-ms": "10"}
-"""How soon a client may try again, for those that can read it; they would wait for seconds."""
+"""When to try again, for clients that know this header; without it they would wait for seconds."""
 
 _BEFORE_THE_CUT: Final = ScriptedAnswer("cut", "This answer breaks off before its end.")
 
 
 class ModelApp:
-    """Answers requests to a model by a script. ``guard`` refuses what the page of a foreign site sends."""
+    """Answers requests to a model by a script. ``guard`` refuses requests of pages of other sites."""
 
     def __init__(self, player: ScriptPlayer, guard: Guard) -> None:
         self._player: Final = player
@@ -43,12 +44,12 @@ class ModelApp:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = Request(scope, receive)
         try:
-            response = self._refused(request) or await self._answer(request)
+            response = self._refusal(request) or await self._response(request)
         except ClientDisconnect:
             return
         await response(scope, receive, send)
 
-    def _refused(self, request: Request) -> Response | None:
+    def _refusal(self, request: Request) -> Response | None:
         head = ParsedHead(request.method.encode(), request.url.path.encode(), b"1.1")
         head.fields = [(name, value, b"") for name, value in request.headers.raw]
         head.host = request.headers.get("host", "").encode("latin-1") or None
@@ -59,7 +60,7 @@ class ModelApp:
             return _error(403, why)
         return None
 
-    async def _answer(self, request: Request) -> Response:
+    async def _response(self, request: Request) -> Response:
         path = request.url.path
         if request.method in ("GET", "HEAD"):
             if "upgrade" in request.headers:
@@ -78,9 +79,9 @@ class ModelApp:
             return _error(404, f"there is no interface of a model at {path}")
         if body is None:
             return JSONResponse(WRITERS[dialect.name].error(400, "the body is no JSON object"), 400)
-        return await self._scripted(request, dialect, body)
+        return await self._scripted_response(request, dialect, body)
 
-    async def _scripted(self, request: Request, dialect: Dialect, body: JSONObject) -> Response:
+    async def _scripted_response(self, request: Request, dialect: Dialect, body: JSONObject) -> Response:
         writer = WRITERS[dialect.name]
         answer = self._player.answer(dialect.read_request(body), body)
         if answer.wait_s:
@@ -101,14 +102,14 @@ class ModelApp:
         is_array = ":stream" in request.url.path and options.get("alt") != "sse"
         kind = "application/json" if is_array else _EVENTS
         return StreamingResponse(
-            _one_by_one(writer.stream(answer, name, options)),
+            _as_async(writer.stream(answer, name, options)),
             media_type=kind,
             headers={"cache-control": "no-cache"},
         )
 
 
 class _CutResponse(Response):
-    """A response whose connection ends in its middle."""
+    """A response whose connection is closed in the middle of the body."""
 
     def __init__(self, content: bytes, media_type: str) -> None:
         super().__init__(content, media_type=media_type)
@@ -121,7 +122,7 @@ class _CutResponse(Response):
         raise ConnectionAbortedError("the script says so")  # the server then closes the connection
 
 
-async def _one_by_one(events: Iterator[bytes]) -> AsyncIterator[bytes]:
+async def _as_async(events: Iterator[bytes]) -> AsyncIterator[bytes]:
     for event in events:
         yield event
 

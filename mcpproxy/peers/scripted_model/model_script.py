@@ -1,7 +1,7 @@
-"""A script of a model: its turns, read from JSON Lines, one turn on each line.
+"""A script for a model: its turns, read from JSON Lines, one turn on each line.
 
-Arguments of tools are JSON, null included, so a turn is a line of JSON; and what is wrong with it is wrong in
-this line. The README of this package has the members.
+Arguments of tools are JSON, null included, so a turn is JSON, too. It is on one line, so that an error has
+the number of its line. The README of this package lists the members.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,7 +28,7 @@ _EXPECT: Final = ("contains", "equals", "is_error", "at")
 
 @slotted(frozen=True)
 class Expectation:
-    """What the model must be given for a call.
+    """The result that the model must be given for a call.
 
     ``at`` is a pointer (RFC 6901) into the JSON in the result, ``None`` for its whole text. Each member that
     is not ``None`` must hold; ``equals`` is in a tuple, because null is a value.
@@ -42,7 +42,10 @@ class Expectation:
 
 @slotted(frozen=True)
 class ScriptCall:
-    """A call of a tool by its name on the wire. ``server`` is what hosts put before it, empty if any."""
+    """A call of a tool by the name that its server gives it.
+
+    ``server`` is the prefix that hosts put before the tools of its server; it is empty if any will do.
+    """
 
     tool: str
     arguments: JSONObject
@@ -52,7 +55,7 @@ class ScriptCall:
 
 @slotted(frozen=True)
 class ScriptFailure:
-    """An answer that is none: an HTTP status, or ``None`` for one that breaks off."""
+    """A failure instead of an answer: an HTTP status, or ``None`` if the answer breaks off."""
 
     status: int | None
     message: str
@@ -73,7 +76,7 @@ ModelScript: TypeAlias = tuple[ScriptTurn, ...]
 
 
 class _FaultyTurnError(McpProxyError):
-    """What is wrong with a turn, and what to do; becomes a UsageError with the place."""
+    """A turn is wrong. The text is ``fact; next step``, which becomes a ``UsageError`` with the line."""
 
 
 def read_script_file(path: str) -> ModelScript:
@@ -94,7 +97,7 @@ def script_of(turns: Iterable[Any], name: str = "script") -> ModelScript:
     """Read turns that are JSON values already.
 
     Raises:
-        UsageError: one of them is no turn; its number stands in the place of a line.
+        UsageError: one of them is no turn; its number is reported as its line.
     """
     return _script(name, enumerate(turns, 1))
 
@@ -140,10 +143,10 @@ def _calls(turn: JSONObject) -> Iterable[ScriptCall]:
         yield _call({name: turn[name] for name in _CALL if name in turn})
     elif stray := [name for name in _CALL if name in turn]:
         raise _FaultyTurnError(f"{stray[0]} stands without a call; name the tool with call")
-    several = turn.get("calls", [])
-    if not isinstance(several, list):
+    calls = turn.get("calls", [])
+    if not isinstance(calls, list):
         raise _FaultyTurnError('calls is no array; write [{"call": "one"}, {"call": "another"}]')
-    yield from (_call(_object(one, "a call", _CALL)) for one in several)
+    yield from (_call(_object(call, "a call", _CALL)) for call in calls)
 
 
 def _call(value: JSONObject) -> ScriptCall:
@@ -154,8 +157,8 @@ def _call(value: JSONObject) -> ScriptCall:
     if arguments is None:
         raise _FaultyTurnError(f"the arguments of {tool} are no object; write them in {{}}")
     expected = value.get("expect", [])
-    several: Sequence[JSON] = expected if isinstance(expected, list) else [expected]
-    return ScriptCall(tool, arguments, _text(value, "server"), tuple(map(_expectation, several)))
+    expectations: Sequence[JSON] = expected if isinstance(expected, list) else [expected]
+    return ScriptCall(tool, arguments, _text(value, "server"), tuple(map(_expectation, expectations)))
 
 
 def _expectation(value: JSON) -> Expectation:
@@ -192,19 +195,19 @@ def _failure(turn: JSONObject) -> ScriptFailure | None:
 
 
 def _object(value: JSON, what: str, names: Sequence[str]) -> JSONObject:
-    found = as_object(value)
-    if found is None:
+    members = as_object(value)
+    if members is None:
         raise _FaultyTurnError(f"{what} is no object; write it in {{}}")
-    for name in found:
+    for name in members:
         if name not in names:
             guess = nearest(name, names)
             hint = f"did you mean {guess}?" if guess else f"there are {', '.join(names)}"
             raise _FaultyTurnError(f"{what} has no member {name!r}; {hint}")
-    return found
+    return members
 
 
 def _text(value: JSONObject, name: str) -> str:
-    found = value.get(name, "")
-    if not isinstance(found, str):
+    text = value.get(name, "")
+    if not isinstance(text, str):
         raise _FaultyTurnError(f"{name} is no text; write it in quotes")
-    return found
+    return text

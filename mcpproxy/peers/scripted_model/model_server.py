@@ -1,4 +1,4 @@
-"""A scripted model that listens: in the foreground of a command, or in a thread beside a test."""
+"""The server of a scripted model: in the foreground of a command, or in a thread beside a test."""
 
 import asyncio
 import socket
@@ -17,7 +17,7 @@ _END_S: Final = 10.0
 
 
 class ModelServer:
-    """Listens as soon as it is constructed; ``serve`` or ``start`` answers. Port 0 picks a free one.
+    """Listens as soon as it is constructed; ``serve`` or ``start`` answers requests. Port 0 picks a free one.
 
     Raises:
         OSError: the port is not available.
@@ -30,7 +30,7 @@ class ModelServer:
         """Whether only this machine can reach it."""
         name = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
         self.url: Final = f"http://{name}:{bound[1]}"
-        """The base URL; interfaces of OpenAI stand below its ``/v1``."""
+        """The base URL. The interfaces of OpenAI are below its ``/v1``."""
         self.player: Final = ScriptPlayer(script)
         guard = Guard(self.is_local, [host], (), has_option=False)
         self._server: Final = QuietServer(ModelApp(self.player, guard))

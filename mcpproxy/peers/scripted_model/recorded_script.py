@@ -1,4 +1,4 @@
-"""The script that makes a model do again what a real one did in a recording."""
+"""Makes a script from a recording, so that a scripted model repeats what the real model did."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -15,9 +15,9 @@ from mcpproxy.record.recorder.model.turns import ModelTurn
 
 
 def recorded_turns(turns: Iterable[ModelTurn], servers: Sequence[WireServer]) -> Iterator[JSONObject]:
-    """Yield the turns of a script, with the names on the wire for the tools of ``servers``.
+    """Yield the turns of a script, in which the tools of ``servers`` have the names of their servers.
 
-    A request without tools, and one without any answer, are left out.
+    Requests without tools, and requests without an answer, are left out.
     """
     for turn in turns:
         if not turn.request.tools:
@@ -28,7 +28,8 @@ def recorded_turns(turns: Iterable[ModelTurn], servers: Sequence[WireServer]) ->
         elif turn.answer is not None and not turn.answer.whole:
             yield {"fail": CUT}
         elif turn.answer is not None and (turn.answer.calls or turn.answer.text):
-            yield _said(turn.answer, _on_the_wire(turn.answer.calls, turn.request.tools, servers))
+            names = _names_of_servers(turn.answer.calls, turn.request.tools, servers)
+            yield _script_turn(turn.answer, names)
 
 
 def has_other_arguments(turn: JSONObject) -> bool:
@@ -37,8 +38,8 @@ def has_other_arguments(turn: JSONObject) -> bool:
     return any(as_object(call["arguments"]) is None for _, call in objects(calls))
 
 
-def _said(answer: ModelAnswer, on_the_wire: dict[str, str]) -> JSONObject:
-    calls = [_call(call, on_the_wire) for call in answer.calls]
+def _script_turn(answer: ModelAnswer, names: dict[str, str]) -> JSONObject:
+    calls = [_call(call, names) for call in answer.calls]
     text: JSONObject = {"say": answer.text} if answer.text else {}
     if len(calls) == 1:
         return {**text, **calls[0]}
@@ -46,23 +47,25 @@ def _said(answer: ModelAnswer, on_the_wire: dict[str, str]) -> JSONObject:
     return {**text, "calls": several} if several else text
 
 
-def _call(call: ModelCall, on_the_wire: dict[str, str]) -> JSONObject:
-    return {"call": on_the_wire.get(_name(call), call.name), "arguments": call.arguments}
+def _call(call: ModelCall, names: dict[str, str]) -> JSONObject:
+    return {"call": names.get(_name(call), call.name), "arguments": call.arguments}
 
 
 def _name(call: ModelCall) -> str:
     return written(OfferedTool(call.name, "", call.namespace))
 
 
-def _on_the_wire(
+def _names_of_servers(
     calls: Iterable[ModelCall], offered: Sequence[OfferedTool], servers: Sequence[WireServer]
 ) -> dict[str, str]:
-    """Return the name of a called tool in a prompt -> its name on the wire, if a script finds it by that."""
+    """Map the name of each called tool in the prompt to its server's name for it, if a script finds it so."""
     called = set(map(_name, calls))
     matches = matched(servers, offered) if called else ()
-    pairs = [(one.offered, one.tool.name) for one in matches if one.offered is not None]
-    found = [(tool, name) for tool, name in pairs if written(tool) in called]
-    return {written(tool): name if _finds(name, tool, offered) else written(tool) for tool, name in found}
+    pairs = [(match.offered, match.tool.name) for match in matches if match.offered is not None]
+    called_pairs = [(tool, name) for tool, name in pairs if written(tool) in called]
+    return {
+        written(tool): name if _finds(name, tool, offered) else written(tool) for tool, name in called_pairs
+    }
 
 
 def _finds(name: str, tool: OfferedTool, offered: Iterable[OfferedTool]) -> bool:

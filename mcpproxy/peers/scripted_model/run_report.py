@@ -1,4 +1,4 @@
-"""What became of a script: a line for each turn, for people and as JSON."""
+"""The report on a script that was played: a line for each turn, or one JSON object."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ def lines(player: ScriptPlayer, style: Style) -> Iterator[str]:
         word = _ending(state)
         word = style.paint(word, "red") if problems else word
         names = f" as {visible(', '.join(state.names))}" if state.names else ""
-        yield f"{state.number}  {visible(_what(state.turn))}{names}: {word}"
+        yield f"{state.number}  {visible(_action(state.turn))}{names}: {word}"
         yield from (f"   {visible(problem)}" for problem in problems)
     yield summary(player)
 
@@ -34,12 +34,12 @@ def lines(player: ScriptPlayer, style: Style) -> Iterator[str]:
 def summary(player: ScriptPlayer) -> str:
     """Return the report on one line."""
     endings = Counter(map(_ending, player.turns))
-    told = f"{count(len(player.turns), 'turn')}: " + ", ".join(
+    text = f"{count(len(player.turns), 'turn')}: " + ", ".join(
         f"{number} {word}" for word in _ENDINGS if (number := endings[word])
     )
     if player.beyond:
-        told += f"; {count(player.beyond, 'request')} after the last turn"
-    return told
+        text += f"; {count(player.beyond, 'request')} after the last turn"
+    return text
 
 
 def as_json(player: ScriptPlayer) -> JSONObject:
@@ -61,7 +61,7 @@ def _turn(state: TurnState) -> JSONObject:
     return {
         "turn": state.number,
         "line": state.turn.line,
-        "does": _what(state.turn),
+        "does": _action(state.turn),
         "ran": state.has_run,
         "called_as": [*state.names],
         "results": results,
@@ -74,7 +74,7 @@ def _ending(state: TurnState) -> str:
     return not_run if not state.has_run else failed if state.has_failed else passed
 
 
-def _what(turn: ScriptTurn) -> str:
+def _action(turn: ScriptTurn) -> str:
     if turn.failure is not None:
         return "an answer that breaks off" if turn.failure.status is None else f"status {turn.failure.status}"
     return ", ".join(call.tool for call in turn.calls) or "text"

@@ -1,9 +1,9 @@
-"""Which turn of a script answers a request.
+"""Chooses the turn of a script that answers a request.
 
-A host sends the conversation again with each request, sends some requests twice, and some for itself. So the
-place in the script is read from the conversation: each call has the number of its turn in its id, and the
-results of a turn lead to the next one. What does not come back in a conversation, a text or a failure, is
-remembered for the request that it answered.
+A host sends the conversation again with each request, sends some requests twice, and sends others for itself,
+for example to get a title. So the place in the script is read from the conversation: the id of each call
+contains the number of its turn, and the results of a turn lead to the next one. A text or a failure does not
+come back in a conversation, so the player remembers which request it answered.
 """
 
 import re
@@ -17,7 +17,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.model.tool_names import is_alike, plain, written
 from mcpproxy.model.turns import ModelRequest, OfferedTool
 from mcpproxy.peers.scripted_model.called_tool import NotOfferedError, called_tool
-from mcpproxy.peers.scripted_model.expected_results import GivenResult, given
+from mcpproxy.peers.scripted_model.expected_results import GivenResult, given_result
 from mcpproxy.peers.scripted_model.model_script import ModelScript, ScriptCall, ScriptTurn
 from mcpproxy.peers.scripted_model.scripted_answer import (
     Scripted,
@@ -36,18 +36,18 @@ _OVER: Final = "The script has no further turn."
 
 _WAIT_FOR_SERVERS: Final = "WaitForMcpServers"
 _SEARCHES: Final = ("ToolSearch", "tool_search")
-"""Tools of hosts that bring the tools of servers into the next request."""
+"""Tools of hosts that add tools of servers to the next request."""
 
 _MOST_SEARCHES: Final = 5
-"""How often they are called for one turn. Servers may still be starting."""
+"""How often these are called for one turn: servers may still be starting."""
 
 _WORDS: Final = pattern(r"[\w.\-]+")
 
 
 class ScriptPlayer:
-    """Answers requests of any dialect by a script; ``turns`` says what became of each turn.
+    """Answers requests of any dialect by a script; ``turns`` are the states of its turns.
 
-    ``asides`` counts requests of hosts for themselves, and ``beyond`` those after the last turn.
+    ``asides`` counts requests that a host sends for itself, and ``beyond`` those after the last turn.
     """
 
     def __init__(self, script: ModelScript) -> None:
@@ -57,10 +57,11 @@ class ScriptPlayer:
         self._mark: Final = secrets.token_hex(4)  # calls of other runs may be in the same conversation
         self._call_id: Final = re.compile(rf"{self._mark}_(\d+)_(\d+)(?!\d)")
         self._answered: Final[dict[int, str]] = {}
+        """By index of a turn: the digest of the conversation that it answered."""
 
     @property
     def results(self) -> list[GivenResult]:
-        """What the model was given, in the order of the calls."""
+        """The results that the model was given, in the order of the calls."""
         return [result for state in self.turns for result in state.results if result is not None]
 
     def answer(self, request: ModelRequest, body: JSONObject) -> Scripted:
@@ -70,7 +71,7 @@ class ScriptPlayer:
             return ScriptedAnswer("aside", "{}" if _wants_json(body) else _ASIDE)
         conversation = next((body[name] for name in _CONVERSATION if name in body), None)
         digest = sha256(dumps(conversation).encode()).hexdigest()
-        at = self._place(self._take_results(request), digest)
+        at = self._turn_index(self._note_results(request), digest)
         if at == len(self.turns):
             self.beyond += 1
             return ScriptedAnswer("over", _OVER)
@@ -78,15 +79,15 @@ class ScriptPlayer:
         try:
             tools = [called_tool(call, request.tools) for call in state.turn.calls]
         except NotOfferedError as why:
-            if (search := self._searching(at, state.turn.calls, request)) is not None:
+            if (search := self._search_call(at, state.turn.calls, request)) is not None:
                 return search
-            state.lacks_tool(str(why))
+            state.note_missing_tool(str(why))
             return ScriptedAnswer("missing", str(why))
-        if state.turn.calls:  # the conversation is here, perhaps anew: what comes later is still to be said
+        if state.turn.calls:  # the conversation is here, perhaps again: later turns are still to come
             for later in [later for later in self._answered if later > at]:
                 del self._answered[later]
         self._answered[at] = digest
-        state.run(tuple(map(written, tools)))
+        state.mark_run(tuple(map(written, tools)))
         return self._scripted(at, state.turn, tools)
 
     def _scripted(self, at: int, turn: ScriptTurn, tools: Iterable[OfferedTool]) -> Scripted:
@@ -98,45 +99,47 @@ class ScriptPlayer:
         )
         return ScriptedAnswer(f"{self._mark}_{at:03}", turn.text, tuple(calls), turn.wait_s)
 
-    def _take_results(self, request: ModelRequest) -> int:
-        """Take the results in a conversation, and return the turn after the last one that has any.
+    def _note_results(self, request: ModelRequest) -> int:
+        """Note the results in a conversation; return the index of the turn after the last one that has any.
 
-        Not every client sends ids back. Results without one come in the order of the calls.
+        Not every client sends ids back. Results without an id come in the order of the calls.
         """
         without_id = ((at, n) for at, state in enumerate(self.turns) for n in range(len(state.turn.calls)))
         after = 0
         for result in request.results:
-            found = self._call_id.search(result.call_id)
-            place = (int(found[1]), int(found[2])) if found else None
+            match = self._call_id.search(result.call_id)
+            place = (int(match[1]), int(match[2])) if match else None
             if place is None and not result.call_id:
                 place = next(without_id, None)
             if place is not None:
                 at, number = place
                 state = self.turns[at]
-                state.results[number] = given(state.turn.calls[number].tool, result)
+                state.results[number] = given_result(state.turn.calls[number].tool, result)
                 after = max(after, at + 1)
         return after
 
-    def _place(self, at: int, digest: str) -> int:
-        """Return the turn for a request whose results lead to the turn ``at``.
+    def _turn_index(self, at: int, digest: str) -> int:
+        """Return the index of the turn for a request whose results lead to the turn ``at``.
 
-        A text that another request has got, and a failure, were said. The same request gets the same again.
+        A turn is over if it was a text in answer to another conversation, or a failure. The same conversation
+        gets the same text again.
         """
         while at < len(self.turns):
             turn = self.turns[at].turn
-            before = self._answered.get(at)
-            if before is None or turn.calls or (before == digest and turn.failure is None):
+            answered = self._answered.get(at)
+            if answered is None or turn.calls or (answered == digest and turn.failure is None):
                 break
             at += 1
         return at
 
-    def _searching(
+    def _search_call(
         self, at: int, calls: Sequence[ScriptCall], request: ModelRequest
     ) -> ScriptedAnswer | None:
-        """Return a call of the host's tool that brings further tools; ``None`` without one, or after enough.
+        """Return a call of a tool of the host that adds tools of servers to the next request.
 
-        Tools are selected by their names in the prompt. While it has none of them, because their server is
-        still starting, the words of the first one are searched for.
+        Tools are selected by their names in the prompt. While the prompt lacks them, because their server is
+        still starting, the words of the first name are searched for. Return ``None`` if the host has no such
+        tool, or it was called ``_MOST_SEARCHES`` times.
         """
         words = {word for text in request.texts for word in _WORDS.findall(text)}
         names = sorted({word for call in calls for word in words if _is_listed(call, word)})
@@ -145,11 +148,11 @@ class ScriptPlayer:
         arguments: dict[str, JSONObject] = {_WAIT_FOR_SERVERS: {}, **dict.fromkeys(_SEARCHES, query)}
         helpers = [tool for tool in request.tools if tool.name in arguments]
         mark = f"{self._mark}_{at:03}_search_"
-        made = sum(1 for call in request.calls if mark in call.id)
-        if not helpers or made == _MOST_SEARCHES:
+        search_count = sum(1 for call in request.calls if mark in call.id)
+        if not helpers or search_count == _MOST_SEARCHES:
             return None
-        tool = helpers[made % len(helpers)]
-        id = f"{mark}{made}"
+        tool = helpers[search_count % len(helpers)]
+        id = f"{mark}{search_count}"
         return ScriptedAnswer(id, calls=(ScriptedCall(id, tool.name, tool.namespace, arguments[tool.name]),))
 
 
@@ -158,7 +161,7 @@ def _is_listed(call: ScriptCall, word: str) -> bool:
 
 
 def _wants_json(body: JSONObject) -> bool:
-    """Whether a request wants JSON as its answer, in whatever words of its dialect."""
+    """Whether a request of any dialect demands that its answer is JSON."""
     names = ("generationConfig", "response_format", "text", "output_config")
-    asked = dumps([body.get(name) for name in names])
-    return "application/json" in asked or "json_schema" in asked or "json_object" in asked
+    settings = dumps([body.get(name) for name in names])
+    return "application/json" in settings or "json_schema" in settings or "json_object" in settings

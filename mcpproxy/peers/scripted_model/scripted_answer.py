@@ -1,4 +1,4 @@
-"""What the model says next, before a dialect writes it."""
+"""An answer of the model before it is written in a dialect."""
 
 from typing import TypeAlias
 
@@ -28,7 +28,7 @@ class ScriptedAnswer:
 
 @slotted(frozen=True)
 class ScriptedFailure:
-    """An answer that fails: with an HTTP status, or ``None`` where a stream breaks off after some text."""
+    """An answer that fails: with an HTTP status; ``None`` if a stream breaks off after some text."""
 
     status: int | None
     message: str

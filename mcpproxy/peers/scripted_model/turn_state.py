@@ -1,4 +1,4 @@
-"""What became of the turns of a script."""
+"""The state of a turn of a script: whether it has run, and the results of its calls."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -8,10 +8,10 @@ from mcpproxy.peers.scripted_model.model_script import ScriptTurn
 
 
 class TurnState:
-    """What became of a turn. ``number`` counts from 1.
+    """The state of one turn. ``number`` counts from 1.
 
-    ``has_run`` says that its answer was given, ``names`` are those under which its tools were called, and
-    ``results`` what the model was given for its calls, ``None`` for one without a result.
+    ``has_run`` says whether its answer was sent, ``names`` are the names under which its tools were called,
+    and ``results`` are the results of its calls, ``None`` for a call without one.
     """
 
     def __init__(self, number: int, turn: ScriptTurn) -> None:
@@ -22,14 +22,14 @@ class TurnState:
         self.results: list[GivenResult | None] = [None] * len(turn.calls)
         self._not_offered = ""
 
-    def run(self, names: tuple[str, ...]) -> None:
-        """Note that the answer is given, by which earlier results are no longer those of this turn."""
+    def mark_run(self, names: tuple[str, ...]) -> None:
+        """Note that the answer is sent, perhaps again, and forget earlier results."""
         self.has_run = True
         self.names = names
         self.results = [None] * len(self.turn.calls)
 
-    def lacks_tool(self, why: str) -> None:
-        """Note that a host asked for this turn and does not offer its tool. It may do so later."""
+    def note_missing_tool(self, why: str) -> None:
+        """Note that a host came to this turn without offering its tool. It may offer the tool later."""
         self._not_offered = why
 
     @property

@@ -1,1 +1,1 @@
-"""How each interface of a language model writes an answer, whole and as a stream, and an error."""
+"""Writes answers, whole or as a stream, and errors, for each interface of language models."""

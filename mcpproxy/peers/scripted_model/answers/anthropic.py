@@ -1,4 +1,4 @@
-"""Answers of Anthropic Messages.
+"""Writes the answers of Anthropic Messages.
 
 Source: https://docs.anthropic.com/en/api/messages, /messages-streaming and /errors.
 """
@@ -35,7 +35,7 @@ _ERROR_TYPES: Final = {
 
 
 def body(answer: ScriptedAnswer, model: str) -> JSONObject:
-    """Return a whole answer."""
+    """Return an answer as one JSON object."""
     blocks: list[JSON] = [*_blocks(answer)]
     return {**_message(answer, model, blocks), "stop_reason": _ending(answer), "usage": _USAGE}
 

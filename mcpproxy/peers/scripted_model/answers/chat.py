@@ -1,4 +1,4 @@
-"""Answers of OpenAI Chat Completions, and the errors of both interfaces of OpenAI.
+"""Writes the answers of OpenAI Chat Completions, and the errors of both interfaces of OpenAI.
 
 Source: https://platform.openai.com/docs/api-reference/chat, /chat-streaming and /docs/guides/error-codes.
 """
@@ -32,7 +32,7 @@ _ERROR_CODES: Final = {
 
 
 def body(answer: ScriptedAnswer, model: str) -> JSONObject:
-    """Return a whole answer."""
+    """Return an answer as one JSON object."""
     message: JSONObject = {"role": "assistant", "content": answer.text or None, "refusal": None}
     if answer.calls:
         message["tool_calls"] = [_call(call, json_text(call.arguments)) for call in answer.calls]
@@ -48,8 +48,8 @@ def stream(answer: ScriptedAnswer, model: str, options: JSONObject) -> Iterator[
 
 def error(status: int, message: str) -> JSONObject:
     """Return the body of an error."""
-    of_status = ("server_error", None) if status >= 500 else ("invalid_request_error", None)
-    kind, code = _ERROR_CODES.get(status, of_status)
+    default = ("server_error", None) if status >= 500 else ("invalid_request_error", None)
+    kind, code = _ERROR_CODES.get(status, default)
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 
 

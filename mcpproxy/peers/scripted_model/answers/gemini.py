@@ -1,4 +1,4 @@
-"""Answers of Gemini.
+"""Writes the answers of Gemini.
 
 Source: https://ai.google.dev/api/generate-content and https://ai.google.dev/gemini-api/docs/troubleshooting.
 """
@@ -34,7 +34,7 @@ _STATUSES: Final = {
 
 
 def body(answer: ScriptedAnswer, model: str) -> JSONObject:
-    """Return a whole answer."""
+    """Return an answer as one JSON object."""
     text: list[JSON] = [{"text": answer.text}] if answer.text else []
     return _response(answer, model, [*text, *_calls(answer)], is_last=True)
 

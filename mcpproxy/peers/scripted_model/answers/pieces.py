@@ -1,4 +1,4 @@
-"""What all dialects write alike: numbers of tokens, pieces of a text, events of a stream."""
+"""What the writers of all dialects share: token counts, pieces of a text, events of a stream."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -8,7 +8,7 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 
 ASKED_TOKENS: Final = 100
 ANSWERED_TOKENS: Final = 10
-"""Every request and every answer count the same, so no host compresses a conversation by its own count."""
+"""The token counts of every request and every answer, so small that no host compresses a conversation."""
 
 CREATED: Final = 1_700_000_000
 """When every answer was made, in seconds since 1970: the same script gives the same answers."""
@@ -17,12 +17,12 @@ _PIECE: Final = 20
 
 
 def pieces(text: str) -> Iterator[str]:
-    """Yield a text in the pieces in which a stream brings it."""
+    """Yield the pieces of a text that a stream sends one by one."""
     yield from (text[at : at + _PIECE] for at in range(0, len(text), _PIECE))
 
 
 def json_text(value: object) -> str:
-    """Return arguments as models write them."""
+    """Return the arguments of a call as compact JSON, as models write them."""
     return dumps(value, compact=True)
 
 

@@ -1,4 +1,4 @@
-"""Answers of OpenAI Responses.
+"""Writes the answers of OpenAI Responses.
 
 Source: https://platform.openai.com/docs/api-reference/responses and /responses-streaming.
 """
@@ -31,7 +31,7 @@ _USAGE: Final[JSONObject] = {
 
 
 def body(answer: ScriptedAnswer, model: str) -> JSONObject:
-    """Return a whole answer."""
+    """Return an answer as one JSON object."""
     return _response(answer, model, "completed", [*_items(answer)])
 
 

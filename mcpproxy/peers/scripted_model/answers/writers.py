@@ -1,4 +1,4 @@
-"""Who writes an answer in which dialect, and what a service has besides."""
+"""The functions that write answers, by dialect; and the answers to requests for models and token counts."""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -14,12 +14,13 @@ from mcpproxy.peers.scripted_model.scripted_answer import ScriptedAnswer
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 
 OVERLOADED: Final = 529
-"""The status of a service that has too much to do, which only Anthropic has; others say 503."""
+"""The status of an overloaded service at Anthropic; other services use 503."""
 
 
 @slotted(frozen=True)
 class AnswerWriter:
-    """How a dialect writes. The third argument of ``stream`` has the members of the request and its query.
+    """How to write in one dialect. The third argument of ``stream`` has the members of the request and its
+    query.
 
     ``counts`` is the answer to a request that only counts tokens.
     """
@@ -30,9 +31,9 @@ class AnswerWriter:
     counts: JSONObject
     overloaded: int = 503
 
-    def status(self, told: int) -> int:
-        """Return the status that the service would give for ``told``."""
-        return self.overloaded if told == OVERLOADED else told
+    def status(self, scripted: int) -> int:
+        """Return the status that the service would send, for the one in the script."""
+        return self.overloaded if scripted == OVERLOADED else scripted
 
 
 WRITERS: Final = {
@@ -70,11 +71,11 @@ def counting(path: str) -> AnswerWriter | None:
 def models(path: str, *, is_gemini: bool) -> JSONObject | None:
     """Return the answer at a path that lists models, or describes one; ``None`` if it is neither.
 
-    Any model can be asked for. One answer serves OpenAI, Anthropic and Codex, which read other members of it;
-    a client of Gemini (``is_gemini``) reads one that Codex would not understand.
+    A host may name any model. One answer serves OpenAI, Anthropic and Codex, which read different members of
+    it; a client of Gemini (``is_gemini``) needs another one, which Codex would not understand.
     """
-    _, found, name = path.partition("/models")
-    if not found or name.strip("/").count("/") or (name and not name.startswith("/")):
+    _, has_models, name = path.partition("/models")
+    if not has_models or name.strip("/").count("/") or (name and not name.startswith("/")):
         return None
     name = name.strip("/")
     describe = _gemini_model if is_gemini else _model
