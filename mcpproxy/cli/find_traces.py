@@ -119,7 +119,7 @@ def _fetched(named: str, *, packed_only: bool = False) -> list[str]:
     urls.check("", url)
     from mcpproxy.send.fleet.fetch import fetch_to_cache
 
-    fetched = fetch_to_cache(url, tells=tell, packed_only=packed_only)
+    fetched = fetch_to_cache(url, tell=tell, packed_only=packed_only)
     _url_of.update(fetched)
     return list(fetched)
 
@@ -149,7 +149,7 @@ def fetched_urls(url: str) -> dict[str, str]:
     from mcpproxy.send.fleet.fetch import fetch_to_cache
 
     urls.check("", url)
-    return fetch_to_cache(url, tells=tell)
+    return fetch_to_cache(url, tell=tell)
 
 
 def one(named: str | None, *, tells: bool = True, several: str = "name one of them: mcpproxy list {}") -> str:

@@ -1,4 +1,4 @@
-"""Find the closed files in a folder of recordings: nobody will change them, so they can be shipped.
+"""Finds the closed files in a folder of recordings: nobody will change them, so they can be shipped.
 
 A file is closed when its last record says so and nobody may write it again: the recording has ended, or the
 recorder has saved that it writes a later file. A recording whose recorder was killed is completed first.
@@ -75,7 +75,7 @@ class FoundFiles:
 
 
 def closed_files(folder: str, settled: Collection[tuple[str, Signature]] = (), only: str = "") -> FoundFiles:
-    """Find the closed files directly in ``folder``, except those in ``settled``.
+    """Find the closed files directly in ``folder``, except those whose name and signature are in ``settled``.
 
     ``only``, the path of a first file, limits the search to one recording.
 
@@ -136,14 +136,14 @@ def _mark_ended(found: FoundFiles, running: set[str], names: set[str]) -> None:
 
     A recording with files that are not in ``names`` counts as running: they are newer, perhaps not shipped.
     """
-    whole: dict[str, bool] = {}
+    has_ended: dict[str, bool] = {}
     for index, file in enumerate(found.closed):
-        if file.first not in whole:
+        if file.first not in has_ended:
             files = map(os.path.basename, chain.files_of(file.first))
-            whole[file.first] = file.first not in running and names.issuperset(files)
-            if not whole[file.first]:
+            has_ended[file.first] = file.first not in running and names.issuperset(files)
+            if not has_ended[file.first]:
                 running.add(file.first)
-        if whole[file.first]:
+        if has_ended[file.first]:
             found.closed[index] = replace(file, has_ended=True)
 
 
@@ -157,8 +157,8 @@ def _first_of(path: str, known: dict[str, str]) -> str:
             known[path] = path
         else:
             path = before
-    for each in passed:
-        known[each] = known[path]
+    for later in passed:
+        known[later] = known[path]
     return known[path]
 
 

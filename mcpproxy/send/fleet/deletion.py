@@ -1,7 +1,7 @@
-"""Delete shipped files, of recordings that have ended and of those that are still being made.
+"""Deletes shipped files, of recordings that have ended and of those that are still being made.
 
-While a recording is being made, its first file stays, and the others are deleted in order. The note of
-``trace.shipped_files`` says where they are; it is written before each deletion. The first file is
+While a recording is being made, its first file stays, and the others are deleted in order. Before each
+deletion, a note (``trace.shipped_files``) says where the deleted files are in the store. The first file is
 deleted last, with the note: without it, the others would look like recordings of their own.
 """
 
@@ -93,13 +93,13 @@ class Deletion:
         with lock_file(file.first) as is_locked:  # one process at a time writes the note
             if not is_locked or not self._is_next(file):
                 return KEPT
-            before = shipped_files.read_shipped(file.first)
-            if before is None:
+            note = shipped_files.read_shipped(file.first)
+            if note is None:
                 count = 1
-            elif before.last == file.name:  # a kill came between the note and the deletion
-                count = before.count
-            elif chain.number_of(before.last) < chain.number_of(file.name):
-                count = before.count + 1
+            elif note.last == file.name:  # a kill came between the note and the deletion
+                count = note.count
+            elif chain.number_of(note.last) < chain.number_of(file.name):
+                count = note.count + 1
             else:
                 return KEPT
             url = self._store.where(manifest.key.rpartition("/")[0])

@@ -1,4 +1,4 @@
-"""Find the recordings in an object store, fetch them into a folder, and keep them in a cache for readers.
+"""Finds the recordings in an object store, fetches them into a folder, and caches them for readers.
 
 A recording in the store is one object, or several if it was rotated, compressed (``.jsonl.zst``) or not
 (``.jsonl``). Sizes are bounded and names are made safe, whoever has written the objects.
@@ -54,16 +54,16 @@ def stored_recordings(objects: Iterable["StoredObject"]) -> list[StoredRecording
 
     ``NAME.2.jsonl`` and ``NAME.3.jsonl`` belong to ``NAME.jsonl`` in the same folder, if that exists.
     """
-    keys = {each.key for each in objects if is_recording(each.key)}
+    keys = {stored.key for stored in objects if is_recording(stored.key)}
     stems = {_without_suffix(key) for key in keys}
     parts: dict[str, list[tuple[int, str]]] = {}
     for key in keys:
-        found = _PART.fullmatch(key)
-        if found and found[1] in stems:
-            parts.setdefault(found[1], []).append((int(found[2]), key))
+        match = _PART.fullmatch(key)
+        if match and match[1] in stems:
+            parts.setdefault(match[1], []).append((int(match[2]), key))
         else:
             parts.setdefault(_without_suffix(key), []).append((1, key))
-    return [StoredRecording(tuple(key for _, key in sorted(of_one))) for _, of_one in sorted(parts.items())]
+    return [StoredRecording(tuple(key for _, key in sorted(files))) for _, files in sorted(parts.items())]
 
 
 def is_recording(key: str) -> bool:
@@ -101,6 +101,7 @@ def _file_name(key: str) -> str:
 
 @contextmanager
 def _explained(store: "Store", key: str, folder: str) -> Generator[None]:
+    """Turn an ``OSError`` into a ``UsageError`` with a next step."""
     try:
         yield
     except OSError as fault:
@@ -108,12 +109,12 @@ def _explained(store: "Store", key: str, folder: str) -> Generator[None]:
         raise UsageError(store.where(key), fact, "make room there, or set XDG_CACHE_HOME") from None
 
 
-def fetch_to_cache(url: str, *, tells: Callable[[str], object], packed_only: bool = False) -> dict[str, str]:
+def fetch_to_cache(url: str, *, tell: Callable[[str], object], packed_only: bool = False) -> dict[str, str]:
     """Fetch the recordings that ``url`` names, a folder or an object.
 
     Return the path of the first file of each, and its URL. They stay in this user's cache folder, so an
-    object is fetched once. ``packed_only`` leaves out recordings that are not compressed. ``tells`` gets a
-    line before many are fetched.
+    object is fetched once. ``packed_only`` leaves out recordings that are not compressed. ``tell`` gets a
+    line for the user before many are fetched.
 
     Raises:
         StoreError: the store or an object cannot be read.
@@ -126,23 +127,23 @@ def fetch_to_cache(url: str, *, tells: Callable[[str], object], packed_only: boo
         folder, _, name = url.rpartition("/")
     store = Store(folder)
     name = unquote(name) if store.scheme == "file" else name
-    objects = [each for each in store.list() if not packed_only or each.key.endswith(PACKED)]
-    known = {each.key: each for each in objects}
-    found = [recording for recording in stored_recordings(objects) if not name or name in recording.keys]
-    if name and not found:
+    objects = [stored for stored in store.list() if not packed_only or stored.key.endswith(PACKED)]
+    known = {stored.key: stored for stored in objects}
+    wanted = [recording for recording in stored_recordings(objects) if not name or name in recording.keys]
+    if name and not wanted:
         step = f"see what is there: mcpproxy list {store.url}"
         raise UsageError(url, "there is no such recording", step)
-    if not found:
+    if not wanted:
         raise UsageError(url, "no recordings in this folder", "a recording is a .jsonl or .jsonl.zst file")
-    size = sum(known[key].size for recording in found for key in recording.keys)
+    size = sum(known[key].size for recording in wanted for key in recording.keys)
     if size > CACHE_BYTES // 2:
         step = "name fewer, or judge parts of them: mcpproxy check --shard"
-        raise UsageError(url, f"{len(found)} recordings of {size >> 30} GiB are too many to fetch", step)
-    if len(found) >= _MANY:
-        tells(f"reading {len(found):,} recordings from {store.url}")
+        raise UsageError(url, f"{len(wanted)} recordings of {size >> 30} GiB are too many to fetch", step)
+    if len(wanted) >= _MANY:
+        tell(f"reading {len(wanted):,} recordings from {store.url}")
     with ThreadPoolExecutor(_THREADS) as pool:
-        fetched = list(pool.map(partial(_Cache(store).fetch, known), found))
-    places = [store.where(each.key) for each in found]
+        fetched = list(pool.map(partial(_Cache(store).fetch, known), wanted))
+    places = [store.where(recording.key) for recording in wanted]
     if store.scheme == "file":
         places = [f"file://{quote(place.removeprefix('file://'), safe='/=:')}" for place in places]
     return dict(zip(fetched, places, strict=True))
@@ -167,13 +168,13 @@ class _CacheBudget(DiskBudget):
     __slots__ = ("_needed", "_others")
 
     def __init__(self, folder: str) -> None:
-        found: list[tuple[float, int, str]] = []
+        cached: list[tuple[float, int, str]] = []
         for path, status in files.walk(os.path.realpath(folder)):
-            found.append((status.st_atime, status.st_size, os.path.join(folder, *path.split("/"))))
-        self._others: Final = deque(sorted(found))
+            cached.append((status.st_atime, status.st_size, os.path.join(folder, *path.split("/"))))
+        self._others: Final = deque(sorted(cached))
         self._needed: Final[set[str]] = set()
         super().__init__(folder)
-        self.left = min(self.left, CACHE_BYTES - sum(size for _, size, _ in found))
+        self.left = min(self.left, CACHE_BYTES - sum(size for _, size, _ in cached))
 
     def keep(self, path: str) -> None:
         """Keep a file until this process ends."""

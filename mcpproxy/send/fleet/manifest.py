@@ -89,8 +89,8 @@ def key_of(chain: str, number: int) -> str:
 
 def place_of(key: str) -> tuple[str, int] | None:
     """Return the chain and the number in the key of a manifest; ``None`` for any other key."""
-    found = _KEY.fullmatch(key)
-    return (found[1], int(found[2])) if found else None
+    match = _KEY.fullmatch(key)
+    return (match[1], int(match[2])) if match else None
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -140,8 +140,8 @@ def _counted(name: str, value: object) -> int:
 def _counts(name: str, value: object) -> Mapping[str, int]:
     if not isinstance(value, dict):
         raise ManifestError(f"is not a manifest: {name} is not an object of numbers")
-    given = cast("dict[str, object]", value)
-    return {key: _counted(f"{name}.{key}", number) for key, number in given.items()}
+    numbers = cast("dict[str, object]", value)
+    return {key: _counted(f"{name}.{key}", number) for key, number in numbers.items()}
 
 
 def _counts_or_none(name: str, value: object) -> Mapping[str, int] | None:
@@ -166,11 +166,11 @@ _CHECKS: Final[Mapping[object, Callable[[str, object], object]]] = {
     Mapping[str, int] | None: _counts_or_none,
 }
 _KINDS: Final[Mapping[str, object]] = {
-    each.name: "key" if each.name == "key" else each.type
-    for each in fields(Manifest)
-    if each.name not in ("version", "digest")
+    member.name: "key" if member.name == "key" else member.type
+    for member in fields(Manifest)
+    if member.name not in ("version", "digest")
 }
-"""How each member is checked: by its type, and the key as a key."""
+"""By name of a member: the key in ``_CHECKS`` of the check that its value must pass."""
 
 
 def link_of(data: bytes) -> str:

@@ -1,4 +1,4 @@
-"""One chain of manifests in a store: find a manifest, and add the next one.
+"""One chain of manifests in a store: finds a manifest, and adds the next one.
 
 Only the store knows how long a chain is; the machine that ships keeps nothing. A chain may have two writers:
 a number belongs to whoever creates its object first.
@@ -17,7 +17,7 @@ from mcpproxy.send.fleet.store import NoSuchObjectError, Store, TooLargeError
 _READERS: Final = 16
 """How many manifests are read at once."""
 _CLOCK_S: Final = 900.0
-"""How much later than its manifest a file may seem to be written: the clocks of a store differ."""
+"""How much later than its manifest a file may seem to be written, because the clocks of a store differ."""
 
 
 class ManifestChain:
@@ -32,9 +32,9 @@ class ManifestChain:
         self._store = store
         self._written_s: Final[dict[int, float]] = {}
         """Number of a manifest -> when it was written (Unix time)."""
-        for each in store.list(f"{manifest.FOLDER}/{name}"):
-            if place := manifest.place_of(each.key):
-                self._written_s[place[1]] = each.written_s
+        for stored in store.list(f"{manifest.FOLDER}/{name}"):
+            if place := manifest.place_of(stored.key):
+                self._written_s[place[1]] = stored.written_s
         self._unread: Final = sorted(self._written_s)
         self._by_key: Final[dict[str, Manifest]] = {}
         self._last_link = ""
@@ -76,14 +76,14 @@ class ManifestChain:
         while True:
             number = self.length + 1
             added = describe(number, self._last_link)
-            if (found := self._by_key.get(added.key)) is not None:  # another writer has added it meanwhile
-                return found
+            if (existing := self._by_key.get(added.key)) is not None:  # another writer has added it meanwhile
+                return existing
             data = manifest.encode(added)
             if not self._store.create(manifest.key_of(self.name, number), data):
                 # Another writer was first, or an answer to us was lost.
                 self._last_link = self._link(number)
                 if self._last_link != manifest.link_of(data):
-                    self._written_s[number] = 0.0  # of no use: it is not in ``_unread``
+                    self._written_s[number] = 0.0  # the time is not needed: it is not in ``_unread``
                     self._remember_manifest(self._read_if_there(number))
                     continue
             self._written_s[number] = 0.0
@@ -109,7 +109,7 @@ class ManifestChain:
 
     def _remember_manifest(self, data: bytes) -> None:
         try:
-            found = manifest.decode(data)
+            entry = manifest.decode(data)
         except ManifestError:
             return  # verify reports it
-        self._by_key[found.key] = found
+        self._by_key[entry.key] = entry

@@ -1,4 +1,4 @@
-"""Read objects of a store: decompress them, and take their bytes from a budget."""
+"""Reads objects of a store: decompresses them, and takes their bytes from a budget."""
 
 import os
 import shutil

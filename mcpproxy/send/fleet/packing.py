@@ -1,4 +1,4 @@
-"""Pack a file of a recording for the store: mask it if asked, compress, count and hash it."""
+"""Packs a file of a recording for the store: masks it if that is wanted, compresses, counts and hashes it."""
 
 import hashlib
 import re
@@ -34,7 +34,7 @@ _LABEL_CHARACTERS: Final = 60
 
 @dataclass(slots=True)
 class Facts:
-    """Counts and digests of a file; the members are those of `Manifest` with the same names."""
+    """Counts and digests of a file; the members are as in ``Manifest``."""
 
     bytes: int = 0
     sha256: str = ""
@@ -145,8 +145,8 @@ def _write_packed(lines: Iterable[bytes], content: IO[bytes], facts: Facts) -> N
         if piece := compressor.compress(line):
             packed.update(piece)
             facts.packed_bytes += content.write(piece)
-        if found := _TIME.search(line, 0, _START_BYTES):
-            times[1:] = [int(found[1])]
+        if match := _TIME.search(line, 0, _START_BYTES):
+            times[1:] = [int(match[1])]
         elif line.find(_FINDING, 0, _START_BYTES) >= 0 and isinstance(record := record_of(line), Finding):
             rules[record.rule] += 1
     piece = compressor.flush()

@@ -1,4 +1,4 @@
-"""Find the recordings of a folder that are still being made, and complete those that were cut."""
+"""Finds the recordings of a folder that are still being made, and completes those that were cut."""
 
 import os
 from collections.abc import Sequence

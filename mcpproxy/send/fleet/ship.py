@@ -1,4 +1,4 @@
-"""Ship closed files of recordings to an object store, each exactly once.
+"""Ships closed files of recordings to an object store, each exactly once.
 
 For each file the shipper creates the object, which fails if it exists, and then adds a manifest to the chain.
 After a kill in between, the next shipper finds the object without a manifest, compares it with the file, and
@@ -42,9 +42,8 @@ _OTHERS: Final = stat.S_IRWXO
 """The group's permissions are not checked: volumes of containers belong to a group."""
 _CHAIN_CHARACTERS: Final = 40
 
-
 _How: TypeAlias = Literal["known", "adopted", "shipped"]
-"""What the store had before: the object and its manifest, the object alone, or neither."""
+"""Whether the store had before: the object and its manifest, the object alone, or neither."""
 
 
 class NotShippedError(McpProxyError):
@@ -53,7 +52,7 @@ class NotShippedError(McpProxyError):
 
 @dataclass(slots=True)
 class Shipped:
-    """What one pass over the folder has done."""
+    """The result of one pass over the folder."""
 
     files: list[Manifest] = field(default_factory=list[Manifest])
     """The manifests that were added."""
@@ -140,7 +139,7 @@ class Shipper:
             except BaseException:
                 pool.shutdown(cancel_futures=True)
                 raise
-        # The files of ended recordings are deleted in reverse order, the others in order; see `Deletion`.
+        # The files of ended recordings are deleted in reverse order, the others in order; see ``Deletion``.
         for file, manifest in sorted(stored, key=_order_of_deletion):
             self._settle(file, manifest, done)
         if self._deletion is not None and not self._only:

@@ -1,4 +1,4 @@
-"""Ship a recording while it is being made (``--ship``).
+"""Ships a recording while it is being made (``--ship``).
 
 The recorder starts ``mcpproxy.send.fleet.ship_process`` as a separate process, which ships the files of this
 recording as they are closed. Neither the traffic nor the recording waits for it. The process outlives the

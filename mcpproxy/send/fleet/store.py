@@ -2,8 +2,8 @@
 
 obstore is the layer below: one wheel without dependencies for S3, GCS, Azure and local folders, which can
 create an object only if it does not exist. Objects are never changed, and only tables that a killed export
-has left are deleted. Every failure is a ``StoreError`` of one line, which contains no credentials: of the
-store's answer it has only codes.
+has left are deleted. Every failure is a ``StoreError`` of one line. It contains no credentials, because it
+quotes only codes from the answer of the store.
 """
 
 import os
@@ -38,7 +38,8 @@ _CREDENTIALS: Final = "check the credentials in the environment, and what they a
 _DENIED: Final = {"401", "403"}
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
 _NO_KEY: Final = re.compile(r"#\d+$|[\x00-\x1f\x7f\ud800-\udfff]")
-"""Matches names that are no keys: the library adds ``#1`` to a file that it is writing, and keys are text."""
+"""Matches names that are no keys: files that the library is writing (``NAME#1``), and names that are no
+text."""
 _STATUS: Final = re.compile(r"\b(?:status|response error)[:\" ]+([45]\d\d)\b|\b([45]\d\d) [A-Z][a-z]+")
 _CAUSES: Final = (
     ("Connection refused", "connection refused"),
@@ -142,8 +143,8 @@ class Store:
                 self._store, prefix or None, offset=after or None, chunk_size=batch
             )
             for objects in listed:
-                for each in objects:
-                    yield StoredObject(each["path"], each["size"], each["last_modified"].timestamp())
+                for meta in objects:
+                    yield StoredObject(meta["path"], meta["size"], meta["last_modified"].timestamp())
 
     def _list_folder(self, prefix: str, after: str) -> Iterator[StoredObject]:
         """List a folder of this machine. The library would fail at a link, or a name that is no key."""
@@ -164,10 +165,10 @@ class Store:
         """
         try:
             with self._translated(key):
-                found = obstore.head(self._store, key)
+                meta = obstore.head(self._store, key)
         except NoSuchObjectError:
             return None
-        return StoredObject(key, found["size"], found["last_modified"].timestamp())
+        return StoredObject(key, meta["size"], meta["last_modified"].timestamp())
 
     def read(self, key: str, limit: int = 64 << 20) -> bytes:
         """Return the content of an object.
@@ -176,10 +177,10 @@ class Store:
             StoreError: the object does not exist, has more than ``limit`` bytes, or cannot be read.
         """
         with self._translated(key):
-            found = obstore.get(self._store, key)
-            if found.meta["size"] > limit:
+            content = obstore.get(self._store, key)
+            if content.meta["size"] > limit:
                 raise TooLargeError(self.where(key), limit)
-            return bytes(found.bytes())
+            return bytes(content.bytes())
 
     def stream(self, key: str, limit: int) -> Iterator[bytes]:
         """Yield the content of an object in pieces of a few MiB.
@@ -188,11 +189,11 @@ class Store:
             StoreError: as ``read``.
         """
         with self._translated(key):
-            found = obstore.get(self._store, key)
-            if found.meta["size"] > limit:
+            content = obstore.get(self._store, key)
+            if content.meta["size"] > limit:
                 raise TooLargeError(self.where(key), limit)
             left = limit
-            for piece in found.stream(min_chunk_size=1 << 20):
+            for piece in content.stream(min_chunk_size=1 << 20):
                 left -= len(piece)
                 if left < 0:
                     raise TooLargeError(self.where(key), limit)
@@ -321,8 +322,8 @@ def _cause(text: str) -> str:
     for part, words in _CAUSES:
         if part.casefold() in text.casefold():
             return words
-    codes = [found[1] for found in (_CODE.search(text),) if found]
-    codes += [cast("str", found[1] or found[2]) for found in (_STATUS.search(text),) if found]
+    codes = [match[1] for match in (_CODE.search(text),) if match]
+    codes += [cast("str", match[1] or match[2]) for match in (_STATUS.search(text),) if match]
     if _DENIED & set(codes):
         return f"access denied ({', '.join(codes)})"
     return f"the store failed ({', '.join(codes)})" if codes else "the store failed"

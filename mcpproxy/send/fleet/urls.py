@@ -75,15 +75,15 @@ def split(url: str, where: str = "") -> tuple[str, str, str]:
 
 def escaped(name: str) -> str:
     """Return the name of a file as a part of a key: in ASCII, and safe in every store."""
-    return _UNSAFE.sub(lambda found: "".join(f"={byte:02X}" for byte in found[0].encode()), name)
+    return _UNSAFE.sub(lambda match: "".join(f"={byte:02X}" for byte in match[0].encode()), name)
 
 
 def unescaped(part: str) -> str:
-    """Return the name of the file that ``escaped`` has turned into ``part``.
+    """Return the name of the file for which ``escaped`` returned ``part``.
 
     A name that could lead out of the folder stays escaped.
     """
-    data = _ESCAPED.sub(lambda found: bytes([int(found[1], 16)]), part.encode("utf-8", "replace"))
+    data = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), part.encode("utf-8", "replace"))
     name = data.decode("utf-8", "replace")
     return name if is_file_name(name) else escaped(part)
 

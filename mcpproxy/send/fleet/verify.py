@@ -1,4 +1,4 @@
-"""Verify shipped recordings: every file is there and unchanged, and the chains of manifests are whole.
+"""Verifies shipped recordings: every file is there and unchanged, and the chains of manifests are whole.
 
 The store alone is enough to find changed, missing and reordered objects. Somebody who may write to it could
 cut off the end of a chain, or write a new one: keep the printed heads elsewhere, and name them the next time.
@@ -55,61 +55,61 @@ def verify(store: Store, *, now_s: float, grace_s: float = 0, expected: Collecti
         StoreError: the store cannot be read.
     """
     # The files are listed first, so a file that is shipped meanwhile is not missed in the manifests.
-    files = {each.key: each for each in store.list(manifest.FILES)}
+    files = {stored.key: stored for stored in store.list(manifest.FILES)}
     chains: dict[str, dict[int, StoredObject]] = {}
-    found = Verified()
-    for each in store.list(manifest.FOLDER):
-        if place := manifest.place_of(each.key):
-            chains.setdefault(place[0], {})[place[1]] = each
+    verified = Verified()
+    for stored in store.list(manifest.FOLDER):
+        if place := manifest.place_of(stored.key):
+            chains.setdefault(place[0], {})[place[1]] = stored
         else:
-            found.faults.append(Fault("unlisted", each.key, "is no manifest, by its name"))
+            verified.faults.append(Fault("unlisted", stored.key, "is no manifest, by its name"))
     shipped: dict[str, Manifest] = {}
     links: set[str] = set()
     with ThreadPoolExecutor(_READERS) as pool:
         for name, numbers in sorted(chains.items()):
-            _read_chain(store, name, numbers, pool, found, shipped, links)
+            _read_chain(store, name, numbers, pool, verified, shipped, links)
         for faults in pool.map(partial(_check_file, store), shipped.values()):
-            found.faults += faults
+            verified.faults += faults
     for key, stored in sorted(files.items()):
         if key in shipped:
             continue
         if now_s - stored.written_s < grace_s:
-            found.awaited.append(key)
+            verified.awaited.append(key)
         else:
             text = "no manifest names it: ship it again, or its manifest is gone"
-            found.faults.append(Fault("unlisted", key, text))
-    _check_parts(store, shipped.values(), files, found, now_s - grace_s)
+            verified.faults.append(Fault("unlisted", key, text))
+    _check_parts(store, shipped.values(), files, verified, now_s - grace_s)
     for head in expected:
         if head not in links:
             text = "no manifest has this head: the end of its chain is gone, or was written anew"
-            found.faults.append(Fault("missing", head, text))
-    found.files = len(shipped)
-    found.bytes = sum(one.bytes for one in shipped.values())
-    found.recordings = len({(one.recording, one.first_name) for one in shipped.values()})
-    return found
+            verified.faults.append(Fault("missing", head, text))
+    verified.files = len(shipped)
+    verified.bytes = sum(entry.bytes for entry in shipped.values())
+    verified.recordings = len({(entry.recording, entry.first_name) for entry in shipped.values()})
+    return verified
 
 
 def _check_parts(
-    store: Store, shipped: Collection[Manifest], files: Collection[str], found: Verified, since_s: float
+    store: Store, shipped: Collection[Manifest], files: Collection[str], verified: Verified, since_s: float
 ) -> None:
     """Find files of rotated recordings that were never shipped: a later one continues them.
 
     Two files are shipped at a time, and the earlier one may finish last. So it is no fault yet if the later
     one was shipped after ``since_s`` (Unix time).
     """
-    named = {(one.key.rpartition("/")[0], one.name) for one in shipped}
-    for one in shipped:
-        folder = one.key.rpartition("/")[0]
-        if not one.continues or (folder, one.continues) in named:
+    named = {(entry.key.rpartition("/")[0], entry.name) for entry in shipped}
+    for entry in shipped:
+        folder = entry.key.rpartition("/")[0]
+        if not entry.continues or (folder, entry.continues) in named:
             continue
-        key = f"{folder}/{urls.escaped(one.continues)}.zst"
+        key = f"{folder}/{urls.escaped(entry.continues)}.zst"
         if key in files or store.head(key) is not None:
             continue  # it has no manifest, which is a fault of its own, or was just shipped
-        later = store.head(one.key)
+        later = store.head(entry.key)
         if later is None or later.written_s > since_s:
-            found.awaited.append(key)
+            verified.awaited.append(key)
         else:
-            found.faults.append(Fault("missing", key, f"is not there; {one.name} continues it"))
+            verified.faults.append(Fault("missing", key, f"is not there; {entry.name} continues it"))
 
 
 def _read_chain(
@@ -117,7 +117,7 @@ def _read_chain(
     name: str,
     numbers: Mapping[int, StoredObject],
     pool: ThreadPoolExecutor,
-    found: Verified,
+    verified: Verified,
     shipped: dict[str, Manifest],
     links: set[str],
 ) -> None:
@@ -127,27 +127,29 @@ def _read_chain(
     for number, data in zip(sorted(numbers), pool.map(partial(_read_manifest, store), keys), strict=True):
         key = manifest.key_of(name, number)
         for gone in range(before + 1, min(number, before + 1 + _MOST_MISSING)):
-            found.faults.append(Fault("missing", manifest.key_of(name, gone), "this manifest is not there"))
+            verified.faults.append(
+                Fault("missing", manifest.key_of(name, gone), "this manifest is not there")
+            )
         is_next, before = number == before + 1, number
         expected, link = link, manifest.link_of(data)
         links.add(link)
         try:
-            one = manifest.decode(data)
+            entry = manifest.decode(data)
         except ManifestError as fault:
-            found.faults.append(Fault("changed", key, str(fault)))
+            verified.faults.append(Fault("changed", key, str(fault)))
             continue
-        if (one.chain, one.number) != (name, number):
-            place = f"manifest {one.number} of {one.chain}"
-            found.faults.append(Fault("reordered", key, f"is {place}, moved to here"))
-        elif is_next and one.previous != expected:
+        if (entry.chain, entry.number) != (name, number):
+            place = f"manifest {entry.number} of {entry.chain}"
+            verified.faults.append(Fault("reordered", key, f"is {place}, moved to here"))
+        elif is_next and entry.previous != expected:
             text = f"does not follow manifest {number - 1}, which was changed or replaced"
-            found.faults.append(Fault("changed", key, text))
-        before_one = shipped.get(one.key)
-        if before_one is None:
-            shipped[one.key] = one
-        elif _content(before_one) != _content(one):  # the same file may be shipped from two machines
-            found.faults.append(Fault("doubled", key, f"names {one.key}, as another manifest does"))
-    found.heads[name] = before, link
+            verified.faults.append(Fault("changed", key, text))
+        earlier = shipped.get(entry.key)
+        if earlier is None:
+            shipped[entry.key] = entry
+        elif _content(earlier) != _content(entry):  # the same file may be shipped from two machines
+            verified.faults.append(Fault("doubled", key, f"names {entry.key}, as another manifest does"))
+    verified.heads[name] = before, link
 
 
 _MOST_MISSING: Final = 100
@@ -163,39 +165,39 @@ def _read_manifest(store: Store, key: str) -> bytes:
         return b""  # it was deleted since it was listed, or is too large for a manifest
 
 
-def _content(one: Manifest) -> tuple[int, str, int, str]:
-    return one.bytes, one.sha256, one.packed_bytes, one.packed_sha256
+def _content(entry: Manifest) -> tuple[int, str, int, str]:
+    return entry.bytes, entry.sha256, entry.packed_bytes, entry.packed_sha256
 
 
-def _check_file(store: Store, one: Manifest) -> list[Fault]:
+def _check_file(store: Store, entry: Manifest) -> list[Fault]:
     """Compare a file with its manifest."""
     packed, plain = sha256(), sha256()
     size = 0
 
     def pieces() -> Iterator[bytes]:
         nonlocal size
-        for piece in store.stream(one.key, one.packed_bytes):
+        for piece in store.stream(entry.key, entry.packed_bytes):
             packed.update(piece)
             size += len(piece)
             yield piece
 
     try:
-        for piece in decompress_pieces(pieces(), one.key, ByteBudget(one.bytes)):
+        for piece in decompress_pieces(pieces(), entry.key, ByteBudget(entry.bytes)):
             plain.update(piece)
     except StoreError as fault:
         if is_missing(fault):
-            return [Fault("missing", one.key, f"is not there; {_place(one)} names it")]
+            return [Fault("missing", entry.key, f"is not there; {_place(entry)} names it")]
         if isinstance(fault, TooLargeError):
-            return [Fault("changed", one.key, f"is longer than in {_place(one)}")]
+            return [Fault("changed", entry.key, f"is longer than in {_place(entry)}")]
         if is_temporary(fault):
             raise
-        return [Fault("changed", one.key, f"cannot be read ({fault.fact}); {_place(one)} names it")]
+        return [Fault("changed", entry.key, f"cannot be read ({fault.fact}); {_place(entry)} names it")]
     except McpProxyError:
-        return [Fault("changed", one.key, f"is damaged; {_place(one)} has its sha256")]
-    if packed.hexdigest() != one.packed_sha256 or plain.hexdigest() != one.sha256:
-        return [Fault("changed", one.key, f"has another sha256 than in {_place(one)}")]
+        return [Fault("changed", entry.key, f"is damaged; {_place(entry)} has its sha256")]
+    if packed.hexdigest() != entry.packed_sha256 or plain.hexdigest() != entry.sha256:
+        return [Fault("changed", entry.key, f"has another sha256 than in {_place(entry)}")]
     return []
 
 
-def _place(one: Manifest) -> str:
-    return f"manifest {one.number} of {one.chain}"
+def _place(entry: Manifest) -> str:
+    return f"manifest {entry.number} of {entry.chain}"

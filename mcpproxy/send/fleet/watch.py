@@ -1,4 +1,4 @@
-"""Ship repeatedly, until told to stop and the last recording has ended."""
+"""Ships repeatedly, until it is stopped and the last recording has ended."""
 
 import time
 from collections.abc import Callable
@@ -16,9 +16,9 @@ NOT_OURS: Final = "not shipped, it is not a recording of mcpproxy"
 
 
 def watch(
-    opened: Callable[[], Shipper],
+    open_shipper: Callable[[], Shipper],
     stop: Event,
-    tells: Callable[[str], object],
+    report: Callable[[str], object],
     *,
     pause_s: float,
     grace_s: float,
@@ -27,7 +27,7 @@ def watch(
 
     A store or folder that cannot be reached is tried again, after longer and longer pauses, and so is a
     missing bucket: a sidecar may start before somebody creates it. A store that has worked is tried again
-    after any error, because credentials are renewed. ``tells`` gets a line for each pass that shipped or
+    after any error, because credentials are renewed. ``report`` gets a line for each pass that shipped or
     deleted files, and one for each new fault.
 
     Returns:
@@ -37,41 +37,41 @@ def watch(
         McpProxyError: the store cannot be used as it is configured, and never could.
     """
     shipper: Shipper | None = None
-    told: dict[str, str] = {}
+    reported: dict[str, str] = {}
     pause, deadline, has_worked = pause_s, 0.0, False
     while True:
         if stop.is_set() and not deadline:
             deadline = time.monotonic() + grace_s
         is_done = False
         try:
-            shipper = shipper or opened()
+            shipper = shipper or open_shipper()
             done = shipper.ship()
         except (StoreError, NotShippedError, OSError) as fault:
             is_store = isinstance(fault, StoreError) and not is_temporary(fault)
             if is_store and not has_worked and not isinstance(fault, NoSuchBucketError):
                 raise
-            _tell_new({"": f"{fault}; it is tried again" if is_store else str(fault)}, told, tells)
+            _report_new({"": f"{fault}; it is tried again" if is_store else str(fault)}, reported, report)
             pause = min(2 * pause, _LONGEST_PAUSE_S)
         else:
-            told.pop("", None)
+            reported.pop("", None)
             has_worked = True
             pause = pause_s
             if done.files or done.deleted:
-                tells(summary(done, shipper))
-            _tell_new(done.faults, told, tells)
-            _tell_new(dict.fromkeys(done.strangers, NOT_OURS), told, tells)
+                report(summary(done, shipper))
+            _report_new(done.faults, reported, report)
+            _report_new(dict.fromkeys(done.strangers, NOT_OURS), reported, report)
             is_done = not done.running and not done.faults
         if deadline and (is_done or time.monotonic() >= deadline):
             return 0 if is_done else 2
         if deadline:
-            time.sleep(_LAST_PAUSE_S)  # a recorder does not say when it ends
+            time.sleep(_LAST_PAUSE_S)  # a recorder does not announce its end
         else:
             stop.wait(pause)
 
 
 def summary(done: Shipped, shipper: Shipper) -> str:
     """Return one line about a pass: how many files were shipped, found there and deleted here."""
-    shipped = [one.packed_bytes for one in done.files if one.key not in done.adopted]
+    shipped = [entry.packed_bytes for entry in done.files if entry.key not in done.adopted]
     parts = [f"{count(len(shipped), 'file')} shipped to {shipper.store.url} ({size(sum(shipped))})"]
     if done.adopted:
         parts.append(f"{count(len(done.adopted), 'file')} there already")
@@ -80,9 +80,9 @@ def summary(done: Shipped, shipper: Shipper) -> str:
     return ", ".join(parts)
 
 
-def _tell_new(faults: dict[str, str], told: dict[str, str], tells: Callable[[str], object]) -> None:
-    """Tell each fault that was not told before."""
+def _report_new(faults: dict[str, str], reported: dict[str, str], report: Callable[[str], object]) -> None:
+    """Report each fault that is new for its name."""
     for name, fault in faults.items():
-        if told.get(name) != fault:
-            told[name] = fault
-            tells(f"{visible(name)}: {visible(fault)}" if name else visible(fault))
+        if reported.get(name) != fault:
+            reported[name] = fault
+            report(f"{visible(name)}: {visible(fault)}" if name else visible(fault))

@@ -33,25 +33,25 @@ def of_call(
     """Return the attributes of a request. ``revision`` is the protocol revision, empty if unknown."""
     method = texts.short(call.request.method)
     if is_acp:
-        found: Attributes = {"rpc.system.name": "jsonrpc", "rpc.method": method}
+        values: Attributes = {"rpc.system.name": "jsonrpc", "rpc.method": method}
     else:
-        found = {"mcp.method.name": method}
+        values = {"mcp.method.name": method}
         if call.target is not None:
-            found[_TARGETS.get(call.request.method, "mcp.resource.uri")] = texts.short(call.target)
+            values[_TARGETS.get(call.request.method, "mcp.resource.uri")] = texts.short(call.target)
         if call.request.method == "tools/call":
-            found["gen_ai.operation.name"] = "execute_tool"
+            values["gen_ai.operation.name"] = "execute_tool"
         if revision:
-            found["mcp.protocol.version"] = texts.short(revision)
+            values["mcp.protocol.version"] = texts.short(revision)
     if call.request.id is not None:
-        found["jsonrpc.request.id"] = texts.short(str(call.request.id))
-    found |= of_transport(header)
+        values["jsonrpc.request.id"] = texts.short(str(call.request.id))
+    values |= of_transport(header)
     if call.exchange is not None:
-        found["network.protocol.version"] = call.exchange.request.version
+        values["network.protocol.version"] = call.exchange.request.version
     if call.sender == "client":
-        found |= of_server(header)
+        values |= of_server(header)
     if content and not is_acp:
-        found |= _content_of_request(call, texts)
-    return found
+        values |= _content_of_request(call, texts)
+    return values
 
 
 def of_transport(header: Header) -> Attributes:
@@ -75,13 +75,13 @@ def of_server(header: Header) -> Attributes:
 
 def of_ending(call: OpenCall, ending: Ending, texts: Texts, *, content: bool) -> Attributes:
     """Return the attributes of the answer, or of the reason why there is none."""
-    found: Attributes = {}
+    values: Attributes = {}
     if isinstance(ending.message, ErrorResponse) and (code := error_code_text(ending.message)):
-        found["rpc.response.status_code"] = code
+        values["rpc.response.status_code"] = code
     if call.exchange is not None and (status := call.exchange.status) >= 400:
-        found["http.response.status_code"] = status
+        values["http.response.status_code"] = status
     if ending.error:
-        found["error.type"] = ending.error
+        values["error.type"] = ending.error
     # The conventions have a name only for the result of a tool that did not fail.
     if (
         content
@@ -89,31 +89,31 @@ def of_ending(call: OpenCall, ending: Ending, texts: Texts, *, content: bool) ->
         and call.request.method == "tools/call"
         and not ending.error
     ):
-        found["gen_ai.tool.call.result"] = texts.content(ending.message.result)
-    return found
+        values["gen_ai.tool.call.result"] = texts.content(ending.message.result)
+    return values
 
 
 def of_recording(
     call: OpenCall, ending: Ending, session: str, request_bytes: int, answer_bytes: int
 ) -> Attributes:
     """Return the attributes that lead back to the recording: frame numbers, sizes in bytes, the outcome."""
-    found: Attributes = {
+    values: Attributes = {
         "mcpproxy.request.frame": call.seq,
         "mcpproxy.request.size": request_bytes,
         "mcpproxy.sender": call.sender,
         "mcpproxy.outcome": ending.outcome.value,
     }
     if session:
-        found["mcpproxy.session"] = session
+        values["mcpproxy.session"] = session
     if ending.seq is not None:
-        found["mcpproxy.answer.frame"] = ending.seq
+        values["mcpproxy.answer.frame"] = ending.seq
     if ending.message is not None:
-        found["mcpproxy.answer.size"] = answer_bytes
+        values["mcpproxy.answer.size"] = answer_bytes
     if ending.by_proxy:
-        found["mcpproxy.answered_by_proxy"] = True
+        values["mcpproxy.answered_by_proxy"] = True
     if call.findings:
-        found["mcpproxy.findings"] = call.findings
-    return found
+        values["mcpproxy.findings"] = call.findings
+    return values
 
 
 def name_of(call: OpenCall, texts: Texts) -> str:
@@ -148,9 +148,9 @@ def _content_of_request(call: OpenCall, texts: Texts) -> Attributes:
     if call.request.method == "tools/call" and arguments is not None:
         return {"gen_ai.tool.call.arguments": texts.content(arguments)}
     if call.request.method == "prompts/get" and isinstance(arguments, dict):
-        values = cast("Mapping[str, JSON]", arguments)
+        prompt_arguments = cast("Mapping[str, JSON]", arguments)
         return {
             f"gen_ai.prompt.variable.{texts.short(name)}": texts.value(name, value)
-            for name, value in values.items()
+            for name, value in prompt_arguments.items()
         }
     return {}

@@ -1,4 +1,4 @@
-"""Send spans to a collector over HTTP.
+"""Sends spans to a collector over HTTP.
 
 The exporter of OpenTelemetry encodes them, sends them, and tries again. The variables
 ``OTEL_EXPORTER_OTLP_*`` configure it, apart from the URL.

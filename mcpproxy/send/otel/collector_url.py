@@ -1,4 +1,4 @@
-"""Check, before the work begins, what ``--otlp`` and ``export otlp`` need. Imports nothing large."""
+"""Checks, before the work begins, what ``--otlp`` and ``export otlp`` need. Imports nothing large."""
 
 import os
 from typing import Final

@@ -1,4 +1,4 @@
-"""Measure how long calls and sessions of MCP take, in the histograms of the conventions.
+"""Measures how long calls and sessions of MCP take, in the histograms of the conventions.
 
 The spans are measured, even those that are not sent because a caller does not sample them. Peers choose the
 names of tools, so the number of series is limited: the SDK keeps 2,000 for each histogram, and all others
@@ -68,12 +68,12 @@ class Durations:
 
     def measure(self, span: ReadableSpan) -> None:
         """Measure the span of a call or of a session. Spans of another protocol are left out."""
-        said = span.attributes or {}
+        values = span.attributes or {}
         took_s = ((span.end_time or 0) - (span.start_time or 0)) / 1e9
-        if "mcp.method.name" in said:
-            self._calls.record(took_s, {name: said[name] for name in _OF_CALL if name in said})
+        if "mcp.method.name" in values:
+            self._calls.record(took_s, {name: values[name] for name in _OF_CALL if name in values})
         elif span.name == "mcp.session":
-            self._sessions.record(took_s, {name: said[name] for name in _OF_SESSION if name in said})
+            self._sessions.record(took_s, {name: values[name] for name in _OF_SESSION if name in values})
 
     def close(self) -> None:
         """Send the last measurements, and stop."""

@@ -1,7 +1,7 @@
-"""Findings as log records, for backends that raise alerts from logs. Each belongs to the span of its call.
+"""Findings as log records, for backends that raise alerts from logs.
 
-The SDK collects and sends them. The same findings are events of spans, so log records that a collector does
-not accept are dropped.
+Each record has the context of the span of its call. The SDK collects and sends them. The same findings are
+events of spans, so log records that a collector does not accept are dropped.
 """
 
 from typing import Final, cast
@@ -44,8 +44,8 @@ class FindingLogs:
 
     def log(self, finding: Event, span: SpanContext) -> None:
         """Log the event of a finding that belongs to ``span``."""
-        said = dict(finding.attributes or {})
-        severity = cast("str", said["mcpproxy.severity"])
+        values = dict(finding.attributes or {})
+        severity = cast("str", values["mcpproxy.severity"])
         self._logger.emit(
             LogRecord(
                 timestamp=finding.timestamp,
@@ -53,8 +53,8 @@ class FindingLogs:
                 context=set_span_in_context(NonRecordingSpan(span)),
                 severity_text=severity.upper(),
                 severity_number=_SEVERITIES[severity],
-                body=said.pop("mcpproxy.message"),
-                attributes=said,
+                body=values.pop("mcpproxy.message"),
+                attributes=values,
                 event_name=finding.name,
             )
         )

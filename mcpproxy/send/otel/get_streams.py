@@ -48,8 +48,8 @@ class Streams:
         if exchange.request.method != "GET" or not exchange.is_stream:
             return
         stream = self._open[exchange.request.exchange] = OpenStream(row, exchange)
-        if (around := trace_context.of_fields(exchange.fields)) is not None:
-            stream.links.append(link(around, "http"))
+        if (http_context := trace_context.of_fields(exchange.fields)) is not None:
+            stream.links.append(link(http_context, "http"))
         last_event = exchange.fields.get("last-event-id")
         session = self._source.view.columns.session[row]
         if last_event and (earlier := self._links.of_event(session, last_event)):
@@ -86,14 +86,14 @@ class Streams:
 
     def context(self, stream: OpenStream) -> SpanContext:
         """Return the context of the span of a stream."""
-        around = self._source.context_of_row(stream.row)
+        session_context = self._source.context_of_row(stream.row)
         id = trace_context.span_id(self._source.id, stream.exchange.request.seq, 0)
-        return trace_context.local(around.trace_id, id)
+        return trace_context.local(session_context.trace_id, id)
 
     def span(self, stream: OpenStream) -> ReadableSpan:
         """Return the span of a stream that has ended."""
         source, head = self._source, stream.exchange.request
-        said: Attributes = {
+        values: Attributes = {
             "http.request.method": head.method,
             **attributes.of_transport(source.view.header),
             "network.protocol.version": head.version,
@@ -102,19 +102,19 @@ class Streams:
             "mcpproxy.messages": stream.messages,
         }
         if name := source.texts.short(source.session_name(stream.row)):
-            said["mcpproxy.session"] = name
+            values["mcpproxy.session"] = name
         if attributes.resumes(stream.exchange):
-            said["mcpproxy.resumes"] = True
+            values["mcpproxy.resumes"] = True
         if stream.was_cut:
-            said["mcpproxy.cut"] = True
+            values["mcpproxy.cut"] = True
         if stream.findings:
-            said["mcpproxy.findings"] = stream.findings
+            values["mcpproxy.findings"] = stream.findings
         return ReadableSpan(
             f"{head.method} stream",
             self.context(stream),
             source.context_of_row(stream.row),
             source.resource,
-            said,
+            values,
             stream.events,
             stream.links,
             start_time=source.started_ns + head.observed_at_ns,

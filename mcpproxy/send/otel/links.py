@@ -21,7 +21,7 @@ _Key: TypeAlias = tuple[object, ...]
 
 
 def link(context: SpanContext, what: str) -> Link:
-    """Return a link to ``context``."""
+    """Return a link to ``context``; ``what`` is the value of ``mcpproxy.link``."""
     return Link(context, {"mcpproxy.link": what})
 
 
@@ -33,18 +33,18 @@ class Links:
 
     def of_request(self, session: int, method: str, target: str | None, params: JSONObject) -> list[Link]:
         """Return the links of a request to earlier requests."""
-        found: list[Link] = []
+        links: list[Link] = []
         if task := self._contexts.get((session, "task", _task_named(method, params))):
-            found.append(link(task, "task"))
+            links.append(link(task, "task"))
         if "inputResponses" in params or "requestState" in params:
             key = (session, "round", method, target, _state(params))
             if earlier := self._contexts.pop(key, None):
-                found.append(link(earlier, "round"))
+                links.append(link(earlier, "round"))
         if method == "resources/unsubscribe" and (
             subscribed := self._contexts.pop((session, "subscription", target), None)
         ):
-            found.append(link(subscribed, "subscription"))
-        return found
+            links.append(link(subscribed, "subscription"))
+        return links
 
     def remember_request(
         self, session: int, method: str, target: str | None, result: JSONObject, context: SpanContext

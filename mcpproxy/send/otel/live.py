@@ -83,7 +83,9 @@ class LiveExport:
                 if outbox.is_full or not self._read_part(view, reader, outbox):
                     self._recording_ended.wait(POLL_S)
             ends_s = self._read_rest(view, reader, outbox)
-        closing = [threading.Thread(target=one.close, daemon=True) for one in (durations, logs) if one]
+        closing = [
+            threading.Thread(target=export.close, daemon=True) for export in (durations, logs) if export
+        ]
         for thread in closing:
             thread.start()
         for thread in closing:

@@ -1,4 +1,4 @@
-"""Send the spans of a session while it is recorded (``--otlp``).
+"""Sends the spans of a session while it is recorded (``--otlp``).
 
 The recorder starts ``otel.live`` as a separate process, which reads the recording as it grows. So neither
 the traffic nor the recording waits for a collector.
@@ -56,7 +56,7 @@ class LiveSpans:
         self._is_quiet: Final = quiet
         self._sent = self._waiting = 0
         options = ["--content"] if content else []
-        self._companion: Final = Companion(self._take_line, "mcpproxy.send.otel.live", trace, url, *options)
+        self._companion: Final = Companion(self._handle_line, "mcpproxy.send.otel.live", trace, url, *options)
         self.process: Final = self._companion.process
 
     def finish(self) -> None:
@@ -83,7 +83,7 @@ class LiveSpans:
     def _tell_user(self, text: str) -> None:
         write_own_line(f"mcpproxy: {visible(text)}\n".encode(), quiet=self._is_quiet)
 
-    def _take_line(self, line: bytes) -> None:
+    def _handle_line(self, line: bytes) -> None:
         if line.startswith(b"mcpproxy: "):
             write_own_line(line, quiet=self._is_quiet)
         else:

@@ -84,7 +84,7 @@ class OpenCall:
 
     @property
     def asked(self) -> Innermost:
-        """What the request asks for in the end."""
+        """The method that the request asks for: its own, or that of a message in it (MCP in ACP)."""
         return innermost(self.request.method, self.request.params)
 
     @property
@@ -97,6 +97,7 @@ class OpenCall:
 class Ending:
     """How a call ended.
 
+    ``at_ns`` is when, since the start of the recording. ``by_proxy`` says whether mcpproxy answered.
     ``error`` is the value of ``error.type``, empty if the call did not fail; ``why`` says more. ``seq`` is
     the number of the answer's frame, ``message`` the answer if it is a response.
     """

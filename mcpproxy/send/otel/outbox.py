@@ -41,15 +41,15 @@ class Outbox:
 
     @property
     def is_full(self) -> bool:
-        """Whether callers should wait before they put in more spans."""
+        """Whether callers should wait before they queue more spans."""
         return len(self._waiting) >= MAX_WAITING
 
     def put(self, spans: "Iterable[ReadableSpan]") -> None:
         """Queue ``spans`` for the thread that sends."""
-        made = list(spans)
-        if made:
+        queued = list(spans)
+        if queued:
             with self._changed:
-                self._waiting += made
+                self._waiting += queued
                 self._report(self._sent, len(self._waiting))
                 self._changed.notify_all()
 

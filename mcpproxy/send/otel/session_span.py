@@ -29,7 +29,7 @@ def session_span(
 
     ``was_stopped`` is whether mcpproxy received a signal, so that the server did not end by itself.
     """
-    said: Attributes = {}
+    values: Attributes = {}
     for name, text in (
         ("mcpproxy.protocol", session.protocol),
         ("mcpproxy.session", session.name),
@@ -40,28 +40,28 @@ def session_span(
         ("mcp.protocol.version", session.revision if session.protocol == "mcp" else ""),
     ):
         if text:
-            said[name] = text
-    said |= attributes.of_transport(view.header) | attributes.of_server(view.header)
-    said["mcpproxy.errors"] = session.calls.failed
-    said["mcpproxy.unanswered"] = session.calls.unanswered
-    said["mcpproxy.findings"] = session.findings
+            values[name] = text
+    values |= attributes.of_transport(view.header) | attributes.of_server(view.header)
+    values["mcpproxy.errors"] = session.calls.failed
+    values["mcpproxy.unanswered"] = session.calls.unanswered
+    values["mcpproxy.findings"] = session.findings
     if notes := view.notes:
-        said["mcpproxy.incomplete"] = True
-        said["mcpproxy.notes"] = list(notes)
+        values["mcpproxy.incomplete"] = True
+        values["mcpproxy.notes"] = list(notes)
     status = Status()
     # Over HTTP the recorded end is that of mcpproxy.
     close = view.ended if view.header.transport == "stdio" else None
     if close is not None and close.exit_code is not None:
-        said["process.exit.code"] = close.exit_code
+        values["process.exit.code"] = close.exit_code
     if close is not None and not was_stopped and (error := _error(close)):
-        said["error.type"] = error
+        values["error.type"] = error
         status = Status(StatusCode.ERROR)
     return ReadableSpan(
         "mcp.session" if session.protocol == "mcp" else "acp.session",
         context,
         None,
         resource,
-        said,
+        values,
         events,
         status=status,
         start_time=started_ns + session.started_ns,

@@ -22,25 +22,25 @@ def protobuf_pieces(batches: Iterable[Sequence[ReadableSpan]]) -> Iterator[bytes
 
 
 def json_pieces(batches: Iterable[Sequence[ReadableSpan]]) -> Iterator[bytes]:
-    """Yield the pieces of the same file as JSON. OTLP has hexadecimal ids there, unlike protobuf's own JSON.
+    """Yield the pieces of the same file as JSON. Its ids are hexadecimal, unlike in protobuf's own JSON.
 
     Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
     """
     separator = b'{"resourceSpans":['
     for spans in batches:
-        for of_resource in _resource_spans(spans):
-            yield separator + json.dumps(of_resource, separators=(",", ":")).encode()
+        for resource_spans in _resource_spans(spans):
+            yield separator + json.dumps(resource_spans, separators=(",", ":")).encode()
             separator = b","
     yield b"]}\n" if separator == b"," else separator + b"]}\n"
 
 
 def _resource_spans(spans: Sequence[ReadableSpan]) -> list[Any]:
     request: dict[str, Any] = MessageToDict(encode_spans(spans), use_integers_for_enums=True)
-    for of_resource in request["resourceSpans"]:
-        for of_scope in of_resource["scopeSpans"]:
-            for span in of_scope["spans"]:
-                for identified in (span, *span.get("links", ())):
+    for resource_spans in request["resourceSpans"]:
+        for scope_spans in resource_spans["scopeSpans"]:
+            for span in scope_spans["spans"]:
+                for members in (span, *span.get("links", ())):
                     for name in _IDS:
-                        if name in identified:
-                            identified[name] = b64decode(identified[name]).hex()
+                        if name in members:
+                            members[name] = b64decode(members[name]).hex()
     return request["resourceSpans"]

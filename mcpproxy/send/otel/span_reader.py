@@ -3,8 +3,8 @@
 A span is made when its call ends: with its answer, with the notification that cancels it, when its HTTP
 exchange fails, or at the end of the recording. Its events are the notifications that belong to the call, and
 the findings about its frames that are recorded before the call ends or directly after its last record. Later
-findings, and those that are about no call, are events of the session's span. So a recording that is read
-while it grows gives the same spans as when it is read at once.
+findings, and findings that are about no call, are events of the session's span. So a recording gives the same
+spans whether it is read while it grows or at once.
 """
 
 from collections import Counter
@@ -74,8 +74,9 @@ class SpanReader:
         self._source: Final = SpanSource(view, self._texts)
         self._links: Final = Links()
         self._made: Counter[str] = Counter()
+        """How many spans and findings were made since the last start."""
         self._repeated: Counter[str] = Counter()
-        """How many spans and findings are not yielded again after ``restart``."""
+        """How many of them are not yielded again after ``restart``."""
         self._start()
 
     def restart(self) -> None:
@@ -117,11 +118,11 @@ class SpanReader:
     def settle(self) -> Iterator[ReadableSpan]:
         """Yield the spans of the calls and streams that ended last. Later findings are not in these spans."""
         ended, self._ended = self._ended, {}
-        for what in ended.values():
-            if isinstance(what, OpenStream):
-                span, context = self._streams.span(what), self._streams.context(what)
+        for item in ended.values():
+            if isinstance(item, OpenStream):
+                span, context = self._streams.span(item), self._streams.context(item)
             else:
-                span, context = self._span(what), self._context(what)
+                span, context = self._span(item), self._context(item)
             is_sampled = context.trace_flags.sampled
             self.not_sampled += not is_sampled
             if not self._is_new("spans"):
@@ -133,10 +134,10 @@ class SpanReader:
             if is_sampled:
                 yield span
 
-    def _is_new(self, what: str) -> bool:
-        """Count one of ``what``; return whether it was not made before ``restart``. The order is the same."""
-        self._made[what] += 1
-        return self._made[what] > self._repeated[what]
+    def _is_new(self, kind: str) -> bool:
+        """Count a span or finding; return whether it was not made before ``restart``, in the same order."""
+        self._made[kind] += 1
+        return self._made[kind] > self._repeated[kind]
 
     def finish(self) -> Iterator[ReadableSpan]:
         """Yield the remaining spans; the recording has ended, and ``read`` has read all of it."""
@@ -254,9 +255,9 @@ class SpanReader:
             call.outer = self._open.get(outer) or (ended if isinstance(ended, OpenCall) else None)
         if call.exchange is not None:
             call.exchange.calls.append(call)
-            around = trace_context.of_fields(call.exchange.fields)
-            if around is not None and around != call.caller:
-                call.links.append(link(around, "http"))
+            http_context = trace_context.of_fields(call.exchange.fields)
+            if http_context is not None and http_context != call.caller:
+                call.links.append(link(http_context, "http"))
         session = columns.session[row]
         call.links += self._links.of_request(session, request.method, call.target, call.params)
 
@@ -295,21 +296,23 @@ class SpanReader:
 
     def _read_notification(self, call: OpenCall, frame: Frame, notification: Notification) -> None:
         if notification.method == "notifications/cancelled":
-            # The receiver need not answer. In ACP it has to, so a call goes on after ``session/cancel``.
+            # The receiver need not answer. In ACP it must, so a call continues after ``session/cancel``.
             self._end_call(call, Ending(frame.observed_at_ns, Outcome.CANCELLED, "cancelled"))
             return
         self._add_notification(call.events, frame, notification)
 
-    def _add_notification(self, to: "BoundedList[Event]", frame: Frame, notification: Notification) -> None:
+    def _add_notification(
+        self, span_events: "BoundedList[Event]", frame: Frame, notification: Notification
+    ) -> None:
         method, params = notification.method, notification.params
         members: JSONObject = params if isinstance(params, dict) else {}
-        said: Attributes = {"mcpproxy.method": self._texts.short(method), "mcpproxy.frame": frame.seq}
+        values: Attributes = {"mcpproxy.method": self._texts.short(method), "mcpproxy.frame": frame.seq}
         for name in ("progress", "total"):
             if isinstance(value := members.get(name), int | float) and not isinstance(value, bool):
-                said[f"mcpproxy.{name}"] = float(value)
+                values[f"mcpproxy.{name}"] = float(value)
         if method == "notifications/message" and isinstance(level := members.get("level"), str):
-            said["mcpproxy.level"] = self._texts.short(level)
-        self._add_event(to, "mcpproxy.notification", frame.observed_at_ns, said)
+            values["mcpproxy.level"] = self._texts.short(level)
+        self._add_event(span_events, "mcpproxy.notification", frame.observed_at_ns, values)
 
     def _end_exchange(self, exchange: CarryingExchange, end: ExchangeEnd) -> None:
         outcomes = self._view.columns.outcome
@@ -344,9 +347,9 @@ class SpanReader:
     def _add_finding(self, finding: Finding) -> None:
         view = self._view
         row = view.columns.row_of(finding.frame) if finding.frame else 0
-        what = self._ended.get(row) or self._open.get(row)
-        what = what or (self._streams.of_event(view.record(finding.frame)) if finding.frame else None)
-        said: Attributes = {
+        owner = self._ended.get(row) or self._open.get(row)
+        owner = owner or (self._streams.of_event(view.record(finding.frame)) if finding.frame else None)
+        values: Attributes = {
             "mcpproxy.rule": finding.rule,
             "mcpproxy.severity": finding.severity,
             "mcpproxy.blame": finding.blame,
@@ -355,10 +358,10 @@ class SpanReader:
             "mcpproxy.source": finding.source,
             "mcpproxy.frame": finding.frame,
         }
-        event = Event(_FINDING, said, self._source.started_ns + self._time_of(finding.frame))
-        if what is not None:
-            what.findings += 1
-            what.events.append(event)
+        event = Event(_FINDING, values, self._source.started_ns + self._time_of(finding.frame))
+        if owner is not None:
+            owner.findings += 1
+            owner.events.append(event)
             return
         session = view.columns.session[row]
         self._session_events.setdefault(session, events()).append(event)
@@ -369,8 +372,10 @@ class SpanReader:
         """Return the time of a finding's frame, or of the last record if the finding has no frame."""
         return self._view.record(seq).observed_at_ns if seq else self._view.duration_ns
 
-    def _add_event(self, to: "BoundedList[Event]", name: str, at_ns: int, said: Attributes) -> None:
-        to.append(Event(name, said, self._source.started_ns + at_ns))
+    def _add_event(
+        self, span_events: "BoundedList[Event]", name: str, at_ns: int, values: Attributes
+    ) -> None:
+        span_events.append(Event(name, values, self._source.started_ns + at_ns))
 
     # Calls
 
@@ -382,13 +387,13 @@ class SpanReader:
     def _context(self, call: OpenCall) -> SpanContext:
         """Return the context of a call's span. The session of the call must be known."""
         if call.context is None:
-            above = self._parent(call)
+            parent = self._parent(call)
             id = trace_context.span_id(self._source.id, call.seq, call.element)
-            call.context = trace_context.local(above.trace_id, id, above)
+            call.context = trace_context.local(parent.trace_id, id, parent)
         return call.context
 
     def _parent(self, call: OpenCall) -> SpanContext:
-        """Return the parent: the span that a peer names, or the call around it, or the session."""
+        """Return the context of the parent span: the one that a peer names, the outer call or the session."""
         if call.caller is not None:
             return call.caller
         if call.outer is not None:
@@ -402,10 +407,10 @@ class SpanReader:
         session = columns.session[call.row]
         name = view.index.session_name(session)
         context, links = self._context(call), list(call.links)
-        around = self._source.session_context(name)
-        if context.trace_id != around.trace_id:
-            links.append(link(around, "session"))
-        said = attributes.of_call(
+        session_context = self._source.session_context(name)
+        if context.trace_id != session_context.trace_id:
+            links.append(link(session_context, "session"))
+        values = attributes.of_call(
             call,
             texts,
             view.header,
@@ -413,20 +418,20 @@ class SpanReader:
             is_acp=self._is_acp,
             content=self._content,
         )
-        said |= attributes.of_ending(call, ending, texts, content=self._content)
+        values |= attributes.of_ending(call, ending, texts, content=self._content)
         sizes = columns.request_bytes[call.row], columns.answer_bytes[call.row]
-        said |= attributes.of_recording(call, ending, texts.short(name), *sizes)
+        values |= attributes.of_recording(call, ending, texts.short(name), *sizes)
         if ending.outcome == Outcome.UNANSWERED and not ending.error:
-            said["mcpproxy.incomplete"] = True
+            values["mcpproxy.incomplete"] = True
         status = Status(StatusCode.ERROR, texts.short(ending.why) or None) if ending.error else Status()
-        # Peers that trace themselves have spans of both ends of the call; a third end would be a false one.
+        # Peers that trace themselves have client and server spans of the call, so ours must be neither.
         kind = SpanKind.CLIENT if call.caller is None else SpanKind.INTERNAL
         return ReadableSpan(
             attributes.name_of(call, texts),
             context,
             self._parent(call),
             self._source.resource,
-            said,
+            values,
             call.events,
             links,
             kind,

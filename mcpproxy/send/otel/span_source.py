@@ -21,7 +21,7 @@ SCOPE: Final = InstrumentationScope("mcpproxy", __version__, SCHEMA_URL)
 class SpanSource:
     """The recording of ``view``, for its spans.
 
-    ``id`` is that of the recording. ``started_ns`` is when it began, in nanoseconds since 1970.
+    ``id`` is the id of the recording. ``started_ns`` is when it began, in nanoseconds since 1970.
     """
 
     def __init__(self, view: View, texts: Texts) -> None:

@@ -11,7 +11,6 @@ LONGEST: Final = 1024
 LONGEST_CONTENT: Final = 8192
 """How many characters a text, and the arguments or the result of a call, may have."""
 
-
 MASK: Final = "[masked]"
 
 

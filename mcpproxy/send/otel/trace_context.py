@@ -1,7 +1,7 @@
 """Ids of traces and spans: derived from the recording, or sent along by a peer (W3C Trace Context).
 
-A derived id is a hash, so the spans of a recording have the same ids each time that somebody makes them. A
-backend that gets a span twice can recognise it.
+A derived id is a hash, so the spans of a recording have the same ids each time that they are made. A backend
+that gets a span twice can recognise it.
 """
 
 from collections.abc import Mapping

@@ -19,7 +19,7 @@ CALL_TOOL: Final = "tools/call"
 _ARROW_TYPES: Final = {
     "B": pa.uint8(), "H": pa.uint16(), "I": pa.uint32(), "i": pa.int32(), "q": pa.int64(),
 }  # fmt: skip
-# Scalars of pyarrow: it would look for pandas whenever it gets a number of Python.
+# Scalars of pyarrow, because for each number of Python it would look for pandas.
 _REQUEST: Final[Any] = pa.scalar(MESSAGE_KINDS.index("request"), pa.uint8())
 _ROW_REQUEST: Final[Any] = pa.scalar(KINDS.index(Kind.REQUEST), pa.uint8())
 _KIND_BITS: Final[Any] = pa.scalar(0xFF & ~FROM_SERVER, pa.uint8())
@@ -164,13 +164,16 @@ def _arrow(values: "array[int]") -> Array:
 
 
 def _words(numbers: Array, words: Iterable[str]) -> Array:
+    """Return a column of texts: ``numbers`` are their positions in ``words``."""
     known = pa.array(list(words) or [""], pa.string())
     return pa.DictionaryArray.from_arrays(pc.cast(numbers, pa.int32()), known)
 
 
 def _known(numbers: Array) -> Array:
+    """Return ``numbers`` with null instead of -1."""
     return _where(pc.greater_equal(numbers, _ZERO), numbers)
 
 
 def _where(condition: Array, values: Array) -> Array:
+    """Return ``values`` with null where ``condition`` is false."""
     return pc.if_else(condition, values, pa.scalar(None, values.type))

@@ -1,4 +1,4 @@
-"""The messages of a recording as columns, which the pass that makes its index fills.
+"""The messages of a recording as columns, which are filled in the pass that makes its index.
 
 A row is a message; a row of the index is a call. A batch has several rows with one frame number, and a frame
 that is not a message has one.
@@ -30,7 +30,7 @@ class _NumberedColumns(Columns):
 
 
 class FrameScan(Scan):
-    """A scan that also keeps a row for each message. The columns with ``of_`` are about these rows."""
+    """A scan that also keeps a row for each message. The columns with ``of_`` have one number a row."""
 
     def __init__(self) -> None:
         self._numbered: Final = _NumberedColumns()

@@ -54,7 +54,7 @@ def has_manifests(store: Store) -> bool:
     Raises:
         StoreError: it cannot be listed.
     """
-    return any(manifest.place_of(each.key) for each in store.list(manifest.FOLDER, batch=10))
+    return any(manifest.place_of(stored.key) for stored in store.list(manifest.FOLDER, batch=10))
 
 
 def answer_from_manifests(store: Store) -> ManifestReport:
@@ -66,7 +66,7 @@ def answer_from_manifests(store: Store) -> ManifestReport:
     fleet = _Fleet()
     faults: list[str] = []
     files: set[str] = set()
-    listed = (each.key for each in store.list(manifest.FOLDER) if manifest.place_of(each.key))
+    keys = (stored.key for stored in store.list(manifest.FOLDER) if manifest.place_of(stored.key))
 
     def read(key: str) -> bytes | None:
         try:
@@ -77,7 +77,7 @@ def answer_from_manifests(store: Store) -> ManifestReport:
             return b""  # no manifest
 
     with ThreadPoolExecutor(_READERS) as pool:
-        while batch := list(islice(listed, _BATCH)):
+        while batch := list(islice(keys, _BATCH)):
             for key, data in zip(batch, pool.map(read, batch), strict=True):
                 if data is None:
                     continue
@@ -130,6 +130,7 @@ class _Fleet:
             self._findings[week, server, rule] = before + number, recordings
 
     def answers(self) -> tuple[QueryAnswer, ...]:
+        """Return the answers to the questions that manifests can answer."""
         return self._overview(), self._by_rule(), self._old_revisions()
 
     def _overview(self) -> QueryAnswer:
@@ -138,21 +139,21 @@ class _Fleet:
             "first", "last",
         )  # fmt: skip
         servers: dict[str, list[_Recording]] = {}
-        for each in self._recordings.values():
-            servers.setdefault(each.server, []).append(each)
+        for recording in self._recordings.values():
+            servers.setdefault(recording.server, []).append(recording)
         rows = [
             (
                 server,
-                len(every),
-                sum(each.ending == "cut" for each in every),
-                sum(each.ending in ("continued", "") for each in every),
-                sum(each.frames for each in every),
-                sum(each.errors for each in every),
-                sum(each.warnings for each in every),
-                min(each.started for each in every),
-                max(each.started for each in every),
+                len(recordings),
+                sum(recording.ending == "cut" for recording in recordings),
+                sum(recording.ending in ("continued", "") for recording in recordings),
+                sum(recording.frames for recording in recordings),
+                sum(recording.errors for recording in recordings),
+                sum(recording.warnings for recording in recordings),
+                min(recording.started for recording in recordings),
+                max(recording.started for recording in recordings),
             )
-            for server, every in servers.items()
+            for server, recordings in servers.items()
         ]
         rows.sort(key=lambda row: (-row[5], -row[6], row[0]))
         return QueryAnswer("overview", columns, tuple(rows))
@@ -169,10 +170,10 @@ class _Fleet:
     def _old_revisions(self) -> QueryAnswer:
         columns = ("server", "first_client", "recordings", "last")
         pairs: dict[tuple[str, str], list[datetime]] = {}
-        for each in self._recordings.values():
-            if each.revision == _OLD:
-                pairs.setdefault((each.server, each.client), []).append(each.started)
-        rows = [(server, client, len(every), max(every)) for (server, client), every in pairs.items()]
+        for recording in self._recordings.values():
+            if recording.revision == _OLD:
+                pairs.setdefault((recording.server, recording.client), []).append(recording.started)
+        rows = [(server, client, len(starts), max(starts)) for (server, client), starts in pairs.items()]
         rows.sort(key=lambda row: (-row[2], row[0], row[1]))
         return QueryAnswer("old_revisions", columns, tuple(rows))
 

@@ -1,4 +1,4 @@
-"""A recording before a model's interface as rows: its requests, and the tools that they offer."""
+"""A recording of the traffic with a model as rows: its requests, and the tools that they offer."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -11,7 +11,7 @@ from mcpproxy.record.trace.reader import Trace
 from mcpproxy.send.fleet.columns.frame_batch import text
 
 _MOST_TOOLS: Final = 1 << 14
-"""How many tools of a recording have a row. Clients choose their names."""
+"""How many tools of a recording have a row; clients could make up any number of names."""
 
 
 class ModelRows:
@@ -70,4 +70,5 @@ def _name(call: ModelCall) -> str:
 
 
 def _fitting(number: int) -> int | None:
+    """Return ``number`` if it fits its column, else ``None``."""
     return number if 0 <= number < 1 << 63 else None

@@ -62,8 +62,8 @@ def _decode_list(where: str, content: bytes) -> TableList:
     try:
         members: object = orjson.loads(content)
         if isinstance(members, dict):
-            given = cast("dict[str, object]", members)
-            version, recordings, tables = given["columns"], given["recordings"], given["files"]
+            content_of = cast("dict[str, object]", members)
+            version, recordings, tables = content_of["columns"], content_of["recordings"], content_of["files"]
             if isinstance(version, int) and _are_texts(recordings) and _are_texts(tables):
                 if odd := next((path for path in tables if not _TABLE.fullmatch(path)), ""):
                     raise UsageError(where, f"names {odd!a}, which is no table", "export them again")
@@ -74,7 +74,7 @@ def _decode_list(where: str, content: bytes) -> TableList:
 
 
 def _are_texts(value: object) -> TypeGuard[list[str]]:
-    return isinstance(value, list) and all(isinstance(each, str) for each in cast("list[object]", value))
+    return isinstance(value, list) and all(isinstance(item, str) for item in cast("list[object]", value))
 
 
 class FolderPlace:
@@ -85,10 +85,10 @@ class FolderPlace:
 
     def _folder(self, *below: str) -> Folder:
         os.makedirs(self.where, exist_ok=True)
-        found = Folder(os.path.realpath(self.where))  # the user named it: it may be a link
+        folder = Folder(os.path.realpath(self.where))  # the user named it: it may be a link
         for name in below:
-            found = found.inner(name, creates=True)
-        return found
+            folder = folder.inner(name, creates=True)
+        return folder
 
     def has_others(self) -> bool:
         """Whether the place holds something, but no list of tables."""
@@ -108,8 +108,7 @@ class FolderPlace:
                 try:
                     content = lists.read(name, _LIST_BYTES)
                 except OSError as fault:
-                    fact = f"{os_reason(fault)}"
-                    raise UsageError(where, fact, "name a new folder") from None
+                    raise UsageError(where, os_reason(fault), "name a new folder") from None
                 yield name.removesuffix(".json"), _decode_list(where, content)
 
     def tables(self) -> Iterator[str]:
@@ -165,22 +164,20 @@ class StorePlace:
 
     def has_others(self) -> bool:
         return not self.has_tables() and any(
-            each.key.partition("/")[0] not in TABLES or not each.key.endswith(_SUFFIX)
-            for each in self._store.list()
+            stored.key.partition("/")[0] not in TABLES or not stored.key.endswith(_SUFFIX)
+            for stored in self._store.list()
         )
 
     def lists(self) -> Iterator[tuple[str, TableList]]:
-        for each in sorted(self._store.list(WRITTEN), key=lambda each: each.key):
-            name = each.key.rpartition("/")[2]
+        for key in sorted(stored.key for stored in self._store.list(WRITTEN)):
+            name = key.rpartition("/")[2]
             if name.endswith(".json"):
-                yield (
-                    name.removesuffix(".json"),
-                    _decode_list(self._store.where(each.key), self._store.read(each.key, _LIST_BYTES)),
-                )
+                content = self._store.read(key, _LIST_BYTES)
+                yield name.removesuffix(".json"), _decode_list(self._store.where(key), content)
 
     def tables(self) -> Iterator[str]:
         for table in TABLES:
-            yield from filter(_TABLE.fullmatch, (each.key for each in self._store.list(table)))
+            yield from filter(_TABLE.fullmatch, (stored.key for stored in self._store.list(table)))
 
     def remove(self, path: str) -> None:
         self._store.delete(path)

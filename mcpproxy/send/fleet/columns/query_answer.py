@@ -66,8 +66,8 @@ class QueryAnswer:
 def as_object(answers: Sequence[QueryAnswer]) -> Mapping[str, Any]:
     """Return the answers as a JSON object: for each query a list of objects."""
     return {
-        each.name: [dict(zip(each.columns, map(_json, row), strict=True)) for row in each.rows]
-        for each in answers
+        answer.name: [dict(zip(answer.columns, map(_json, row), strict=True)) for row in answer.rows]
+        for answer in answers
     }
 
 

@@ -61,6 +61,8 @@ def read(path: str, name: str, result: bytes | None = None) -> RecordingRows:
 
 
 class _Reader:
+    """Turns a recording whose index is complete into rows."""
+
     def __init__(self, index: IndexedTrace, scan: FrameScan, name: str, result: bytes | None) -> None:
         self._index: Final = index
         self._scan: Final = scan
@@ -78,7 +80,7 @@ class _Reader:
         else:
             record: dict[str, Any] = orjson.loads(result)
             self._judged_by = record["rules"]
-            self._findings = [(found, self._row_of(found)) for found in record.get("findings", ())]
+            self._findings = [(finding, self._row_of(finding)) for finding in record.get("findings", ())]
             self._more = record.get("more", [])
 
     def rows(self) -> RecordingRows:
@@ -86,16 +88,17 @@ class _Reader:
         date = datetime.fromtimestamp(self._started_us / 1e6, UTC).date().isoformat()
         server = text(self._header.label) or (first.server if first else "") or "unknown"
         rows: dict[str, Sequence[Mapping[str, object]]] = {
-            "recordings": [self._recording(first)],
+            "recordings": [self._recording_row(first)],
             "findings": self._finding_rows(),
-            "tools": self._tools(),
+            "tools": self._tool_rows(),
         }
         if self._header.model:
-            asked = ModelRows(self._index.trace, self._name, self._started_us)
-            rows |= {"turns": asked.turns, "tools": [self._offered(*tool) for tool in asked.tools()]}
+            model = ModelRows(self._index.trace, self._name, self._started_us)
+            rows |= {"turns": model.turns, "tools": [self._offered_tool_row(*tool) for tool in model.tools()]}
         return RecordingRows(date, server, self._started_us, self._scan, rows)
 
     def _first_session(self) -> SessionSummary | None:
+        """Return the first session in which a peer gave its name, else the first session."""
         named = (session for session in self._sessions if session.server or session.client)
         return next(named, self._sessions[0] if self._sessions else None)
 
@@ -104,7 +107,7 @@ class _Reader:
 
     # recordings
 
-    def _recording(self, first: SessionSummary | None) -> dict[str, object]:
+    def _recording_row(self, first: SessionSummary | None) -> dict[str, object]:
         header, scan = self._header, self._scan
         notes = self._index.notes()
         last = scan.last
@@ -160,36 +163,36 @@ class _Reader:
     # findings
 
     def _finding_rows(self) -> list[dict[str, object]]:
-        rows = [self._finding(found, row) for found, row in self._findings]
-        return rows + [self._finding(repeated, 0) for repeated in self._more]
+        rows = [self._finding_row(finding, row) for finding, row in self._findings]
+        return rows + [self._finding_row(repeated, 0) for repeated in self._more]
 
-    def _finding(self, found: Mapping[str, Any], row: int) -> dict[str, object]:
+    def _finding_row(self, finding: Mapping[str, Any], row: int) -> dict[str, object]:
         columns = self._scan.columns
         method, target = columns.names[columns.name[row]] if row else ("", None)
         session = self._by_number.get(columns.session[row]) or self._first_session()
         return {
             "recording": self._name,
             "time": self._started_us + columns.started_ns[row] // 1000,
-            "rule": found["rule"],
-            "severity": found["severity"],
-            "blame": found["blame"],
-            "count": found.get("count", 1),
-            "frame": found.get("frame") or None,
+            "rule": finding["rule"],
+            "severity": finding["severity"],
+            "blame": finding["blame"],
+            "count": finding.get("count", 1),
+            "frame": finding.get("frame") or None,
             "method": text(method) if method else None,
             "tool": text(target) if method == CALL_TOOL else None,
             "session": columns.session[row],
             "client": session.client if session else "",
             "client_version": session.client_version if session else "",
             "server_version": session.server_version if session else "",
-            "revision": found.get("revision") or (session.revision if session else ""),
-            "requirement": found["requirement"],
-            "fingerprint": found.get("fingerprint"),
+            "revision": finding.get("revision") or (session.revision if session else ""),
+            "requirement": finding["requirement"],
+            "fingerprint": finding.get("fingerprint"),
             "judged_by": self._judged_by,
         }
 
     # tools
 
-    def _tools(self) -> list[dict[str, object]]:
+    def _tool_rows(self) -> list[dict[str, object]]:
         return [
             {
                 "recording": self._name,
@@ -206,7 +209,7 @@ class _Reader:
             for tool in RecordedTools(self._index).all()
         ]
 
-    def _offered(self, name: str, definition: JSONObject, calls: int) -> dict[str, object]:
+    def _offered_tool_row(self, name: str, definition: JSONObject, calls: int) -> dict[str, object]:
         size = len(dumps(definition, compact=True))
         return {
             "recording": self._name,
@@ -232,4 +235,5 @@ def _digest(definition: object) -> str:
 
 
 def _fitting(code: int | None) -> int | None:
+    """Return ``code`` if it fits its column, else ``None``."""
     return code if code is None or -(1 << 31) <= code < 1 << 31 else None

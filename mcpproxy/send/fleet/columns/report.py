@@ -56,18 +56,18 @@ def _has_tables(folder: Path) -> bool:
     Raises:
         UsageError: one of them is a pipe or a device, which the database would wait for.
     """
-    found = list(folder.rglob("*.parquet"))
-    for path in found:
+    files = list(folder.rglob("*.parquet"))
+    for path in files:
         if path.exists() and not path.is_file():
             raise UsageError(str(path), "is not a file", "write them again with mcpproxy export parquet")
-    return bool(found)
+    return bool(files)
 
 
 def answer_query(connection: duckdb.DuckDBPyConnection, name: str) -> QueryAnswer:
     """Return the answer to one query."""
-    found: Table = connection.sql((QUERIES / f"{name}.sql").read_text(encoding="utf-8")).to_arrow_table()
+    table: Table = connection.sql((QUERIES / f"{name}.sql").read_text(encoding="utf-8")).to_arrow_table()
     # Arrow knows time zones; fetchall() would need another package for them.
-    columns = tuple(found.column_names)
+    columns = tuple(table.column_names)
     return QueryAnswer(
-        name, columns, tuple(tuple(row[column] for column in columns) for row in found.to_pylist())
+        name, columns, tuple(tuple(row[column] for column in columns) for row in table.to_pylist())
     )

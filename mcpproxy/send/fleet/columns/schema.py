@@ -144,5 +144,5 @@ TABLES: Final[dict[str, Schema]] = {
 
 def in_file(schema: Schema) -> Schema:
     """Return the schema that a file has: without dictionaries."""
-    fields = [pa.field(each.name, pa.string() if each.type == _WORD else each.type) for each in schema]
+    fields = [pa.field(field.name, pa.string() if field.type == _WORD else field.type) for field in schema]
     return pa.schema(fields)

@@ -59,12 +59,15 @@ class ColumnsWriter:
         """Add a recording."""
         waiting = self._waiting.setdefault((rows.date, rows.server), _Waiting())
         waiting.frames.add(name, rows.started_us, rows.scan)
-        counts = {"frames": len(rows.scan.of_seq), **{table: len(each) for table, each in rows.rows.items()}}
+        counts = {
+            "frames": len(rows.scan.of_seq),
+            **{table: len(of_table) for table, of_table in rows.rows.items()},
+        }
         for table, count in counts.items():
             self._waiting_rows += count
             self.rows[table] += count
-        for table, each in rows.rows.items():
-            waiting.add(table, each)
+        for table, of_table in rows.rows.items():
+            waiting.add(table, of_table)
         self._waiting_names.append(name)
         if self._waiting_rows >= _FLUSH_ROWS or len(self._waiting_names) >= _FLUSH_RECORDINGS:
             self.flush()

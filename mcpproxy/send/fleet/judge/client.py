@@ -1,4 +1,4 @@
-"""The parent's side of the process that judges: send recordings, receive answers, say how it died."""
+"""The parent's side of the process that judges: sends recordings, receives answers, says how it died."""
 
 import os
 import shutil

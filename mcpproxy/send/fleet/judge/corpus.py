@@ -33,7 +33,7 @@ class FleetRecording:
     name: str
     keys: tuple[str, ...] = ()
     size: int = 1 << 50
-    """As large as can be if it is unknown."""
+    """If it is unknown, larger than any limit."""
 
 
 def open_corpus(source: str, scratch: str = "") -> "Corpus":
@@ -110,10 +110,10 @@ class StoreCorpus:
             StoreError: the store cannot be listed.
         """
         objects = list(self._store.list())
-        sizes = {each.key: each.size for each in objects}
-        for stored in fetch.stored_recordings(objects):
-            size = sum(sizes[key] for key in stored.keys)
-            yield FleetRecording(stored.key.removesuffix(".zst"), stored.keys, size)
+        sizes = {stored.key: stored.size for stored in objects}
+        for recording in fetch.stored_recordings(objects):
+            size = sum(sizes[key] for key in recording.keys)
+            yield FleetRecording(recording.key.removesuffix(".zst"), recording.keys, size)
 
     def packed(self, recording: FleetRecording, limit: int) -> tuple[bytes, ...]:
         """Return the objects of a recording as they are stored, each of at most ``limit`` bytes.
@@ -138,7 +138,7 @@ class StoreCorpus:
 
     @contextmanager
     def _empty_folder(self) -> Generator[str]:
-        """Yield an empty folder, and empty it afterwards. To make one takes a tenth of a recording's time."""
+        """Yield an empty folder, and empty it afterwards: making one takes a tenth of a recording's time."""
         if not self._scratch:
             with TemporaryDirectory(prefix="mcpproxy-") as folder:
                 yield folder

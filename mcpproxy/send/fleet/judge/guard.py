@@ -1,4 +1,4 @@
-"""Judge recordings in a separate process, and continue if a recording kills it.
+"""Judges recordings in a separate process, and continues if a recording kills it.
 
 The process gets several recordings at a time, so that it can fetch the next while it judges one. If it dies
 at a recording, a new process tries that one again, alone. If that dies too, the recording is skipped.
@@ -47,6 +47,8 @@ def judge_units(job: JudgeJob, recordings: Iterable[FleetRecording]) -> Generato
 
 
 class _Guard:
+    """Sends recordings to a process, and starts another one if it dies."""
+
     def __init__(self, job: JudgeJob, recordings: Iterator[FleetRecording]) -> None:
         self._job: Final = job
         self._recordings: Final = recordings
@@ -57,6 +59,7 @@ class _Guard:
         self._client: JudgeClient | None = None
 
     def results(self) -> Iterator[UnitResult]:
+        """Yield the results; see ``judge_units``."""
         while True:
             if len(self._sent) <= AHEAD // 2:  # several at a time wake the process less often
                 while self._has_room() and (attempt := self._next_attempt()) is not None:
@@ -111,7 +114,7 @@ class _Guard:
         number = client.current if client.current in self._sent else sent[0][0]
         guilty = self._sent[number]
         self._sent.clear()
-        self._again.extendleft(attempt for each, attempt in reversed(sent) if each != number)
+        self._again.extendleft(attempt for other, attempt in reversed(sent) if other != number)
         return self._count_failure(guilty, reason)
 
     def _count_failure(self, attempt: _Attempt, reason: str) -> UnitResult | None:

@@ -1,4 +1,4 @@
-"""Open recordings one after another, and fetch the next ones of a store before their turn.
+"""Opens recordings one after another, and fetches the next ones of a store before their turn.
 
 A distant store answers after tens of milliseconds, and a small recording is read in a few. The bytes that are
 fetched ahead are bounded, and nobody looks at them before their turn.

@@ -33,7 +33,7 @@ def open_results(out: str, key: str = "") -> "Results":
 
 
 class FolderResults:
-    """Results in a folder of this machine."""
+    """Results in a folder of this machine. ``where`` is the folder of those with ``key``."""
 
     def __init__(self, out: str, key: str = "") -> None:
         self._out: Final = out
@@ -82,10 +82,10 @@ class FolderResults:
         if creates:
             with suppress(FileExistsError):  # the next line refuses what is no folder
                 os.makedirs(self._out)
-        found = Folder(os.path.realpath(self._out))
+        folder = Folder(os.path.realpath(self._out))
         for name in (*self._key, *below):
-            found = found.inner(name, creates=creates)
-        return found
+            folder = folder.inner(name, creates=creates)
+        return folder
 
     def _parts(self, name: str) -> list[str]:
         return (name + _SUFFIX).split("/")

@@ -82,7 +82,7 @@ class JudgeRules:
         return host_choice.chosen(self.hosts, self.hosts_grade)
 
     def named_hosts(self) -> tuple[NamedHost, ...]:
-        """Return the hosts in ``hosts``; ``seen`` is none.
+        """Return the hosts in ``hosts``, none of them with a version that was ``seen``.
 
         Raises:
             UsageError: there is no such host.

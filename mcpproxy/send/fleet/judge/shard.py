@@ -1,7 +1,7 @@
 """Shards: the part of a fleet that one process judges.
 
 A digest of its name decides to which shard a recording belongs. So shards need not know of each other, nobody
-deals the recordings out, and a new recording moves no other.
+assigns recordings to them, and a new recording moves no other.
 """
 
 import argparse
@@ -35,7 +35,7 @@ class Shard:
 
     def of(self, recordings: "Iterable[FleetRecording]") -> "Iterator[FleetRecording]":
         """Yield the recordings that belong to the shard."""
-        return (each for each in recordings if self.count == 1 or self.holds(each.name))
+        return (recording for recording in recordings if self.count == 1 or self.holds(recording.name))
 
 
 def shard(text: str) -> Shard:

@@ -1,4 +1,4 @@
-"""Read recordings for the process that judges them, and write its results.
+"""Reads recordings for the process that judges them, and writes its results.
 
 A store takes milliseconds to answer, a distant one tens of them, and a small recording is judged in two. So
 while one recording is judged, the next ones are fetched and earlier results are written. The bytes that are
@@ -71,7 +71,8 @@ class Transfers:
     def keep_result(self, number: int, result: UnitResult) -> None:
         """Write the record of a result, now or later, and then let ``steps`` yield it as a ``KeptResult``.
 
-        ``number`` is that of its turn. If the record cannot be written, the recording counts as skipped.
+        ``number`` is the number of its turn. If the record cannot be written, the recording counts as
+        skipped.
         """
         self._write_result(number, result)
 

@@ -1,4 +1,4 @@
-"""Judge one recording, the unit of work of a fleet: a path in, a record of the findings out.
+"""Judges one recording, the unit of work of a fleet: a path in, a record of the findings out.
 
 The record depends only on the bytes of the recording, its name and the rules. So every shard, engine and
 machine makes the same record, each time.
@@ -52,7 +52,7 @@ class UnitResult:
 
 
 def judge_unit(path: str, name: str, rules: Ruleset, selection: Selection, key: str) -> UnitResult:
-    """Judge the recording at ``path``. ``name`` is its name in the fleet, ``key`` that of the rules.
+    """Judge the recording at ``path``. ``name`` is its name in the fleet, ``key`` the key of the rules.
 
     Raises:
         CustomRuleError: a custom rule failed.
@@ -76,7 +76,7 @@ def judge_unit(path: str, name: str, rules: Ruleset, selection: Selection, key: 
         return UnitResult(name, "unfinished", reason=judged.journal_fault)
     if continued_in:
         return UnitResult(name, "unfinished", reason=f"it continues in {continued_in}, which is missing")
-    named = replace(judged, path=name, located=tuple(_named(found, name) for found in located))
+    named = replace(judged, path=name, located=tuple(_named(finding, name) for finding in located))
     counts = _counts(judged)
     judged_members = {**head, "status": "judged", **json_report.trace_object(named)}
     judged_members.pop("path")
