@@ -39,7 +39,7 @@ class Tape(Protocol):
         ...
 
     def note(self, what: str, why: str) -> None:
-        """Record an event that is no bytes: ``what`` is its kind, and ``why`` its reason as a clause."""
+        """Record an event other than bytes: ``what`` is its kind, and ``why`` its reason as a clause."""
         ...
 
 

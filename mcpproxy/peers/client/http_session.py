@@ -121,7 +121,7 @@ class ClientSession(Generic[ExchangeT]):
         self._initialize: Key | None = None
 
     def headers_for(self, message: Message | None = None) -> list[tuple[str, str]]:
-        """Return the headers that a POST of ``message`` needs, or a request without a body."""
+        """Return the headers that a POST of ``message`` needs, or without one a request without a body."""
         return required_headers(message, self.session_id, self.version, self.mirrors)
 
     async def run_post(self, exchange: ExchangeT, raw: bytes, headers: Headers | None = None) -> None:
@@ -175,7 +175,7 @@ class ClientSession(Generic[ExchangeT]):
                 await exchange.on_head(response)
                 if response.is_stream:
                     async for block in response.events():
-                        exchange.cursor.pass_over(block.id, block.retry)
+                        exchange.cursor.note_event(block.id, block.retry)
                         if block.data:
                             await self._receive_event(exchange, block.data, block)
                 elif raw := await response.body():

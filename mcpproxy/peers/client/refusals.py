@@ -87,20 +87,24 @@ def status_words(status: int, body: bytes, own: Headers = ()) -> str:
     out if it is only the name of the status. Values of ``own``, the headers that the user gave, and other
     secrets are hidden in it.
     """
-    said = said_in(body, own, status)
-    return f"{status}: {said}" if said and said.lower() != _NAMES.get(status) else str(status)
+    explanation = explanation_in(body, own, status)
+    return (
+        f"{status}: {explanation}"
+        if explanation and explanation.lower() != _NAMES.get(status)
+        else str(status)
+    )
 
 
-def said_in(body: bytes, own: Headers = (), status: int = 0) -> str:
+def explanation_in(body: bytes, own: Headers = (), status: int = 0) -> str:
     """Return the explanation in a body that is no message, as in ``status_words`` but without the status."""
-    said = _explanation(body[:_READ_BYTES]).strip().removeprefix(str(status)).strip(" :-")
-    return visible(_without_secrets(said, own)[:_SHOWN_CHARACTERS])
+    explanation = _explanation(body[:_READ_BYTES]).strip().removeprefix(str(status)).strip(" :-")
+    return visible(_without_secrets(explanation, own)[:_SHOWN_CHARACTERS])
 
 
 def without_message(status: int, body: bytes, own: Headers = ()) -> str:
     """Describe a response with a status below 300 whose ``body`` is no message."""
-    said = said_in(body, own)
-    return f"{status} without a message{': ' if said else ''}{said}"
+    explanation = explanation_in(body, own)
+    return f"{status} without a message{': ' if explanation else ''}{explanation}"
 
 
 def _without_secrets(text: str, own: Headers) -> str:

@@ -28,7 +28,7 @@ class StreamCursor:
         self._retry_s = RETRY_S
         self._in_vain = 0
 
-    def pass_over(self, id: str | None, retry_ms: int | None) -> None:
+    def note_event(self, id: str | None, retry_ms: int | None) -> None:
         """Note the ``id`` and ``retry`` fields of an event, ``None`` if it lacks them."""
         self._in_vain = 0
         if id is not None:

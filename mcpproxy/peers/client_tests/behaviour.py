@@ -21,8 +21,7 @@ _AGAIN: Final = {
     "input-required": ("calls again with the input", "does not call again with the input"),
     "state-only": ("calls again with the state", "does not call again with the state"),
 }
-"""By scenario: the clause about a client that comes or calls again, and the one about a client that does
-not."""
+"""By scenario: the clause about a client that comes or calls again, and about one that does not."""
 
 _REVISIONS: Final = ("old-revision", "unknown-revision")
 
@@ -37,7 +36,7 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
         if seen.knows_no_session:
             yield "sessions", "sends no initialize to a server that has sessions"
         if ordinary.stay.is_visit:
-            pass  # that a program of somebody else keeps running says nothing
+            pass  # a program that a person has started may keep running
         elif ordinary.stay.code is None:
             yield "stays", "stays connected when it has done all, so that an exit with an error tells nothing"
         elif ordinary.stay.code:

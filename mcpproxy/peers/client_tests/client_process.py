@@ -23,7 +23,7 @@ _PATIENCE: Final = 3
 _SAMPLES: Final = 10
 _SAMPLE_S: Final = 0.1
 _BUSY_SAMPLES: Final = 2
-"""A client in which a thread computes, or waits for a processor or a disk, in so many samples is at work."""
+"""A client counts as working if it computes, or waits for a processor or disk, in so many samples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,7 +130,7 @@ def _computed_ns(thread: Path) -> int:
 def end_strays(token: str, spare: str = "") -> None:
     """Kill the processes of this user that have ``token`` in their environment or command (on Linux).
 
-    Those with ``spare`` in their command are spared: our servers, which exit after their client.
+    Processes with ``spare`` in their command are left alone: our servers, which exit after their client.
     """
     for folder, command in _marked(token):
         with suppress(OSError):
@@ -139,10 +139,9 @@ def end_strays(token: str, spare: str = "") -> None:
 
 
 def _marked(token: str) -> Iterator[tuple[Path, bytes]]:
-    """Yield the ``/proc`` folder and the command of each process with ``token`` in its environment or
-    command.
+    """Yield the ``/proc`` folder and the command of each process that is marked with ``token`` (on Linux).
 
-    Our own process is left out. Elsewhere than on Linux there are none.
+    The token is in its environment or in its command. Our own process is left out.
     """
     for folder in Path("/proc").glob("[0-9]*") if os.path.isdir("/proc/self") else ():
         with suppress(OSError):

@@ -100,7 +100,7 @@ class ConfigTemplate:
                 continue
             parent, several = in_list.get(id(node)), words.get(node.scalar)
             if several is not None and parent is not None:
-                text = self._between(node, parent).join(map(quoted, several))
+                text = self._separator(node, parent).join(map(quoted, several))
             elif several is not None and node.scalar != _EITHER:
                 text = f"[{', '.join(map(quoted, several))}]"
             else:
@@ -110,7 +110,7 @@ class ConfigTemplate:
                 text = quoted(text)
             yield Edit(node.start, node.end, text)
 
-    def _between(self, item: Node, parent: Node) -> str:
+    def _separator(self, item: Node, parent: Node) -> str:
         """Return the separator of two items of a list."""
         if not parent.is_block:
             return ", "

@@ -1,4 +1,4 @@
-"""Servers with one fault each: an ordinary server, and a rule of ``--fault`` for the messages between.
+"""Servers with one fault each: an ordinary server, and a rule of ``--fault`` that changes its messages.
 
 ``gate/intercept/README.md`` says what a rule can do with a message.
 """
@@ -42,7 +42,7 @@ class _Fault:
 
 
 def _refused(name: str, what: str, do: str, *, is_over: bool = True) -> _Fault:
-    """Return a fault over HTTP: the rule answers a call, which does not reach the server."""
+    """Return a fault in the HTTP response to a call; the rule acts when the call comes."""
     return _Fault(name, "transport", what, do, transports=_HTTP, to_request=True, is_over=is_over)
 
 

@@ -154,7 +154,7 @@ class EndpointSession(ScriptedServer):
 
 
 class ScriptedEndpoint:
-    """The server of one scenario. Scripts count requests in ``seen``, and keep answers in ``kept``."""
+    """The server of one scenario. Scripts count requests in ``seen``, and keep objects in ``kept``."""
 
     def __init__(
         self,

@@ -245,5 +245,4 @@ LAWFUL: Final = (
     *AUTHORIZED,
     *STATELESS_LAWFUL,
 )
-"""Servers that keep the protocol. The behaviour of a client with the first is what others are compared
-with."""
+"""Servers that keep the protocol. The first is the ordinary one, with which the others are compared."""

@@ -1,6 +1,6 @@
 """The server of a scenario, on stdin and stdout: an ordinary server, unless a script does otherwise.
 
-A script gets the ``ScriptedServer`` and a request, and sends anything. A thread reads the stream of the
+A script gets the ``ScriptedServer`` and a request, and may send anything. A thread reads the stream of the
 client, so that a script can wait for an answer of the client, for a limited time.
 """
 
@@ -34,7 +34,8 @@ TOOL: Final[JSONObject] = {
 """The tool that every server of ours has. Any arguments are right."""
 
 MOST_REQUESTS: Final = 5_000
-"""A client that sends more requests goes in a circle, and its recording would fill the disk; so we exit."""
+"""A client that sends more requests goes in a circle. The server exits, so that the recording does not fill
+the disk."""
 
 _CACHED: Final = ("server/discover", "tools/list", "resources/list", "resources/read")
 """The methods whose results say, in a stateless revision, how long they may be cached."""

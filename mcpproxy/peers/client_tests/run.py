@@ -200,7 +200,7 @@ class ClientTestRun:
         return fact_table(self._info, self._played, today) if self._client else ""
 
     def _start_plays(self, scenarios: list[Scenario], total: int) -> None:
-        """Start to play scenarios in the background, a few at a time, first those that take longest."""
+        """Start to play scenarios in the background, a few at a time, those with silent servers first."""
         turns, logins = asyncio.Semaphore(self._test.jobs), asyncio.Lock()
 
         async def play(scenario: Scenario, number: int) -> "_Play | str":
@@ -232,11 +232,10 @@ class ClientTestRun:
     async def _stateless_play(self, play: "_Play", total: int) -> "_Play":
         """Play the ordinary server of the stateless era to a client that knows no sessions; return that play.
 
-        Return ``play``, the one with the ordinary server of sessions, if the client does not use the other
-        one.
+        If the client does not use that server either, return ``play``, the one with sessions.
         """
         if not self._test.command:
-            return play  # the person has been asked to connect it already
+            return play  # the person has connected it already
         ordinary = replace(NO_HANDSHAKE, reaction="goes on")
         again = await self._play(ordinary, 1, total, "-as-ordinary")
         return play if lacking(again.played) else again
@@ -277,7 +276,7 @@ class ClientTestRun:
         return _Play(played, judged, (time.monotonic() - began) * 1e3)
 
     def _conclude(self, scenario: Scenario, play: "_Play | str") -> None:
-        """Add the check of a scenario, after those of the scenarios before it."""
+        """Add the check of a scenario. The checks of earlier scenarios have been added."""
         if isinstance(play, str):
             self._add_clause(scenario.name, scenario, play, "skipped")
             return

@@ -104,7 +104,7 @@ class SeenClient:
     resumed: int = 0
     """How often it resumed a stream."""
     found: dict[str, bool] = field(default_factory=dict[str, bool])
-    """By path, besides the endpoint, that it requested: whether the server has something there."""
+    """By path that it requested, besides the endpoint: whether the server has something there."""
     stateless: int = 0
     """How many of its requests were stateless."""
     has_probed: bool = False
@@ -280,9 +280,9 @@ def _note_server_frame(frame: Frame, seen: SeenClient, session: _Session) -> Non
 
 
 def _end_wait(at_ns: int, seen: SeenClient, session: _Session) -> None:
-    """End the wait for the answer to the client's last request, unless the server waits for the client.
+    """End the wait for the answer to the client's last request, unless it has ended already.
 
-    The first end counts.
+    While the server waits for an answer of the client, the wait does not end.
     """
     if seen.last and seen.last.path == session.path and not session.open_server_requests:
         seen.last.waited_ns = seen.last.waited_ns or at_ns - seen.last.since_ns

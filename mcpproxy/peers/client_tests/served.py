@@ -42,8 +42,7 @@ _SEED: Final = "1"
 _BEHIND: Final = "-behind.jsonl"
 """The end of the name of the recording between a server and the fault before it, which is not judged."""
 _START_S: Final = 60.0
-"""How long a server of ours may take to listen, and to exit. Unless the machine is very busy, it takes
-less."""
+"""How long a server of ours may take to listen, and to exit, on a machine that is very busy."""
 _SHOWN: Final = 200
 """How many characters of the reason are shown if a server of ours does not start."""
 _ANY_PORT: Final = "127.0.0.1:0"

@@ -1,6 +1,6 @@
 """The verdict on a client in one scenario.
 
-A client that breaks a MUST of the specification, crashes or hangs has failed. To break a SHOULD is a warning.
+A client that breaks a MUST of the specification, crashes or hangs has failed. Breaking a SHOULD is a warning.
 Behaviour that the specification leaves open is an info of the whole run (see ``behaviour``).
 """
 
@@ -26,7 +26,7 @@ _SESSION_ID: Final = "PROTO-010/R-091"
 """The requirement that a client sends the id of its session."""
 
 LATE_S: Final = 2.0
-"""If our server takes so long to answer, other than by its script, the machine is too busy."""
+"""If our server takes this long to answer, unless its script says so, the machine is too busy."""
 
 _ORDER: Final = {"error": 0, "warning": 1}
 """By severity: the order in which findings are considered."""

@@ -74,8 +74,8 @@ async def wait_for_visit(
 ) -> Stay:
     """Wait until the client has finished with a server, at most ``invitation.limit_s`` seconds.
 
-    It has finished if it has sent the request that it must send, and then ends its sessions or sends nothing
-    for ``quiet_s`` seconds (0 switches this off). The wait also ends when ``pressed`` is set; it is cleared
+    It has finished if it has sent ``invitation.wanted``, and then ends its sessions or sends nothing for
+    ``quiet_s`` seconds (0 switches this off). The wait also ends when ``pressed`` is set; that is cleared
     first.
     """
     loop = asyncio.get_running_loop()

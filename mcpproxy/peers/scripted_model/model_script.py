@@ -63,7 +63,7 @@ class ScriptFailure:
 
 @slotted(frozen=True)
 class ScriptTurn:
-    """One answer of the model: text, calls, or a failure. ``line`` counts from 1."""
+    """One answer of the model, after ``wait_s`` seconds: text, calls or a failure. ``line`` counts from 1."""
 
     line: int
     text: str

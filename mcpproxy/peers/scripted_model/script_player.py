@@ -45,7 +45,7 @@ _WORDS: Final = pattern(r"[\w.\-]+")
 
 
 class ScriptPlayer:
-    """Answers requests of any dialect by a script; ``turns`` are the states of its turns.
+    """Answers requests to any API of a model by a script; ``turns`` are the states of its turns.
 
     ``asides`` counts requests that a host sends for itself, and ``beyond`` those after the last turn.
     """

@@ -1,4 +1,4 @@
-"""An answer of the model before it is written in a dialect."""
+"""An answer of the model, before it is written for one of the APIs of models (a dialect)."""
 
 from typing import TypeAlias
 

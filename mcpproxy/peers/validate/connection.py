@@ -226,8 +226,8 @@ class RpcConnection:
             raise HttpStatusError(text, (pending.seq,), refusal.status, refusal.advice, refusal.moved_to)
         why = event.why or f"HTTP status {event.status} without an answer in it"
         wrong = self._wrong_answer(pending)
-        if isinstance(wrong, MalformedAnswerError) and event.said:
-            raise MalformedAnswerError(f"{wrong} ({event.said})", wrong.frames)
+        if isinstance(wrong, MalformedAnswerError) and event.explanation:
+            raise MalformedAnswerError(f"{wrong} ({event.explanation})", wrong.frames)
         raise wrong or GoneError(f"no answer to {pending.method}: {why}", (pending.seq,), pending.method)
 
     async def notify(self, method: str, params: "JSON | Absent" = ABSENT) -> int:

@@ -18,8 +18,8 @@ from mcpproxy.protocol.revisions import STATELESS
 Opening = Literal["yes", "no", "silent", "unclear"]
 """Whether a server supports an era; ``silent``: it does not, and gave no answer in time.
 
-``unclear``: the result of ``server/discover`` names no revision of the era, and the server also answers a
-method that no server has with a result. Then the first result may mean nothing.
+``unclear``: the result of ``server/discover`` names no revision of the era, and the server answers even
+unknown methods with a result. Then the first result may mean nothing.
 """
 
 
@@ -60,7 +60,7 @@ def _names_era(discovery: JSONObject) -> bool:
 
 
 async def _serves_unknown_methods(client: Client) -> bool:
-    """Whether the server answers a method that no server has with a result."""
+    """Whether the server answers even an unknown method with a result."""
     try:
         return not (await client.request(UNKNOWN_METHOD)).is_error
     except ValidateError:

@@ -99,8 +99,8 @@ class ProbeContext:
         Later ones get no extra time to start.
         """
         self.ping_fails = False
-        """Whether the check of ``ping`` got no answer, so that a ping shows nothing of other messages; the
-        server may have ended."""
+        """Whether the check of ``ping`` got no answer. Then an unanswered ping says nothing about the
+        messages before it."""
         self.stops_at_malformed_json = False
         """Whether the server stopped answering after malformed JSON, which is then not sent again."""
         self.runs_alone = False
@@ -286,7 +286,7 @@ class ProbeContext:
     def may_run_alone(self) -> bool:
         """Whether the current check failed in a process that said nothing while the shared one ran.
 
-        It is then taken for a server that ``runs_alone``, and the recording of that process does not count.
+        If so, the server counts as one that ``runs_alone``, and the recording of that process does not count.
         """
         recording, self._silent_beside = self._silent_beside, None
         if recording is None or self.runs_alone:

@@ -134,8 +134,7 @@ async def run_probe(
 
 
 async def _run_alone_if_needed(probe: Probe, context: ProbeContext) -> Conclusion | None:
-    """Run a probe. If its own process sent nothing beside the shared one, run it again without the shared
-    one.
+    """Run a probe. If its process sent nothing while the shared one ran, run it again without that one.
 
     No revision demands that two processes of a server work side by side, and hosts start only one.
     """
@@ -157,8 +156,8 @@ async def _unless_lost(
 ) -> Conclusion:
     """Return ``conclusion``; if the probe lost the shared session, return a conclusion that says so instead.
 
-    ``limits_before`` is how often the server had refused a request before the probe because of too many.
-    After the first loss the next probe gets a new session. After ``_MOST_LOSSES`` no more probes run.
+    ``limits_before`` is how often the server had refused a request before the probe because there were too
+    many. After the first loss the next probe gets a new session. After ``_MOST_LOSSES`` no more probes run.
     """
     why = await context.why_lost()
     if not why or len(context.limits()) > limits_before:  # after too many requests, the session is not lost

@@ -150,10 +150,10 @@ class Run:
             await self._test_revision(revision, is_exact=is_exact, is_one_of_all=is_one_of_all)
 
     def _follow_redirect(self, moved: MovedError) -> None:
-        """Begin anew at the URL to which the server redirects the first request, as clients do.
+        """Start again at the URL to which the server redirects the first request, as clients do.
 
         Raises:
-            CouldNotStartError: it redirects too often.
+            CouldNotStartError: it redirects too often, or after other checks.
         """
         self._redirects += 1
         if self._redirects > _MOST_REDIRECTS or self._checks.has_results:

@@ -36,8 +36,7 @@ KEPT: Final = Deleted()
 
 
 class Deletion:
-    """Deletes shipped files that nobody has changed for ``age_s`` seconds, after reading their objects
-    back."""
+    """Deletes shipped files that were not changed for ``age_s`` seconds, after reading their objects back."""
 
     def __init__(self, store: Store, age_s: float) -> None:
         self._store: Final = store

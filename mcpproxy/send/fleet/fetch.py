@@ -162,8 +162,10 @@ def cache_folder() -> str:
 
 
 class _CacheBudget(DiskBudget):
-    """The room in the cache. The least recently read files are deleted to make room, but none that this
-    process needs."""
+    """The room in the cache. To make room, files are deleted: the least recently read first.
+
+    No file that this process needs is deleted.
+    """
 
     __slots__ = ("_needed", "_others")
 

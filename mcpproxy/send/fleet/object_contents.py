@@ -63,7 +63,7 @@ def stream_content(
 
 
 def decompress_pieces(pieces: Iterable[bytes], where: str, budget: ByteBudget) -> Iterator[bytes]:
-    """Yield what the ``pieces`` of a zstd object hold, decompressed; errors name ``where``.
+    """Yield the decompressed content of the ``pieces`` of a zstd object; errors name ``where``.
 
     Raises:
         UsageError: the pieces are not zstd, end in the middle, or hold more than ``budget`` allows.

@@ -37,7 +37,7 @@ def check(where: str, url: str) -> None:
 def start(trace: str, url: str, *, quiet: bool) -> Companion | None:
     """Start to ship the recording at ``trace``; with ``quiet``, nothing is written to stderr.
 
-    Return ``None`` if no process can be started: the recording goes on without it.
+    Return ``None`` if no process can be started: the recording continues without it.
     """
     try:
         return Companion(partial(write_own_line, quiet=quiet), "mcpproxy.send.fleet.ship_process", trace, url)

@@ -125,8 +125,10 @@ def name_of(call: OpenCall, texts: Texts) -> str:
 
 
 def error_code_text(message: ErrorResponse | Response, method: str = "") -> str:
-    """Return the code of an error as a text, also of one that a result of ``method`` carries; empty if it has
-    none."""
+    """Return the code of an error as a text, empty without a code.
+
+    A result of ``method`` may carry an error, too.
+    """
     code = error_code(message, method)
     return "" if code is None else str(code)
 

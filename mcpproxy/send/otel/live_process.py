@@ -34,7 +34,7 @@ def check(where: str, url: str) -> None:
 def start(trace: str, url: str, *, content: bool, quiet: bool) -> "LiveSpans | None":
     """Start to send the spans of the recording at ``trace``; with ``quiet``, nothing is written to stderr.
 
-    Return ``None`` if no process can be started: the recording goes on without it.
+    Return ``None`` if no process can be started: the recording continues without it.
     """
     try:
         return LiveSpans(trace, url, content=content, quiet=quiet)

@@ -20,8 +20,7 @@ REFUSALS: Final = 30
 """How often a client may be refused. Fewer requests are enough to log in, or to learn that it cannot."""
 
 STAYS_S: Final = 1.0
-"""Not 0, so that the scenario is not silent (``Scenario.is_silent``): a client that rests is not waited
-for."""
+"""Not 0, so that ``Scenario.is_silent`` is false: a client that sends nothing more is ended soon."""
 
 _HTTP: Final[tuple[Transport, ...]] = ("http",)
 _SLOW_S: Final = 1.0
@@ -51,7 +50,7 @@ class Discovery:
     issuer: str = ""
 
     def __call__(self, peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
-        """Answer requests that need no token, and refuse those to the endpoint that lack theirs.
+        """Answer requests that need no token, and refuse requests to the endpoint without a token.
 
         Return whether the exchange has its response.
         """

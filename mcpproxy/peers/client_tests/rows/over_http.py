@@ -8,8 +8,7 @@ from mcpproxy.peers.client_tests.scenario import Scenario, Transport
 from mcpproxy.protocol.jsonrpc import JSONObject
 
 STAYS_S: Final = 1.0
-"""Not 0, so that the scenario is not silent (``Scenario.is_silent``): a client that rests is not waited
-for."""
+"""Not 0, so that ``Scenario.is_silent`` is false: a client that sends nothing more is ended soon."""
 
 RETRY_MS: Final = 700
 """How long a client has to wait before it resumes a stream."""

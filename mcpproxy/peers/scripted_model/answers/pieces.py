@@ -1,4 +1,4 @@
-"""What the writers of all dialects share: token counts, pieces of a text, events of a stream."""
+"""What the writers of answers share: token counts, pieces of a text, events of a stream."""
 
 from collections.abc import Iterable, Iterator
 from typing import Final

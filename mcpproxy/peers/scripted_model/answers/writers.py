@@ -1,4 +1,7 @@
-"""The functions that write answers, by dialect; and the answers to requests for models and token counts."""
+"""The functions that write answers in each dialect: the API of one provider of language models.
+
+And the answers to requests that list models or count tokens.
+"""
 
 from collections.abc import Callable, Iterator
 from typing import Final
@@ -19,10 +22,10 @@ OVERLOADED: Final = 529
 
 @slotted(frozen=True)
 class AnswerWriter:
-    """How to write in one dialect. The third argument of ``stream`` has the members of the request and its
-    query.
+    """How to write in one dialect.
 
-    ``counts`` is the answer to a request that only counts tokens.
+    The third argument of ``stream`` has the members of the request and of its query. ``counts`` is the
+    answer to a request that only counts tokens.
     """
 
     body: Callable[[ScriptedAnswer, str], JSONObject]

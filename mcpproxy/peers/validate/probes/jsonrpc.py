@@ -173,7 +173,7 @@ def _batch_failure(text: str, frames: tuple[int, ...]) -> Conclusion:
 
 
 def _answered_ids(frames: list[Frame], ids: tuple[int, ...]) -> set[int]:
-    """Return those of ``ids`` to which a response is in ``frames``."""
+    """Return the ``ids`` that responses in ``frames`` have."""
     answered = {answer.id for frame in frames for answer in answers_in(frame.message)}
     return {id for id in ids if id in answered}
 

@@ -256,7 +256,7 @@ class HttpEndpoint:
         if exchange.excess and not frame.continues:  # the rest of a frame that is too large
             return
         if frame.event is not None:
-            exchange.cursor.pass_over(frame.event.id, frame.event.retry)
+            exchange.cursor.note_event(frame.event.id, frame.event.retry)
             if frame.event.name == "endpoint":
                 return
         if frame.raw or frame.event is None:  # an event without data contains no message

@@ -9,7 +9,7 @@ from typing import Final
 from mcpproxy.base.upstream.connecting import CONNECT_S
 from mcpproxy.judge.session.frame import CLIENT, Frame
 from mcpproxy.peers.client.http_session import OLD_TRANSPORT, ClientSession
-from mcpproxy.peers.client.refusals import said_in
+from mcpproxy.peers.client.refusals import explanation_in
 from mcpproxy.peers.client.remote_server import ForeignTargetError, Headers
 from mcpproxy.peers.validate.errors import ForeignEndpointError, GoneError
 from mcpproxy.peers.validate.transports.exchange import ClientExchange
@@ -153,8 +153,8 @@ class HttpWire(ClientSession[ClientExchange]):
         elif not self.endpoint or exchange.status >= 300 or exchange.failure:
             why = f"it {exchange.failure}" if exchange.failure else ""
             refusal = self.server.refusal(exchange) if exchange.status >= 300 else None
-            said = "" if exchange.is_stream else said_in(exchange.body, self.server.headers)
-            self.on_event(RequestEnded(exchange.seq, exchange.status, why, refusal, said))
+            explanation = "" if exchange.is_stream else explanation_in(exchange.body, self.server.headers)
+            self.on_event(RequestEnded(exchange.seq, exchange.status, why, refusal, explanation))
 
 
 def _ignore(event: WireEvent) -> None:

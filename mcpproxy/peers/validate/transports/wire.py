@@ -21,15 +21,15 @@ class FrameReceived:
 class RequestEnded:
     """The HTTP exchange of our frame ``seq`` has ended with ``status``; no more responses will come.
 
-    ``why`` says how the exchange failed; it is empty if it did not fail. ``refusal`` is the server's
-    refusal if the status is 300 or more; ``said`` is the text of a body that is no message, if it is below.
+    ``why`` says how the exchange failed; it is empty if it did not fail. With a status from 300 on,
+    ``refusal`` describes the response. Below 300, ``explanation`` is the text of a body that is no message.
     """
 
     seq: int
     status: int
     why: str
     refusal: HttpRefusal | None = None
-    said: str = ""
+    explanation: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,8 +31,7 @@ class ModelRows:
         self.turns: Final = [self._turn(turn) for turn in model_turns(trace)]
 
     def tools(self) -> Iterator[tuple[str, JSONObject, int]]:
-        """Yield each tool that was offered: its name, its definition as it was offered last, and how often
-        the model asked for a call of it."""
+        """Yield each offered tool: its name, its last definition, and how often the model called it."""
         for name, tool in self._offered.items():
             definition: JSONObject = {"name": tool.name, "description": tool.description}
             yield text(name), {**definition, "schema": tool.schema}, self._calls.get(name, 0)

@@ -34,7 +34,7 @@ class Limits:
 
 @dataclass(frozen=True, slots=True)
 class JudgeJob:
-    """What to judge, and how: ``source`` is the folder or URL of the recordings, ``out`` that of the results.
+    """The job of a judge: ``source`` is the folder or URL of the recordings, ``out`` that of the results.
 
     ``key`` is ``rules.key()``.
     """
