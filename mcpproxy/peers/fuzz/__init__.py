@@ -1,1 +1,1 @@
-"""Sends changed copies of recorded requests to a live server, and reports its faults."""
+"""The fuzzer: send changed copies of recorded requests to a live server, and report its faults."""

@@ -1,4 +1,4 @@
-"""A run of the fuzzer: sends session after session, and confirms the faults that show in each."""
+"""A run of the fuzzer: send session after session, and confirm the faults that each shows."""
 
 import os
 import tempfile
@@ -24,15 +24,17 @@ from mcpproxy.peers.validate.recordings import Target
 from mcpproxy.peers.validate.transports.reachability import why_no_server
 
 _LEAST_PING_S: Final = 2.0
-"""While searching, the limit for a ping is at least this, and 50 times the slowest ping of the control."""
+"""While searching, a ping has at least this time, or 50 times that of the control's slowest ping.
+
+The control is the unchanged recording."""
 _LEAST_ANSWER_S: Final = 0.25
-"""While searching, a request has at least this time for its answer until the next step is sent."""
+"""While searching, at least this time passes before the next step is sent without waiting for an answer."""
 _TRIES: Final = 2
-"""A fault that did not repeat so many times is not tried again."""
+"""A fault that could not be repeated this many times is not tried again."""
 
 
 class Campaign:
-    """Fuzzes ``target`` with what a recording gives. The recordings of faults are kept in ``folder``.
+    """Fuzzes ``target`` with the ``material`` of a recording; recordings of faults are kept in ``folder``.
 
     ``on_fault`` is called with each fault as soon as it is confirmed, ``on_progress`` with a clause about the
     current work. ``result`` is the result so far.
@@ -60,8 +62,11 @@ class Campaign:
         self._plan: Final = Plan(material, options.seed, target.transport)
         self._limits = options.limits
         self._excused: Final[set[str]] = set()
+        """The causes that the control shows as well, so that no change can be to blame."""
         self._confirmed: Final[set[str]] = set()
-        self._failed: Final[dict[str, int]] = {}
+        """The keys of the confirmed symptoms."""
+        self._unrepeated: Final[dict[str, int]] = {}
+        """Key of a symptom -> how often it could not be repeated."""
         self._started = time.monotonic()
         self.result: Final = FuzzResult(options.seed, self._plan.changes, strict=options.strict)
 
@@ -83,7 +88,7 @@ class Campaign:
         return self.result
 
     async def _learn_usual_behaviour(self, trials: Trials) -> None:
-        """Send the recording without a change, and note what the judge finds and how long answers take."""
+        """Send the recording unchanged; note the findings of the judge, and how long answers take."""
         slowest_s = start_s = 0.0
         for is_marked in (False, True):
             self._tell_progress("the recording is sent unchanged")
@@ -148,7 +153,7 @@ class Campaign:
             os.unlink(result.path)
 
     def _count_steps(self, result: TrialResult, steps: Sequence[FuzzStep]) -> None:
-        """Count the steps that a session sent; the next session sends the rest."""
+        """Count the steps that a session sent, and let the next session send the rest."""
         self.result.sessions += 1
         sent = {step.key for step in steps[: result.sent]}
         self.result.sent += sum(step.is_mutated for step in steps[: result.sent])
@@ -156,9 +161,9 @@ class Campaign:
         self._plan.unsent.extend(dict.fromkeys(key for key in unsent if key and key not in sent))
 
     def _is_new(self, symptom: Symptom) -> bool:
-        """Whether a fault is looked for, not known yet, does not show without a change, and may repeat."""
+        """Whether a fault is wanted, not known yet, not shown by the control, and may still be repeatable."""
         is_excused = symptom.kind != "leak" and symptom.cause in self._excused
-        is_known = symptom.key in self._confirmed or self._failed.get(symptom.key, 0) >= _TRIES
+        is_known = symptom.key in self._confirmed or self._unrepeated.get(symptom.key, 0) >= _TRIES
         return symptom.kind in self._options.kinds and not (is_excused or is_known)
 
     def _tell_progress(self, text: str) -> None:
@@ -170,20 +175,20 @@ class Campaign:
     ) -> None:
         self._tell_progress(f"a {symptom.kind} is sent again, to confirm it and to make it small")
         after_s = time.monotonic() - self._started
-        seen = f"{changes_text(steps[symptom.step : symptom.step + 1])}: {symptom.text}"
+        sentence = f"{changes_text(steps[symptom.step : symptom.step + 1])}: {symptom.text}"
         suspect = SuspectedFault(symptom, steps[: symptom.step + 1], result, after_s, self._started)
         try:
             fault = await confirmer.confirm_fault(suspect)
         except TimeoutError:
-            self.result.unconfirmed.append(seen)
+            self.result.unconfirmed.append(sentence)
             return
         except NotBackError:
             fault = confirmer.unconfirmed_fault(suspect)
             self.result.stopped = "the server does not answer any more; start it again"
         if fault is None:
-            failed = self._failed[symptom.key] = self._failed.get(symptom.key, 0) + 1
-            if failed == 1:
-                self.result.once.append(seen)
+            tries = self._unrepeated[symptom.key] = self._unrepeated.get(symptom.key, 0) + 1
+            if tries == 1:
+                self.result.once.append(sentence)
             return
         self._confirmed.add(symptom.key)
         self.result.faults.append(fault)

@@ -1,10 +1,10 @@
-"""Confirms a suspected fault: reduces its steps, sends them again, and keeps the recording.
+"""Confirm a suspected fault: reduce its steps, send them again, and keep the recording.
 
-A fault is reported only if it shows again. Its steps are sent to a fresh server with generous times, and the
-same steps without a change are sent as a control, which must not show it.
+A fault is reported only if it shows again. Its steps are sent to a fresh server with generous time limits.
+The same steps without their changes are sent as a control, which must not show the fault.
 
-The fuzzer cannot start a server behind a URL again. If such a server hangs or ends, and does not come back by
-itself, nothing can be repeated: then the first recording is trimmed to the last step, and the fault is
+The fuzzer cannot restart a server behind a URL. If such a server hangs or ends, and does not come back by
+itself, nothing can be repeated. Then the first recording is trimmed to the last step, and the fault is
 reported as not confirmed.
 """
 
@@ -39,6 +39,7 @@ _TRIALS: Final = 40
 _SMALLER_S: Final = 20.0
 """After this time no message is made smaller."""
 _TRIALS_OF_HANG: Final = 16
+"""The same for a hang, whose trials take long."""
 _BACK_S: Final = 10.0
 """How long to wait for a server behind a URL to come back."""
 _RETRY_S: Final = 0.5
@@ -48,7 +49,8 @@ _RETRY_S: Final = 0.5
 class SuspectedFault:
     """A fault that one trial showed: the ``steps`` up to it, and the trial, whose recording still exists.
 
-    ``after_s`` is the time from the start of the run; ``started`` is that start, by ``time.monotonic``.
+    ``started`` is the start of the run, by ``time.monotonic``, and ``after_s`` the time from then to the
+    fault.
     """
 
     symptom: Symptom
@@ -66,7 +68,7 @@ class Trials:
         self.material: Final = material
         self.rules: Final = rules
         self.slow: Final[set[str]] = set()
-        """The methods with tools, and the changes, that were not answered in time so far."""
+        """The methods (with tool names), and the changes, that were not answered in time so far."""
         self._trial: Final = Trial(target, material, rules)
         self._scratch: Final = scratch
         self._paths = 0
@@ -81,7 +83,7 @@ class Trials:
         is_orderly: bool = False,
         deadline: float = inf,
     ) -> TrialResult:
-        """Run one trial; its recording is deleted unless ``is_kept``. The rest is as for ``Trial.run``."""
+        """Run one trial, as ``Trial.run`` does; its recording is deleted unless ``is_kept``."""
         path = self.new_path()
         result = await self._trial.run(
             steps,
@@ -116,12 +118,13 @@ class Trials:
 
 
 class Confirmer:
-    """Confirms faults. ``search`` are the limits while steps are reduced, ``generous`` those afterwards.
+    """Confirms faults, and keeps their recordings in ``folder``.
 
-    The run ends at ``deadline``, a time of ``time.monotonic``. Of the time that is left until then, a fault
-    has half for the reduction of its steps.
+    ``search`` are the time limits while steps are reduced, ``generous`` the limits afterwards. The run ends
+    at ``deadline``, a time of ``time.monotonic``. Half of the remaining time may be spent on reducing the
+    steps of a fault.
 
-    ``excused`` are the causes that a control shows as well; causes that are found so are added.
+    ``excused`` are the causes that a control shows as well; causes that a control shows here are added.
     """
 
     def __init__(
@@ -215,7 +218,7 @@ class Confirmer:
         return self._deadline - time.monotonic()
 
     async def _await_server(self, symptom: Symptom) -> None:
-        """Wait until a server behind a URL is back.
+        """If the symptom ends a server behind a URL, wait until that server is back.
 
         Raises:
             NotBackError: it does not come back.
@@ -227,9 +230,9 @@ class Confirmer:
     async def _repeat_fault(
         self, symptom: Symptom, steps: list[FuzzStep], pings: Pings
     ) -> tuple[TrialResult, Symptom] | None:
-        """Send the steps once more with generous times, and then the control.
+        """Send the steps once more with generous time limits, and then the control.
 
-        Return the recorded trial and the symptom in it; ``None`` if it does not show.
+        Return the recorded trial and the symptom in it; ``None`` if the fault is not confirmed.
         """
         await self._await_server(symptom)
         run = self._trials.run
@@ -238,20 +241,20 @@ class Confirmer:
         if seen is None or seen.is_provoked or result.gap:
             return None
         if seen.kind == "hang" and any(step.method == "initialize" and step.is_mutated for step in steps):
-            return None  # a session that was not opened need not answer
+            return None  # a server need not answer in a session that was not opened
         if symptom.kind == "leak":
             unchanged = [step for step in steps if seen.marker not in step.markers]
         else:
             unchanged = restored_steps(steps)
         await self._await_server(symptom)
-        usual = await run(unchanged, self._generous, pings=pings)
-        if any(other.cause == symptom.cause for other in usual.symptoms):
+        control = await run(unchanged, self._generous, pings=pings)
+        if any(other.cause == symptom.cause for other in control.symptoms):
             self._excused.add(symptom.cause)
             return None
         return result, seen
 
     def _free_path(self, symptom: Symptom) -> str:
-        """Return the path for the recording of a fault, in the folder."""
+        """Return an unused path in the folder for the recording of a fault."""
         paths.make_private(self._folder)
         self._kept += 1
         name = paths.safe("-".join(symptom.key.split(" ")[:3]))
@@ -259,5 +262,5 @@ class Confirmer:
 
 
 def changes_text(steps: Sequence[FuzzStep]) -> str:
-    """Return what was changed in ``steps``, for the user."""
+    """Return a description of the changes in ``steps``, for the user."""
     return "; ".join(dict.fromkeys(f"{step.method} {step.what}".strip() for step in steps))

@@ -1,7 +1,7 @@
-"""Decisions of the fuzzer: each is a keyed hash of the seed, the scope and the purpose.
+"""Random decisions of the fuzzer: each is a keyed hash of the seed, the scope and the purpose.
 
-There is no generator of random numbers, whose next number would depend on what happened before. So the same
-seed makes the same requests, in the same order, however slow the server is.
+With a generator of random numbers, each number would depend on the earlier ones. With hashes, the same seed
+makes the same requests in the same order, however slow the server is.
 """
 
 import hashlib
@@ -12,25 +12,25 @@ T = TypeVar("T")
 
 
 class Draws:
-    """Decisions for one seed within one scope, such as a session of the fuzzer."""
+    """Random decisions for one seed within one scope, such as a session of the fuzzer."""
 
     def __init__(self, seed: int, *scope: object) -> None:
         parts = "\0".join(str(part) for part in (seed, *scope))
         self._key: Final = hashlib.blake2b(parts.encode("utf-8", "surrogatepass"), digest_size=32).digest()
 
     def digest(self, *purpose: object) -> str:
-        """Return 16 hexadecimal digits, which depend on ``purpose``."""
+        """Return 16 hexadecimal digits; always the same for the same ``purpose``."""
         text = "\0".join(str(part) for part in purpose).encode("utf-8", "surrogatepass")
         return hashlib.blake2b(text, digest_size=8, key=self._key).hexdigest()
 
     def below(self, limit: int, *purpose: object) -> int:
-        """Return a number from 0 up to ``limit``, without ``limit``."""
+        """Return a number from 0 to ``limit`` - 1."""
         return int(self.digest(*purpose), 16) % limit
 
     def pick(self, items: Sequence[T], *purpose: object) -> T:
-        """Return one of ``items``, which must not be empty."""
+        """Return an item of ``items``, which must not be empty."""
         return items[self.below(len(items), *purpose)]
 
     def shuffled(self, names: Iterable[str]) -> list[str]:
-        """Return ``names`` in another order, which depends only on the names themselves."""
+        """Return ``names`` in a random order, which does not depend on their order in the argument."""
         return sorted(names, key=lambda name: (self.digest("order", name), name))

@@ -8,4 +8,4 @@ class NotFuzzedError(McpProxyError):
 
 
 class NotBackError(McpProxyError):
-    """A server behind a URL does not answer any more; becomes a fault that is not confirmed."""
+    """A server behind a URL no longer answers, so its fault is reported as not confirmed."""

@@ -1,4 +1,4 @@
-"""What the fuzzer uses of a recording: the handshake, and the requests to change."""
+"""The parts of a recording that the fuzzer uses: the handshake, and the requests to change."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -24,10 +24,10 @@ _READ_ONLY: Final = frozenset(
         "resources/templates/list", "server/discover", "tools/list",
     }
 )  # fmt: skip
-"""Methods that change nothing."""
+"""Methods whose requests change nothing on the server."""
 
 _LEFT_OUT: Final = frozenset({"initialize", "notifications/initialized", "notifications/cancelled"})
-"""Methods whose messages the fuzzer makes itself: they name other requests, or open a session."""
+"""Methods whose messages the fuzzer makes itself, because they name other requests, or open a session."""
 
 _MOST_OF_A_KIND: Final = 2
 """How many recorded requests of one method, and for ``tools/call`` of one tool, are changed."""
@@ -36,13 +36,17 @@ _MOST_BYTES: Final = 256 << 10
 
 ARGUMENTS: Final[Pointer] = ("params", "arguments")
 
+_RESTRICTING: Final = ("enum", "const", "pattern", "format", "maxLength", "minLength")
+"""The keywords of a schema that restrict a string."""
+
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """A recorded message to change. ``name`` is the tool of ``tools/call``, or else empty.
+    """A recorded message to change. ``name`` is the tool of a ``tools/call``, otherwise empty.
 
-    ``schema`` is the input schema of the tool, as it was listed. ``texts`` are the places of strings that may
-    be any text, so that they can be replaced by a marker.
+    ``schema`` is the input schema of the tool, as the server listed it. ``texts`` are the places of strings
+    that may be any text and so can be replaced by a marker (``steps.MARKER``). ``is_read_only``: the request
+    changes nothing on the server.
     """
 
     raw: bytes
@@ -72,8 +76,8 @@ class Template:
 class Material:
     """The parts of one recorded session that the fuzzer uses.
 
-    ``initialize`` and ``initialized`` are empty if the ``revision`` has no handshake; then ``meta`` is the
-    ``_meta`` of a recorded request.
+    ``initialize`` and ``initialized`` are the messages of the handshake. They are empty if the ``revision``
+    has no handshake; then ``meta`` is the ``_meta`` of a recorded request.
     """
 
     revision: str
@@ -89,15 +93,15 @@ class Material:
 
 
 def material(recording: LoadedTrace) -> Material:
-    """Return what the fuzzer needs of a recording: its first session with a request that can be changed.
+    """Return the material in a recording: that of its first session with a request that can be changed.
 
     Raises:
         NotFuzzedError: there is no such session.
     """
     for session in sessions_of(replay_source(recording)):
-        found = _session_material(session)
-        if found is not None and any(template.is_request for template in found.templates):
-            return found
+        parts = _session_material(session)
+        if parts is not None and any(template.is_request for template in parts.templates):
+            return parts
     raise NotFuzzedError(
         f"{recording.path}: holds no request of an MCP session that could be changed; record one first"
     )
@@ -123,9 +127,9 @@ def _session_material(session: RecordedSession) -> Material | None:
         if message.method in _LEFT_OUT or len(entry.raw) > _MOST_BYTES or is_masked_anywhere(message.value):
             continue
         params = {} if isinstance(message.params, Absent) else message.params
-        own = member(params, "_meta")
-        if isinstance(own, dict) and isinstance(version := own.get(VERSION_KEY), str):
-            revision, meta = revision or version, meta or own
+        own_meta = member(params, "_meta")
+        if isinstance(own_meta, dict) and isinstance(version := own_meta.get(VERSION_KEY), str):
+            revision, meta = revision or version, meta or own_meta
         template = _template(entry.raw, message, tools)
         counts[template.label] = counts.get(template.label, 0) + 1
         if counts[template.label] <= _MOST_OF_A_KIND:
@@ -166,9 +170,6 @@ def _template(raw: bytes, message: Request | Notification, tools: Mapping[str, J
     return Template(raw, message.method, name, message.value, schema, tuple(texts), is_read_only)
 
 
-_BOUND: Final = ("enum", "const", "pattern", "format", "maxLength", "minLength")
-
-
 def _free_texts(value: JSON, schema: JSON) -> Iterator[Pointer]:
     """Yield the places of the strings for which ``schema`` accepts any text."""
     properties = member(schema, "properties")
@@ -177,14 +178,17 @@ def _free_texts(value: JSON, schema: JSON) -> Iterator[Pointer]:
     for name, inner in value.items():
         part = properties.get(name)
         if isinstance(inner, str) and isinstance(part, dict) and part.get("type") == "string":
-            if not any(bound in part for bound in _BOUND):
+            if not any(keyword in part for keyword in _RESTRICTING):
                 yield (name,)
         elif isinstance(inner, dict):
             yield from ((name, *path) for path in _free_texts(inner, part))
 
 
 def leaves(value: JSON, place: Pointer = (), depth: int = 4) -> Iterator[tuple[Pointer, JSON]]:
-    """Yield the values in ``value`` with their places: scalars, objects and arrays, outer ones first."""
+    """Yield all values inside ``value`` with their places: scalars, objects and arrays, outer ones first.
+
+    Values deeper than ``depth`` levels, and all but the first three items of an array, are left out.
+    """
     if place:
         yield place, value
     items: Sequence[tuple[str, JSON]] = ()

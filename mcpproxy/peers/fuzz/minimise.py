@@ -1,8 +1,8 @@
-"""Reduces the steps that show a fault: first to fewer steps, then to smaller messages.
+"""Reduce the steps that show a fault: first to fewer steps, then to smaller messages.
 
-The steps are removed as delta debugging does (Zeller and Hildebrandt, "Simplifying and Isolating
-Failure-Inducing Input", IEEE Transactions on Software Engineering 28, 2002), after a guess that is right for
-most faults: that the last step alone is the cause.
+Steps are removed by delta debugging (Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing
+Input", IEEE Transactions on Software Engineering 28, 2002), after a guess that is right for most faults: that
+the last step alone is the cause.
 """
 
 import re
@@ -22,13 +22,18 @@ Test = Callable[[list[FuzzStep]], Awaitable[bool]]
 _RUN: Final = re.compile(rb"(.)\1{15,}", re.DOTALL)
 """The same byte many times: a long text, or brackets."""
 _LIST: Final = re.compile(rb"\[0(?:,0){15,}\]")
+"""A long array of zeros."""
+_SHORT: Final = 40
+"""Texts up to this length are not shortened."""
+_TEXT: Final = re.compile(rb'"([^"\\\x80-\xff]*)"(?!\s*:)')
+"""A text without escapes that is a value, not the name of a member."""
 
 
 class Minimiser:
-    """Reduces steps. ``test`` is called ``limit`` times at most.
+    """Reduces steps. ``test`` is called at most ``limit`` times.
 
-    After ``shrinks_until`` no message is made smaller any more, and after ``reduces_until`` no step is left
-    out, either; both are times of ``time.monotonic``.
+    After ``shrinks_until`` messages are no longer made smaller, and after ``reduces_until`` steps are no
+    longer removed, either; both are times of ``time.monotonic``.
     """
 
     def __init__(self, test: Test, limit: int, shrinks_until: float, reduces_until: float) -> None:
@@ -38,7 +43,7 @@ class Minimiser:
         self._reduces_until: Final = reduces_until
 
     async def minimise(self, steps: Sequence[FuzzStep]) -> list[FuzzStep] | None:
-        """Return the smallest steps that were found; ``None`` if all together do not show the fault again."""
+        """Return the smallest list of steps that shows the fault; ``None`` if even all do not."""
         opening = [step for step in steps if step.is_handshake]
         rest = [step for step in steps if not step.is_handshake]
 
@@ -48,15 +53,11 @@ class Minimiser:
             sessions = {step.session for step in part}
             return [step for step in steps if id(step) in kept and step.session in sessions]
 
-        found = None
         for count in _tail_lengths(len(rest)):
             if await self._shows_fault(with_handshakes(rest[-count:])):
-                found = rest[-count:]
-                break
-        if found is None:
-            return None
-        found = await self._remove_steps(found, with_handshakes)
-        return await self._shrink_steps(with_handshakes(found))
+                fewer = await self._remove_steps(rest[-count:], with_handshakes)
+                return await self._shrink_steps(with_handshakes(fewer))
+        return None
 
     async def _shows_fault(self, steps: list[FuzzStep]) -> bool:
         if self._left <= 0:
@@ -67,6 +68,7 @@ class Minimiser:
     async def _remove_steps(
         self, steps: list[FuzzStep], with_handshakes: Callable[[Sequence[FuzzStep]], list[FuzzStep]]
     ) -> list[FuzzStep]:
+        """Return the fewest steps that still show the fault, by removing parts, then smaller parts."""
         parts = 2
         while len(steps) > 1 and time.monotonic() < self._reduces_until:
             size = max(1, len(steps) // parts)
@@ -84,7 +86,7 @@ class Minimiser:
         return steps
 
     async def _shrink_steps(self, steps: list[FuzzStep]) -> list[FuzzStep]:
-        """Return ``steps`` with smaller messages, each in one piece where the pieces do not matter."""
+        """Return ``steps`` with smaller or unchanged messages, in one piece if the pieces do not matter."""
         for index, step in enumerate(steps):
             if step.is_handshake or not step.is_mutated or time.monotonic() >= self._reduces_until:
                 continue
@@ -116,7 +118,7 @@ class Minimiser:
 
 
 def _tail_lengths(length: int) -> Iterator[int]:
-    """Yield how many of the last steps to try: 1, 2, 4 and so on, and at last all."""
+    """Yield how many of the last steps to try: 1, 2, 8, 32 and so on, and finally all."""
     count = 1
     while count < length:
         yield count
@@ -126,7 +128,7 @@ def _tail_lengths(length: int) -> Iterator[int]:
 
 
 def _shorter_messages(step: FuzzStep) -> Iterator[bytes]:
-    """Yield shorter forms of the message of ``step``; those that save most come first."""
+    """Yield shorter forms of the message of ``step``, the most effective ones first."""
     raw = step.raw
     runs = [run for run in _RUN.finditer(raw) if run[1] not in b"[]" and len(run[0]) > _SHORT]
     for run in runs[:2]:
@@ -150,9 +152,3 @@ def _shorter_messages(step: FuzzStep) -> Iterator[bytes]:
     for run in _TEXT.finditer(raw):
         if len(run[1]) > _SHORT and b"mk" not in run[1]:
             yield raw[: run.start(1)] + run[1][: len(run[1]) // 2] + raw[run.end(1) :]
-
-
-_SHORT: Final = 40
-"""Texts up to this length are not made shorter."""
-_TEXT: Final = re.compile(rb'"([^"\\\x80-\xff]*)"(?!\s*:)')
-"""A text without escapes that is a value and not the name of a member."""

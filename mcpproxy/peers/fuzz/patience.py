@@ -1,8 +1,8 @@
-"""How long to wait for a server: as long as it writes something, it does not hang.
+"""Wait for a server: as long as it writes something, it does not hang.
 
-A server that logs a million lines has to wait until they are recorded, and then answers a ping late. That is
-not its fault. So the time for an answer counts from the last thing that it wrote, within a bound: a server
-that writes for ever and answers nothing hangs, too.
+A server that logs a million lines has to wait until they are recorded, and then answers a ping late, which is
+not its fault. So the time limit for an answer starts again with each output of the server, within a bound: a
+server that writes forever and answers nothing hangs, too.
 """
 
 import asyncio
@@ -13,15 +13,17 @@ from mcpproxy.judge.session.frame import SERVER, Frame, ResponseHead, Stderr
 from mcpproxy.record.trace.records import Recorded
 
 MOST_TIMES: Final = 6
-"""The bound for a server that goes on writing, in multiples of the time for a silent one."""
+"""The bound for a server that keeps writing, in multiples of the time limit for a silent one."""
 
 T = TypeVar("T")
 
 
 class RecordSource(Protocol):
-    """Calls its listeners with each record, as `SessionRecording` does."""
+    """Calls its listeners with each record, as ``SessionRecording`` does."""
 
-    def add_listener(self, listener: Callable[[Recorded], None]) -> None: ...
+    def add_listener(self, listener: Callable[[Recorded], None]) -> None:
+        """Call ``listener`` with each record from now on."""
+        ...
 
 
 class Patience:
@@ -32,11 +34,11 @@ class Patience:
         recording.add_listener(self._on_record)
 
     async def wait(self, work: Coroutine[Any, Any, T], silence_s: float) -> T:
-        """Return what ``work`` returns.
+        """Return the result of ``work``.
 
         Raises:
-            TimeoutError: the server wrote nothing for ``silence_s`` seconds, or ``MOST_TIMES`` that time
-                passed. ``work`` is cancelled then.
+            TimeoutError: the server wrote nothing for ``silence_s`` seconds, or ``MOST_TIMES`` times that
+                passed in all. ``work`` is then cancelled.
         """
         task = asyncio.create_task(work)
         try:

@@ -1,4 +1,4 @@
-"""The sessions of the fuzzer: which changes each sends, and in which order, for one seed."""
+"""Plan the sessions of the fuzzer: which changes each session sends, and in which order, for one seed."""
 
 from collections.abc import Iterator, Sequence
 from itertools import count
@@ -12,10 +12,10 @@ from mcpproxy.peers.fuzz.mutations.opening_mutants import ids_of
 from mcpproxy.peers.fuzz.steps import FuzzStep
 
 _CHANGES_PER_SESSION: Final = 40
-_PLAIN_AFTER: Final = 3
-"""An ordinary request follows each third change. Its marker shows up elsewhere if the server leaks."""
-_OTHER_SESSION: Final = 4
-"""Over HTTP: each fourth ordinary request goes to a second session."""
+_PLAIN_EVERY: Final = 3
+"""An unchanged request follows every third change. Its marker shows up elsewhere if the server leaks."""
+_OTHER_SESSION_EVERY: Final = 4
+"""Over HTTP, every fourth unchanged request goes to a second session."""
 
 
 def handshake_steps(material: Material, session: int = 0) -> list[FuzzStep]:
@@ -35,7 +35,7 @@ def handshake_steps(material: Material, session: int = 0) -> list[FuzzStep]:
 
 
 def control_steps(material: Material, supply: Supply, *, is_marked: bool) -> list[FuzzStep]:
-    """Return a session without changes: every request once, as recorded or with markers."""
+    """Return a session without changes: every message once, as recorded, or with markers if ``is_marked``."""
     steps = handshake_steps(material)
     for template in material.templates:
         step = supply.plain_step(template)
@@ -47,23 +47,23 @@ def control_steps(material: Material, supply: Supply, *, is_marked: bool) -> lis
 
 
 class Plan:
-    """All sessions for ``seed``. Every change is sent once before any is sent again, in another order."""
+    """All sessions for ``seed``. Every change is sent once before any is sent again, in a new order."""
 
     def __init__(self, material: Material, seed: int, transport: str) -> None:
         self._material: Final = material
         self._seed: Final = seed
         self._transport: Final = transport
         self._mutants: Final = {mutant.key: mutant for mutant in all_mutants(material, transport)}
-        # Three kinds of session: a server may end one after an unlawful change, and that must not cut off
-        # lawful changes, which it has to answer.
+        # Three kinds of session: changes of the opening (0), lawful changes (1), and unlawful changes (2). A
+        # server may end a session after an unlawful change, which must not cut off lawful ones.
         self._group_of: Final = {
             mutant.key: 0 if mutant.position != "inside" else 1 if mutant.is_lawful() else 2
             for mutant in self._mutants.values()
         }
         self.excluded: Final[set[str]] = set()
-        """The keys of changes that are not sent any more, because their effect is known."""
+        """The keys of changes that are no longer sent, because their effect is known."""
         self.unsent: Final[list[str]] = []
-        """The keys of changes that a session could not send, because it ended; the next one sends them."""
+        """The keys of changes that a session could not send before it ended; the next session sends them."""
 
     @property
     def changes(self) -> int:
@@ -71,7 +71,7 @@ class Plan:
         return len(self._mutants)
 
     def sessions(self) -> Iterator[list[FuzzStep]]:
-        """Yield the steps of each session, without end unless every change is excluded."""
+        """Yield the steps of each session, endlessly unless every change is excluded."""
         session = 0
         for round in count(1):
             keys = Draws(self._seed, "round", round).shuffled(self._mutants)
@@ -91,7 +91,7 @@ class Plan:
                 yield self._steps(chosen, Draws(self._seed, "session", session))
 
     def _next_changes(self, waiting: Sequence[str], number: int) -> list[Mutant]:
-        """Return the next changes: several inside one session, or one that opens a session."""
+        """Return the changes of the next session: several inside it, or one of its opening."""
         for group in (number % 3, (number + 1) % 3, (number + 2) % 3):
             chosen = [self._mutants[key] for key in waiting if self._group_of[key] == group]
             if chosen:
@@ -99,6 +99,7 @@ class Plan:
         return []
 
     def _steps(self, mutants: Sequence[Mutant], draws: Draws) -> list[FuzzStep]:
+        """Return the steps of one session that sends these changes."""
         supply = Supply(draws)
         steps: list[FuzzStep] = []
         first = mutants[0]
@@ -118,9 +119,9 @@ class Plan:
             steps += handshake_steps(self._material, 1)
         for number, mutant in enumerate(mutants):
             steps += mutant.make(supply)
-            if number % _PLAIN_AFTER == 0:
+            if number % _PLAIN_EVERY == 0:
                 step = supply.plain_step(draws.pick(marked, "plain", number))
-                if has_other and number // _PLAIN_AFTER % _OTHER_SESSION == 0:
+                if has_other and number // _PLAIN_EVERY % _OTHER_SESSION_EVERY == 0:
                     step = FuzzStep(
                         step.raw, step.ids, step.what, step.method, original=step.raw,
                         is_read_only=step.is_read_only, session=1,

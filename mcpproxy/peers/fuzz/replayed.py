@@ -1,6 +1,6 @@
-"""Checks whether ``mcpproxy replay client`` repeats a fault from the recording of it.
+"""Check whether ``mcpproxy replay client`` repeats a fault from its recording.
 
-The player of that command plays the recording over a connection that is recorded and judged, too.
+The player of that command plays the recording; the connection to the server is recorded and judged, too.
 """
 
 import asyncio
@@ -40,13 +40,14 @@ async def replay_shows_fault(
 ) -> bool:
     """Play ``trace`` to the server, record the session at ``path``, and return whether the fault shows again.
 
-    The sessions of an HTTP trace are played one after the other, as the command does.
+    The sessions of an HTTP trace are played one after the other, as the command does. ``timeout_s`` is the
+    time limit for one answer.
     """
     recording = Recordings(rules, path, "", "fuzz replay").begin("replay", target)
     sessions = sessions_of(replay_source(load(trace)))
     is_shown = False
     for session in sessions:
-        link = _http(target, recording, session) if target.url else _StdioLink(target, recording)
+        link = _http_link(target, recording, session) if target.url else _StdioLink(target, recording)
         player = Player(session)
         with suppress(McpProxyError):
             await play(player, link, timeout_s)
@@ -54,7 +55,7 @@ async def replay_shows_fault(
     return is_shown or (symptom.kind == "protocol" and _has_violation(symptom, recording))
 
 
-def _http(target: Target, recording: SessionRecording, session: RecordedSession) -> "RecordedHttpLink":
+def _http_link(target: Target, recording: SessionRecording, session: RecordedSession) -> "RecordedHttpLink":
     from mcpproxy.peers.fuzz.replayed_http import RecordedHttpLink
 
     return RecordedHttpLink(target, recording, session)
@@ -75,8 +76,9 @@ def _shows_fault(symptom: Symptom, player: Player, link: "_StdioLink | RecordedH
         case "crash":
             return link.shows_end(symptom)
         case "hang":
-            asked = [entry for entry in live if entry.sender == CLIENT and isinstance(entry.message, Request)]
-            is_answered = bool(asked) and any(entry.answers == asked[-1].index for entry in live)
+            from_client = (entry for entry in live if entry.sender == CLIENT)
+            requests = [entry for entry in from_client if isinstance(entry.message, Request)]
+            is_answered = bool(requests) and any(entry.answers == requests[-1].index for entry in live)
             return not (is_answered or link.has_ended)
         case "leak":
             return any(
@@ -111,7 +113,7 @@ class _StdioLink:
         await self._wire.open()
 
     async def send(self, send: Send) -> None:
-        """Write a line; nothing if the process is gone."""
+        """Write a line; do nothing if the process is gone."""
         if send.raw:
             with suppress(GoneError):
                 await self._wire.send(send.raw)
@@ -129,11 +131,11 @@ class _StdioLink:
     def shows_end(self, symptom: Symptom) -> bool:
         """Whether the process ended as in ``symptom``."""
         code = self._wire.exit_code
-        # A server without input may leave.
+        # A server may end with exit code 0 after its input has ended.
         if not self.has_ended or (self._ended_after_input and not code):
             return False
-        found = end_symptom(code, self._why, self._stderr, FuzzStep(b""), 0)
-        return found is not None and found.ending == symptom.ending
+        end = end_symptom(code, self._why, self._stderr, FuzzStep(b""), 0)
+        return end is not None and end.ending == symptom.ending
 
     def _on_event(self, event: WireEvent) -> None:
         if isinstance(event, FrameReceived):

@@ -1,4 +1,4 @@
-"""The endpoint in which ``mcpproxy replay client`` repeats a fault over HTTP, recorded and judged."""
+"""The recorded and judged connection over which ``mcpproxy replay client`` repeats a fault over HTTP."""
 
 from typing import Final
 
@@ -11,7 +11,7 @@ from mcpproxy.peers.validate.transports.http_endpoint import HttpEndpoint
 
 
 class RecordedHttpLink(HttpLink):
-    """The link of that command, whose bytes go to ``recording``."""
+    """The HTTP link of that command, whose bytes are recorded in ``recording``."""
 
     has_ended: Final = False
 

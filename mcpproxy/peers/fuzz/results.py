@@ -9,10 +9,11 @@ from mcpproxy.peers.fuzz.trial import TrialLimits
 
 @dataclass(frozen=True, slots=True)
 class FuzzOptions:
-    """When a run ends: after ``time_s``, ``count`` changed messages or ``faults`` faults (0: any number).
+    """The options of a run.
 
-    ``kinds`` are those that are looked for.
-    A violation of a SHOULD is a warning, and counts as a fault only if ``strict`` is set.
+    The run ends after ``time_s`` seconds, ``count`` changed messages or ``faults`` faults (0: any number).
+    ``limits`` are the time limits of a trial. ``kinds`` are the kinds of faults to look for. A violation of a
+    SHOULD is a warning, and counts as a fault only if ``strict`` is set.
     """
 
     seed: int = 0
@@ -28,11 +29,11 @@ class FuzzOptions:
 class ServerFault:
     """One fault of the server. ``trace`` is the path of its recording, which has ``frames`` messages.
 
-    ``changes`` says what was changed, ``is_lawful`` whether a client may send it. ``is_replayed`` says
-    whether ``replay client`` repeats it, ``None`` if that was not tried. ``is_confirmed`` is false if a
-    server behind a URL has to be started again before anything can be repeated. ``after_s`` is the time from
-    the start until the fault was first seen, ``took_s`` until it was confirmed. ``severity`` is ``warning``
-    for a violation of a SHOULD.
+    ``changes`` describes the changes, and ``is_lawful`` says whether a client may send them. ``is_replayed``
+    says whether ``replay client`` repeats the fault, ``None`` if that was not tried. ``is_confirmed`` is
+    false if the fault could not be repeated, because a server behind a URL has to be started again.
+    ``after_s`` is the time from the start of the run until the fault was first seen, ``took_s`` until it was
+    confirmed. ``severity`` is ``warning`` for a violation of a SHOULD.
     """
 
     kind: Kind
@@ -52,8 +53,10 @@ class ServerFault:
 class FuzzResult:
     """The result of a run.
 
-    ``once`` are faults that did not repeat, and ``unconfirmed`` those that could not be tried again before
-    the run was over, a sentence each. ``stopped`` says why the run ended early; it is empty otherwise.
+    ``changes`` is how many different changes there are, ``sent`` how many changed messages were sent in how
+    many ``sessions``. ``once`` are faults that could not be repeated, and ``unconfirmed`` those that could
+    not be tried again before the run was over, a sentence each. ``stopped`` says why the run ended early;
+    empty if it did not.
     """
 
     seed: int
@@ -70,5 +73,5 @@ class FuzzResult:
 
     @property
     def counted(self) -> int:
-        """How many faults count: those that are more than a warning, with ``strict`` all."""
+        """How many faults count: all with ``strict``, otherwise those that are more than a warning."""
         return sum(self.strict or fault.severity == "error" for fault in self.faults)

@@ -1,4 +1,4 @@
-"""The steps that the fuzzer sends to a server."""
+"""The steps that the fuzzer sends to a server: recorded or changed messages, with facts about the change."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import RequestId
 
 MARKER: Final = re.compile(rb"mk[0-9a-f]{16}q")
-"""A value that the fuzzer puts into a request, and into no other."""
+"""A marker: a text that the fuzzer puts into one request only, so that a leak into another answer shows."""
 
 HeaderChange = tuple[str, str | None]
 """The name of an HTTP header and its new value; ``None`` leaves the header out."""
@@ -16,12 +16,12 @@ HeaderChange = tuple[str, str | None]
 
 @dataclass(frozen=True, slots=True)
 class FuzzStep:
-    """One thing that the client sends.
+    """One message, or other bytes, that the client sends.
 
-    ``raw`` is the message without the end of its line. ``ids`` are the request ids that need an answer.
-    ``what`` tells the user what was changed, ``method`` names the request and its tool. ``key`` names the
-    change and its place; it is the same in every session. ``original`` is the message before the change; it
-    is empty if the step was added.
+    ``raw`` is the message without its line end. ``ids`` are the ids of the requests that need an answer.
+    ``what`` describes the change for the user, ``method`` names the request and its tool. ``key`` names the
+    change and its place; it is the same in every session, and empty without a change. ``original`` is the
+    message before the change; it is empty if the step was added.
     """
 
     raw: bytes
@@ -31,23 +31,24 @@ class FuzzStep:
     key: str = ""
     original: bytes = b""
     is_lawful: bool = True
-    """Whether a server has to accept or to refuse it. If not, the server may also end the session."""
+    """Whether a client may send it. After an unlawful step the server may also end the session."""
     is_portable: bool = True
-    """Whether every reader of JSON has to accept it. RFC 8259 allows limits of depth (section 9) and numbers
-    (section 6), and does not say what a lone surrogate means (section 8.2)."""
+    """Whether every JSON reader has to accept it. RFC 8259 allows limits on depth (section 9) and numbers
+    (section 6), and does not define what a lone surrogate means (section 8.2)."""
     pieces: tuple[bytes, ...] = ()
-    """On stdio: the bytes to write, piece by piece, in place of ``raw`` and the end of its line."""
+    """On stdio: the bytes to write, piece by piece, in place of ``raw`` and its line end."""
     headers: tuple[HeaderChange, ...] = ()
     """Over HTTP: changes to the headers that a correct client sends."""
     is_handshake: bool = False
     """Whether it opens the session, and so is never removed or reduced."""
     is_read_only: bool = False
-    """Whether the request is one that changes nothing, so that no later answer may contain its values."""
+    """Whether the request changes nothing on the server, so that no other answer may contain its values."""
     session: int = 0
-    """Over HTTP: the number of the session, from 0. Each has a handshake of its own."""
+    """Over HTTP: the number of the session, from 0. Each session has its own handshake."""
 
     @property
     def markers(self) -> frozenset[bytes]:
+        """The markers in the message."""
         return frozenset(MARKER.findall(self.raw))
 
     @property

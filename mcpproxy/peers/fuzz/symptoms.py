@@ -1,15 +1,15 @@
-"""The kinds of faults of a server, and what is not a fault because the client broke the protocol first.
+"""The kinds of server faults, and which behaviour is no fault, because the client broke the protocol first.
 
 A fault of the server is one of these:
 
-- ``crash``: the process ended, or over HTTP nothing listens any more or the server says 500 (RFC 9110,
+- ``crash``: the process ended; or over HTTP nothing listens any more, or the server answers 500 (RFC 9110,
   section 15.6.1: it met an unexpected condition).
-- ``hang``: the process runs, and does not answer a ping.
+- ``hang``: the process runs, but does not answer a ping.
 - ``protocol``: the judge finds a violation by the server that it does not find without the change.
-- ``leak``: an answer contains a value of another request that changes nothing.
+- ``leak``: an answer contains a value of another request, one that changes nothing on the server.
 
 A server may end the session if its client breaks the protocol. So after such a step an orderly end is no
-fault; an end by a signal or an uncaught exception is.
+fault, but an end by a signal or by an uncaught exception is.
 """
 
 import re
@@ -33,10 +33,10 @@ _UNCAUGHT: Final = re.compile(
 """Matches lines on stderr that say that an exception or a signal ended the program."""
 
 _VARIABLE: Final = re.compile(r"'[^']*'|\"[^\"]*\"|`[^`]*`|0x[0-9a-f]+|mk[0-9a-f]{16}q|[0-9]+")
-"""The parts that may differ between two messages about one fault."""
+"""The parts that may differ between two messages about the same fault."""
 
 _LONGEST: Final = 1024
-"""How much of a message about a fault is looked at, in characters."""
+"""How many characters of a message about a fault are used."""
 
 _UNCONDITIONAL: Final = frozenset(
     {
@@ -44,7 +44,7 @@ _UNCONDITIONAL: Final = frozenset(
         "STDIO-002",
     }
 )  # fmt: skip
-"""The rules about the form of a single message, which hold whatever the client has done before."""
+"""The rules about the form of a single message, which hold whatever the client has sent before."""
 
 _OF_SESSIONS: Final = frozenset(
     {
@@ -54,7 +54,7 @@ _OF_SESSIONS: Final = frozenset(
 """Families of rules. Once the client breaks one of them, the server may have no lawful answer."""
 
 GONE: Final = "crash nothing listens any more"
-"""The key of a fault after which nothing listens on the port begins so."""
+"""The key of the fault that nothing listens on the port any more."""
 
 _HARMLESS: Final = "PROTO-006"
 """An unknown notification, which a server ignores (JSON-RPC 2.0, section 4.1)."""
@@ -65,8 +65,8 @@ class Symptom:
     """A fault as one trial shows it. ``key`` is the same each time that the fault shows.
 
     ``text`` is a clause for the user, ``step`` the index of the step after which it was seen. ``marker`` is
-    the value that leaked. ``is_provoked`` says that the client broke the protocol before, so that the
-    fault may be a consequence. ``severity`` is that of the finding of a violation.
+    the value that leaked. ``is_provoked`` says that the client broke the protocol before, so that the fault
+    may be a consequence. ``severity`` is the severity of a finding about a violation.
     """
 
     kind: Kind
@@ -81,7 +81,7 @@ class Symptom:
 
     @property
     def cause(self) -> str:
-        """The same for a fault and its like in a control: the requirement of a violation, else the key."""
+        """A key that the same fault has in a control, too: the requirement of a violation, else ``key``."""
         return f"protocol {self.requirement}" if self.kind == "protocol" else self.key
 
     @property
@@ -91,7 +91,7 @@ class Symptom:
 
     @property
     def ends_server(self) -> bool:
-        """Whether the server answers nothing after it, so that it has to be started again."""
+        """Whether the server answers nothing any more, so that it has to be started again."""
         return self.kind == "hang" or self.key.startswith(GONE)
 
 
@@ -105,7 +105,8 @@ def end_symptom(
 ) -> Symptom | None:
     """Return the symptom of a process that ended after ``step``; ``None`` if it may end there.
 
-    ``exit_code`` is negative for a signal, and ``None`` if the process closed its stdout and runs on.
+    ``exit_code`` is negative for a signal, and ``None`` if the process closed its stdout but still runs.
+    ``why`` is a clause about the end, and ``index`` the index of the step.
     """
     is_uncaught = stderr.has(_UNCAUGHT)
     is_killed = exit_code is not None and exit_code < 0
@@ -118,7 +119,7 @@ def end_symptom(
 
 
 def violation_symptom(finding: Finding, step: FuzzStep, index: int, *, is_provoked: bool) -> Symptom | None:
-    """Return the symptom for a finding about the server; ``None`` if ``step`` may be the reason.
+    """Return the symptom for a finding about the server; ``None`` if ``step`` may excuse the server.
 
     ``is_provoked`` says that the client has broken the protocol in this session.
     """

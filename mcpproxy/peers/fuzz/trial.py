@@ -1,4 +1,4 @@
-"""One trial: steps that are sent in a fresh session, and the faults that the server shows."""
+"""A trial: send steps in a fresh session, and look for faults of the server."""
 
 import time
 from collections.abc import Sequence
@@ -18,19 +18,19 @@ from mcpproxy.protocol.message_parts import singles
 from mcpproxy.protocol.raw_json import messages_with_bytes
 
 Pings = Literal["each", "end", "none"]
-"""After which steps a ping shows whether the server still answers."""
+"""After which steps a ping checks whether the server still answers."""
 
 _SLOW_ANSWER_S: Final = 0.02
-"""How long to wait for an answer of a tool that did not answer in time before."""
+"""How long to wait for an answer to a request that was not answered in time before."""
 
 
 @dataclass(frozen=True, slots=True)
 class TrialLimits:
-    """Times in seconds: for the answer to a ping, for a process to start, and for other answers.
+    """Time limits in seconds.
 
-    After ``answer_s`` the next step is sent: a tool may take as long as it likes.
-    ``start_s`` is for the answer to the recorded handshake, ``first_s`` for that to anything else that comes
-    first.
+    ``ping_s`` is for the answer to a ping. ``start_s`` is for the answer to the recorded handshake,
+    ``first_s`` for the answer to any other message that is sent first. ``answer_s`` is for other answers;
+    after it, the next step is sent, and that is no fault, because a tool may take as long as it likes.
     """
 
     ping_s: float = 10.0
@@ -43,11 +43,12 @@ class TrialLimits:
 class TrialResult:
     """The result of a trial. ``path`` is its recording, with ``frames`` messages in both directions.
 
-    ``sent`` is how many steps were sent. ``gap`` says why the recording or its judgement is incomplete.
-    ``slow`` are the methods with tools, and the changes, that were not answered in time. ``ping_s`` is the
-    time of the slowest ping, ``first_s`` the time to the first answer. ``is_opened`` says that there was one;
-    over HTTP it may have been no answer of a server of MCP, and ``refusal`` says why. ``ends_at_ping`` says
-    that the server ended at the ping after the last step, which is not in the material.
+    ``sent`` is how many steps were sent. ``gap`` says why the recording or its judgement is incomplete; empty
+    if it is complete. ``slow`` are the methods (with tool names), and the changes, that were not answered in
+    time. ``ping_s`` is the time of the slowest ping, ``first_s`` the time to the first answer. ``is_opened``
+    says that there was an answer; over HTTP it may not have been the answer of an MCP server, and ``refusal``
+    says why. ``ends_at_ping`` says that the server ended at the ping after the last step; the recording has
+    no such ping.
     """
 
     path: str
@@ -91,15 +92,15 @@ class Trial:
         """Send ``steps`` to a fresh session, and record it at ``path``, a file that does not exist.
 
         No step is sent after ``deadline``, a time of ``time.monotonic``. With ``is_orderly`` the session is
-        ended as a client should; otherwise the process is killed. Methods and changes in ``slow`` get hardly
-        any time for an answer.
+        ended as a client should end it; otherwise the process is killed. For methods and changes in ``slow``,
+        the next step is sent almost at once.
 
         Raises:
             CouldNotStartError: the command cannot be run.
         """
         recording = Recordings(self._rules, path, "", "fuzz").begin("fuzz", self._target)
-        make = HttpPeer if self._target.url else StdioPeer
-        peer: Peer = make(self._target, recording, self._material)
+        peer_class = HttpPeer if self._target.url else StdioPeer
+        peer: Peer = peer_class(self._target, recording, self._material)
         result = TrialResult(path)
         watch = _Watch(peer, result)
         try:
@@ -126,8 +127,9 @@ class Trial:
             if time.monotonic() >= deadline:
                 return
             watch.note_markers(step)
-            known = slow | result.slow
-            answer_s = _SLOW_ANSWER_S if step.method in known or step.what in known else limits.answer_s
+            known_slow = slow | result.slow
+            is_slow = step.method in known_slow or step.what in known_slow
+            answer_s = _SLOW_ANSWER_S if is_slow else limits.answer_s
             if not result.is_opened:
                 answer_s = limits.start_s if step.is_handshake else limits.first_s
             began = time.monotonic()
@@ -140,8 +142,8 @@ class Trial:
                 result.is_opened, result.refusal = True, peer.refusal
                 result.first_s = time.monotonic() - began
             is_last = index + 1 == len(steps)
-            asks = pings == "each" and not step.is_handshake
-            if symptom is None and not peer.is_gone and (asks or (pings == "end" and is_last)):
+            is_pinged = (pings == "each" and not step.is_handshake) or (pings == "end" and is_last)
+            if symptom is None and not peer.is_gone and is_pinged:
                 began = time.monotonic()
                 symptom = await peer.ping(step, index, limits.ping_s)
                 result.ping_s = max(result.ping_s, time.monotonic() - began)
@@ -159,12 +161,12 @@ class _Watch:
     def __init__(self, peer: Peer, result: TrialResult) -> None:
         self._peer: Final = peer
         self._result: Final = result
-        self._findings = 0
-        self._is_provoked = False
-        self._frames: Final[dict[int, int]] = {}
-        self._markers_of: Final[dict[RequestId, set[bytes]]] = {}
-        self._read_only: Final[dict[bytes, FuzzStep]] = {}  # by the marker in the request
-        self._seen: Final[set[str]] = set()
+        self._judged_count = 0  # how many findings were looked at
+        self._is_provoked = False  # whether the client has broken the protocol
+        self._frame_counts: Final[dict[int, int]] = {}  # number of a client -> how many frames were looked at
+        self._markers_of: Final[dict[RequestId, set[bytes]]] = {}  # id of a request -> the markers in it
+        self._read_only: Final[dict[bytes, FuzzStep]] = {}  # marker -> the read-only request that has it
+        self._seen: Final[set[str]] = set()  # the keys of the symptoms so far
 
     def note_markers(self, step: FuzzStep) -> None:
         """Note the markers of a step before it is sent."""
@@ -180,27 +182,27 @@ class _Watch:
                 self._read_only.update(dict.fromkeys(markers, step))
 
     def look_for_faults(self, step: FuzzStep, index: int) -> None:
-        """Look at all that came since the last call; faults in it are faults after ``step``."""
+        """Look at all findings and frames since the last call; faults in them are faults after ``step``."""
         findings = self._peer.recording.findings
-        new = findings[self._findings :]
-        self._findings = len(findings)
-        is_provoked_now = any(map(excuses_server, new))
+        new_findings = findings[self._judged_count :]
+        self._judged_count = len(findings)
+        is_provoked_now = any(map(excuses_server, new_findings))
         self._is_provoked = self._is_provoked or is_provoked_now or not (step.is_lawful and step.is_portable)
-        for finding in new:
+        for finding in new_findings:
             symptom = violation_symptom(finding, step, index, is_provoked=self._is_provoked)
             if symptom is not None and not (is_provoked_now and symptom.is_provoked):
                 self._add_symptom(symptom)
         for number, client in enumerate(self._peer.clients()):
-            for frame in client.received[self._frames.get(number, 0) :]:
+            for frame in client.received[self._frame_counts.get(number, 0) :]:
                 if MARKER.search(frame.raw):
                     for single, raw in messages_with_bytes(frame.message, frame.raw):
                         if isinstance(single, Response | ErrorResponse):
                             self._look_for_leak(single, raw, index)
-            self._frames[number] = len(client.received)
+            self._frame_counts[number] = len(client.received)
 
     def _look_for_leak(self, answer: Response | ErrorResponse, raw: bytes, index: int) -> None:
         if not isinstance(answer.id, int | str):
-            return  # nobody knows which request it answers
+            return  # it is unknown which request it answers
         own = self._markers_of.get(answer.id, set[bytes]())
         for marker in MARKER.findall(raw):
             source = self._read_only.get(marker)

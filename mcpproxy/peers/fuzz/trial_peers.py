@@ -1,4 +1,4 @@
-"""The server of a trial, over stdio or HTTP: sends steps to it, and notices when it hangs or ends."""
+"""The server of a trial, over stdio or HTTP: send steps to it, and notice when it hangs or ends."""
 
 import asyncio
 from typing import TYPE_CHECKING, Final, Protocol
@@ -26,7 +26,7 @@ if TYPE_CHECKING:  # imports the HTTP library, which stdio does not need
 _BETWEEN_PIECES_S: Final = 0.005
 """How long to wait between the pieces of a message, so that the server reads them one by one."""
 _READING_S: Final = 10.0
-"""The shortest limit for a server to read what it is sent."""
+"""The least time that a server has to read a message."""
 
 
 class Peer(Protocol):
@@ -34,7 +34,7 @@ class Peer(Protocol):
 
     recording: SessionRecording
     refusal: ValidateError | None
-    """Why the last step got no answer of a server of MCP; ``None`` if it got one, and on stdio."""
+    """Why the last step got no answer of an MCP server; ``None`` if it got one, and always on stdio."""
 
     async def open(self) -> None:
         """Start the server.
@@ -45,11 +45,14 @@ class Peer(Protocol):
         ...
 
     async def send(self, step: FuzzStep, index: int, answer_s: float) -> Symptom | None:
-        """Send a step, and wait ``answer_s`` for its answers. Return a fault that shows by then."""
+        """Send a step, and wait at most ``answer_s`` for its answers; return a fault that shows by then.
+
+        ``index`` is the index of the step.
+        """
         ...
 
     async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
-        """Ask whether the server still answers. Return the fault if it does not."""
+        """Check by a ping whether the server still answers; return the fault if it does not."""
         ...
 
     @property
@@ -63,7 +66,7 @@ class Peer(Protocol):
         ...
 
     def client(self, session: int) -> RpcConnection:
-        """Return the client of a session, by the number in its steps."""
+        """Return the client of the session with this number (``FuzzStep.session``)."""
         ...
 
     def clients(self) -> list[RpcConnection]:
@@ -105,7 +108,8 @@ class StdioPeer:
     async def open(self) -> None:
         """Start the process."""
         await self._client.open()
-        # A response without a known id is never taken for the answer to the only open request.
+        # ``RpcConnection`` takes a response with an unknown id for the answer to the only open request. With
+        # this request, which is never sent, there are always two.
         self._client.expect("never sent")
 
     async def send(self, step: FuzzStep, index: int, answer_s: float) -> Symptom | None:
@@ -133,7 +137,7 @@ class StdioPeer:
         except GoneError:
             return self._end_symptom(step, index)
         except ValidateError:
-            return None  # it answered, though not well; the judge says how
+            return None  # it answered, though wrongly, which the judge reports
         return None
 
     async def close(self, *, is_orderly: bool) -> None:
@@ -157,17 +161,17 @@ class StdioPeer:
 
         ``before`` is the number of unsolicited frames before the step.
         """
-        waits = [
-            asyncio.create_task(_await_each(pending)),
+        tasks = [
+            asyncio.create_task(_await_all(pending)),
             asyncio.create_task(self._await_refusal(before, answer_s)),
         ]
-        done, _ = await asyncio.wait(waits, timeout=answer_s, return_when=asyncio.FIRST_COMPLETED)
-        self.is_silent = waits[0] not in done
-        for wait in waits:
-            wait.cancel()
-        await asyncio.gather(*waits, return_exceptions=True)
-        for one in pending:
-            self._client.forget(one)
+        done, _ = await asyncio.wait(tasks, timeout=answer_s, return_when=asyncio.FIRST_COMPLETED)
+        self.is_silent = tasks[0] not in done
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for request in pending:
+            self._client.forget(request)
 
     async def _await_refusal(self, before: int, answer_s: float) -> None:
         """Wait for an error without an id; the first ``before`` unsolicited frames are older."""
@@ -179,7 +183,7 @@ class StdioPeer:
 
     def _end_symptom(self, step: FuzzStep, index: int) -> Symptom | None:
         why = self._client.gone
-        if why.startswith("it sent"):  # more than a recording can hold, so the wire ended the process
+        if why.startswith("it sent"):  # it sent more than a recording can hold, so the wire ended the process
             return None
         return end_symptom(self._wire.exit_code, why, self._stderr, step, index)
 
@@ -192,20 +196,20 @@ async def _ping(client: RpcConnection, number: int, timeout_s: float, patience: 
     """Send a ping and wait for the answer.
 
     Raises:
-        TimeoutError: there was none in time.
-        ValidateError: the server is gone, or it answered with something else.
+        TimeoutError: there was no answer in time.
+        ValidateError: the server is gone, or its answer is not a result.
     """
-    asking = client.request(client.ping_method, id=f"ping-{number}", timeout_s=MOST_TIMES * timeout_s)
-    await patience.wait(asking, timeout_s)
+    request = client.request(client.ping_method, id=f"ping-{number}", timeout_s=MOST_TIMES * timeout_s)
+    await patience.wait(request, timeout_s)
 
 
-async def _await_each(pending: list[Pending]) -> None:
-    for one in pending:
-        await one.events.get()
+async def _await_all(pending: list[Pending]) -> None:
+    for request in pending:
+        await request.events.get()
 
 
 class HttpPeer:
-    """An endpoint, and one or more sessions with it. Everything is in one recording."""
+    """An endpoint, and one or more sessions with it. All of them are in one recording."""
 
     def __init__(self, target: Target, recording: SessionRecording, material: Material) -> None:
         from mcpproxy.peers.validate.transports.http_endpoint import HttpEndpoint
@@ -215,8 +219,8 @@ class HttpPeer:
         self.is_gone = False
         self.is_silent = False
         self._endpoint: Final = HttpEndpoint(recording, target.url, target.headers, target.upstream)
-        listed = {template.name: read_mirrors(template.schema) for template in material.templates}
-        self._endpoint.mirrors.update(listed)
+        mirrors = {template.name: read_mirrors(template.schema) for template in material.templates}
+        self._endpoint.mirrors.update(mirrors)
         self._material: Final = material
         self._wires: Final[dict[int, HttpWire]] = {}
         self._clients: Final[dict[int, RpcConnection]] = {}
@@ -227,7 +231,7 @@ class HttpPeer:
         """Do nothing: connections are made when they are needed."""
 
     def client(self, session: int) -> RpcConnection:
-        """Return the client of a session, which is made when it is first used."""
+        """Return the client of the session with this number; make it at the first call."""
         if session not in self._clients:
             from mcpproxy.peers.validate.transports.http_wire import HttpWire
 
@@ -241,7 +245,7 @@ class HttpPeer:
         return list(self._clients.values())
 
     async def send(self, step: FuzzStep, index: int, answer_s: float) -> Symptom | None:
-        """Post a step, and wait for the end of the exchange or its answers."""
+        """Post a step, and wait for its answers or the end of the exchange."""
         client = self.client(step.session)
         wire = self._wires[step.session]
         headers = dict(wire.headers(step.raw))
@@ -260,8 +264,8 @@ class HttpPeer:
             self.refusal = fault
             return self._lost_symptom(str(fault), step, index)
         finally:
-            for one in pending:
-                client.forget(one)
+            for request in pending:
+                client.forget(request)
         try:
             async with asyncio.timeout(answer_s):
                 await exchange.wait_until(lambda: bool(step.ids) and len(exchange.answers) >= len(step.ids))
@@ -275,8 +279,8 @@ class HttpPeer:
             return self._lost_symptom(str(self.refusal), step, index)
         answers = exchange.answers
         if exchange.status >= 300 and not answers:
-            said = self._endpoint.refusal(exchange)
-            self.refusal = HttpStatusError(f"HTTP status {said.words}", (), said.status, said.advice)
+            refused = self._endpoint.refusal(exchange)
+            self.refusal = HttpStatusError(f"HTTP status {refused.words}", (), refused.status, refused.advice)
         return _status_symptom(exchange.status, answers, step, index)
 
     async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
@@ -289,7 +293,7 @@ class HttpPeer:
         except GoneError as fault:
             return self._lost_symptom(str(fault), step, index)
         except ValidateError:
-            return None  # it answered, though not well; the judge says how
+            return None  # it answered, though wrongly, which the judge reports
         return None
 
     async def close(self, *, is_orderly: bool) -> None:
@@ -300,8 +304,11 @@ class HttpPeer:
         await self._endpoint.close()
 
     def _lost_symptom(self, why: str, step: FuzzStep, index: int) -> Symptom | None:
-        """Return the fault for an exchange that failed for ``why``; ``None`` where it is lawful."""
-        if why.startswith("the server sent"):  # more than is read of an answer
+        """Return the fault for an exchange that failed; ``None`` if the failure is lawful.
+
+        ``why`` is a clause such as ``the server cannot be reached``.
+        """
+        if why.startswith("the server sent"):  # the answer was too long for us to read
             return None
         self.is_gone = "cannot be reached" in why
         if not (self.is_gone or step.is_lawful):

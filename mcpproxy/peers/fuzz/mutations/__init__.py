@@ -1,4 +1,4 @@
-"""The changes of the fuzzer: each module has those of one kind, and ``all_mutants`` collects them."""
+"""The changes that the fuzzer makes: each module has one kind; ``all_mutants`` yields all."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ from mcpproxy.peers.fuzz.mutations.mutant import Mutant
 
 
 def all_mutants(material: Material, transport: str) -> Iterator[Mutant]:
-    """Yield every change of what ``material`` holds. ``transport`` is ``stdio`` or ``http``."""
+    """Yield every change of the messages in ``material``. ``transport`` is ``stdio`` or ``http``."""
     yield from value_mutants.mutants(material)
     yield from id_mutants.mutants(material)
     yield from order_mutants.mutants(material)

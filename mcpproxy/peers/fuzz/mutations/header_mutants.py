@@ -27,6 +27,7 @@ _HEADERS: Final[Mapping[str, HeaderChange]] = {
     "odd-last-event": ("Last-Event-ID", "no such event"),
     "gzip-named": ("Content-Encoding", "gzip"),
 }
+"""Changes of one header, by the name of the change."""
 
 _BODIES: Final[Mapping[str, bytes]] = {
     "word": b"hello",
@@ -39,6 +40,7 @@ _BODIES: Final[Mapping[str, bytes]] = {
     "zero-bytes": b"\0\0\0\0",
     "form": b"jsonrpc=2.0&method=ping",
 }
+"""Bodies that are not a message, by the name of the change."""
 
 _EDITS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
     "cut-in-half": lambda raw: raw[: len(raw) // 2],

@@ -1,4 +1,4 @@
-"""Changed ids: every type, large and odd ones, ids in use, and none."""
+"""Changes of ids: ids of every type, large and odd ids, an id that is in use, and no id."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -20,7 +20,7 @@ _LAWFUL: Final[Mapping[str, tuple[bytes, RequestId]]] = {
     "long-id": (b'"' + b"i" * 5000 + b'"', "i" * 5000),
     "empty-id": (b'""', ""),
 }
-"""Ids that a request may have: their JSON, and the value that the answer must have."""
+"""Ids that a request may have, by the name of the change: the JSON, and the id that the answer must have."""
 
 _UNLAWFUL: Final[Mapping[str, bytes]] = {
     "null-id": b"null",
@@ -34,7 +34,9 @@ _UNLAWFUL: Final[Mapping[str, bytes]] = {
     "object-id": b'{"a":1}',
     "lone-surrogate-id": b'"\\ud800"',
 }
-"""Ids that a request must not have, or that not every JSON reader can keep (RFC 8259, section 6)."""
+"""Ids, by the name of the change, that a request must not have, or that not every JSON reader preserves.
+
+Source: RFC 8259, section 6."""
 
 
 def mutants(material: Material) -> Iterator[Mutant]:

@@ -1,4 +1,4 @@
-"""Changes of lines on stdio: lines that are no messages, messages in pieces, several in one line."""
+"""Changes of lines on stdio: lines that are not messages, messages in pieces, and several on one line."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -69,10 +69,10 @@ def mutants(material: Material) -> Iterator[Mutant]:
             yield _edited_line(template, name, edit, is_lawful)
         yield _split_line(template)
         yield _across_lines(template)
-    for template in dict.fromkeys(template.label for template in (probe, *calls)):
-        found = next(one for one in material.templates if one.label == template)
-        if found.is_request:
-            yield _three_at_once(found)
+    for label in dict.fromkeys(template.label for template in (probe, *calls)):
+        template = next(template for template in material.templates if template.label == label)
+        if template.is_request:
+            yield _three_at_once(template)
     yield batch(probe, material, 2)
     yield batch(probe, material, 20)
 
@@ -86,7 +86,7 @@ def _edited_line(template: Template, name: str, edit: Callable[[bytes], bytes], 
 
 
 def _split_line(template: Template) -> Mutant:
-    """One message, written byte by byte at its beginning and end, and in two pieces."""
+    """Return the change that writes a message in pieces, byte by byte at its beginning and its end."""
 
     def change(plain: FuzzStep) -> FuzzStep:
         line = plain.raw + b"\n"
@@ -98,7 +98,7 @@ def _split_line(template: Template) -> Mutant:
 
 
 def _across_lines(template: Template) -> Mutant:
-    """One message laid out on several lines, as a JSON printer does; each line is a frame of its own."""
+    """Return the change that writes a message on several lines, as a JSON printer does: several frames."""
 
     def change(plain: FuzzStep) -> FuzzStep:
         lines = plain.raw.replace(b",", b",\n").replace(b"{", b"{\n")
@@ -108,7 +108,7 @@ def _across_lines(template: Template) -> Mutant:
 
 
 def _three_at_once(template: Template) -> Mutant:
-    """Three requests in one write, so that their answers can be mistaken for each other."""
+    """Return the change that sends three requests in one write, whose answers a server may confuse."""
     key = f"{template.label} three-at-once"
 
     def make(supply: Supply) -> list[FuzzStep]:

@@ -12,24 +12,24 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.raw_json import with_value
 
 Position = Literal["inside", "before", "opening"]
-"""When the steps are sent: inside an open session, before it is opened, or in place of the handshake."""
+"""When the steps of a change are sent: inside an open session, before the handshake, or in place of it."""
 
 
 class Supply:
-    """Ids and markers, each given out once. The markers depend on ``draws``."""
+    """Supplies ids and markers, each only once. The markers depend on ``draws``."""
 
     def __init__(self, draws: Draws) -> None:
         self._draws: Final = draws
-        self._last_id = 100  # apart from the ids of a recorded handshake
+        self._last_id = 100  # beyond the ids of a recorded handshake
         self._last_marker = 0
 
     def next_id(self) -> int:
-        """Return an id that no request of the session has."""
+        """Return an id that no other request of the session has."""
         self._last_id += 1
         return self._last_id
 
     def next_marker(self) -> bytes:
-        """Return a marker that no request of the run has."""
+        """Return a marker that no other request of the run has."""
         self._last_marker += 1
         return f"mk{self._draws.digest('marker', self._last_marker)}q".encode()
 
@@ -62,12 +62,15 @@ class Mutant:
     position: Position = "inside"
 
     def is_lawful(self) -> bool:
-        """Whether a client may send it."""
+        """Whether a client may send all steps of the change."""
         return all(step.is_lawful for step in self.make(Supply(Draws(0))))
 
 
 def changed(template: Template, name: str, what: str, change: Callable[[FuzzStep], FuzzStep]) -> Mutant:
-    """Return the change ``name`` of one message: its plain step after ``change``; ``what`` tells the user."""
+    """Return the change ``name`` of one message: ``change`` makes its step from the plain step.
+
+    ``what`` describes the change for the user.
+    """
     key = f"{template.label} {name}"
 
     def make(supply: Supply) -> list[FuzzStep]:
@@ -77,18 +80,18 @@ def changed(template: Template, name: str, what: str, change: Callable[[FuzzStep
 
 
 def unlawful(plain: FuzzStep, raw: bytes) -> FuzzStep:
-    """Return a step with other bytes, which a client must not send, and which need no answer."""
+    """Return ``plain`` with the bytes ``raw``, which a client must not send, and which need no answer."""
     return replace(plain, raw=raw, ids=(), is_lawful=False, is_read_only=False)
 
 
 def alone(name: str, what: str, raw: bytes, method: str = "", *, is_lawful: bool = False) -> Mutant:
-    """Return the change ``name`` that adds one message, which needs no answer."""
+    """Return the change ``name`` that adds one message, ``raw``, which needs no answer."""
     step = FuzzStep(raw, (), what, method, name, is_lawful=is_lawful)
     return Mutant(name, lambda _: [step])
 
 
 def batch(template: Template, material: Material, length: int) -> Mutant:
-    """Return the change that sends a batch, which is lawful in 2025-03-26 only; there it is answered."""
+    """Return the change that sends a batch. It is lawful, and has to be answered, only in 2025-03-26."""
     key = f"batch-of-{length}"
     is_lawful = material.revision == "2025-03-26"
 
@@ -102,7 +105,7 @@ def batch(template: Template, material: Material, length: int) -> Mutant:
 
 
 def probe_template(material: Material) -> Template:
-    """Return a request that is simple and that every server answers, for changes that need any request."""
+    """Return a simple request that every server answers, if there is one, for changes of any request."""
     order = ("ping", "tools/list", "server/discover", "resources/list", "prompts/list", "tools/call")
     requests = [template for template in material.templates if template.is_request]
     rank = {method: position for position, method in enumerate(order)}

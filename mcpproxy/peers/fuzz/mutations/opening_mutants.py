@@ -18,9 +18,10 @@ _VALUES: Final[Mapping[str, bytes]] = {
     "empty-array": b"[]",
     "10-thousand-letters": b'"' + b"x" * 10_000 + b'"',
 }
+"""Values for the places in ``initialize``, by the name of the change, as JSON."""
 
 _FEW: Final = ("null", "text", "10-thousand-letters")
-"""The values for places that matter less. Each change of the opening costs a session."""
+"""The values for less important places, because each change of the opening costs a session."""
 
 _PLACES: Final[tuple[Pointer, ...]] = (
     ("params",),
@@ -96,6 +97,6 @@ def _changed_initialize(material: Material, place: Pointer, name: str, value: by
 
 
 def ids_of(raw: bytes) -> tuple[RequestId, ...]:
-    """Return the id of the request in ``raw``, as a tuple; empty if an answer cannot have it."""
+    """Return the id of the request in ``raw`` in a tuple; empty if it is no request, or has no valid id."""
     message = parse(raw)
     return (message.id,) if isinstance(message, Request) and message.id is not None else ()

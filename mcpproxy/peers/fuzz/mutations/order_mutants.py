@@ -22,10 +22,10 @@ _NOTIFICATIONS: Final[Mapping[str, tuple[str, JSON]]] = {
     "unknown-notification": ("notifications/no/such", {"x": 1}),
     "empty-notification": ("", {}),
 }
-"""Notifications about nothing, by the name of the change: their method and params."""
+"""Notifications about things that do not exist, by the name of the change: their method and params."""
 
 _UNLAWFUL: Final = frozenset({"cancel-null", "cancel-nothing", "cancel-object", "progress-nothing"})
-"""Notifications that do not have the form that their method needs."""
+"""Notifications that do not have the form that their method requires."""
 
 _METHODS: Final[Mapping[str, str]] = {
     "unknown-method": "no/such/method",
@@ -56,7 +56,7 @@ _MESSAGES: Final[Mapping[str, JSONObject]] = {
 
 
 def mutants(material: Material) -> Iterator[Mutant]:
-    """Yield messages out of order, about nothing, and of unknown methods."""
+    """Yield messages out of order, about things that do not exist, and with unknown methods."""
     for name, (method, params) in _NOTIFICATIONS.items():
         notification: JSONObject = {"jsonrpc": "2.0", "method": method, "params": params}
         yield alone(name, name, json_bytes(notification), method, is_lawful=name not in _UNLAWFUL)
@@ -88,7 +88,7 @@ def _with_method(name: str, method: str, material: Material) -> Mutant:
 
 
 def _cancelled_call(template: Template) -> Mutant:
-    """A call that is cancelled at once; it need not be answered."""
+    """Return the change that cancels a call at once, so that it need not be answered."""
 
     def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain_step(template)
@@ -100,8 +100,8 @@ def _cancelled_call(template: Template) -> Mutant:
 
 
 def _call_cancelled_twice(template: Template) -> Mutant:
-    """A call that is cancelled after its answer, twice. The specification allows the race, so both sides
-    ignore it."""
+    """Return the change that cancels a call twice after its answer. The specification allows that race: the
+    receiver ignores it."""
 
     def make(supply: Supply) -> list[FuzzStep]:
         plain = supply.plain_step(template)

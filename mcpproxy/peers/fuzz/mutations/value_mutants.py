@@ -1,4 +1,4 @@
-"""Changed values in params: hostile ones of every type, and those at and beyond the bounds of the schema."""
+"""Changes of values in params: hostile values of every type, and values at and beyond the schema's bounds."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -50,10 +50,10 @@ _UNPORTABLE: Final = frozenset(
         "100-thousand-deep",
     }
 )  # fmt: skip
-"""Values that not every reader of JSON accepts."""
+"""Values that not every JSON reader accepts."""
 
 _FOR_PARAMS: Final = ("null", "true", "zero", "empty-text", "empty-array", "empty-object", "600-deep")
-"""Values in place of all params. Only a few: many servers do not answer them, and each costs a wait."""
+"""Values that replace ``params`` itself. They are few: many servers do not answer them, which takes time."""
 
 
 def mutants(material: Material) -> Iterator[Mutant]:
@@ -93,7 +93,7 @@ def _template_mutants(template: Template) -> Iterator[Mutant]:
 def _with_value(template: Template, place: Pointer, name: str, value: bytes) -> Mutant:
     def change(plain: FuzzStep) -> FuzzStep:
         raw = plain.raw
-        for depth in range(1, len(place)):  # objects on the way that the request does not have
+        for depth in range(1, len(place)):  # add the objects around the place that the request lacks
             if with_value(raw, place[: depth + 1], b"0") is None:
                 raw = with_value(raw, place[:depth], b"{}") or raw
         return replace(plain, raw=with_value(raw, place, value) or raw, is_portable=name not in _UNPORTABLE)
@@ -113,7 +113,7 @@ def _without_value(template: Template, place: Pointer) -> Mutant:
 
 
 def _absent_arguments(template: Template) -> Iterator[Pointer]:
-    """Yield the places of arguments that the schema names and the request does not have."""
+    """Yield the places of arguments that the schema names and the request lacks."""
     properties = template.schema.get("properties")
     params = template.value.get("params")
     arguments = member(params, "arguments")
@@ -137,24 +137,24 @@ def _schema_of(template: Template, place: Pointer) -> JSON:
 
 
 def _values_at_bounds(schema: JSON) -> dict[str, bytes]:
-    """Return values at the bounds that ``schema`` sets, and just beyond them, by the name of the change."""
+    """Return values at the bounds of ``schema`` and just beyond them, as JSON, by the name of the change."""
     if not isinstance(schema, dict):
         return {}
-    found: dict[str, bytes] = {}
+    values: dict[str, bytes] = {}
     for bound_name in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         bound = schema.get(bound_name)
         if isinstance(bound, int | float) and not isinstance(bound, bool):
-            found[f"at-{bound_name}"] = json_bytes(bound)
-            found[f"beyond-{bound_name}"] = json_bytes(bound - 1 if "inimum" in bound_name else bound + 1)
+            values[f"at-{bound_name}"] = json_bytes(bound)
+            values[f"beyond-{bound_name}"] = json_bytes(bound - 1 if "inimum" in bound_name else bound + 1)
     for bound_name in ("minLength", "maxLength"):
         bound = schema.get(bound_name)
         if isinstance(bound, int) and 0 <= bound <= 1 << 20:
-            found[f"at-{bound_name}"] = json_bytes("x" * bound)
+            values[f"at-{bound_name}"] = json_bytes("x" * bound)
             beyond = max(0, bound - 1) if bound_name == "minLength" else bound + 1
-            found[f"beyond-{bound_name}"] = json_bytes("x" * beyond)
+            values[f"beyond-{bound_name}"] = json_bytes("x" * beyond)
     choices = schema.get("enum")
     for index, choice in enumerate(choices[:8] if isinstance(choices, list) else ()):
-        found[f"choice-{index}"] = json_bytes(choice)
+        values[f"choice-{index}"] = json_bytes(choice)
     if isinstance(choices, list):
-        found["no-choice"] = b'"no such choice"'
-    return found
+        values["no-choice"] = b'"no such choice"'
+    return values
