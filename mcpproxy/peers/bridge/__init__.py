@@ -1,1 +1,1 @@
-"""The bridge between stdio and Streamable HTTP: see the README beside this file."""
+"""The bridge between stdio and Streamable HTTP; see the README in this folder."""

@@ -1,4 +1,4 @@
-"""An HTTP server whose bytes are copied to a leg where they are read and written."""
+"""An HTTP server that copies all bytes that it reads and writes to a leg of the bridge for the recording."""
 
 import asyncio
 import json
@@ -13,10 +13,10 @@ from mcpproxy.record.relay import journal as journals
 
 
 class _CopiedTransport:
-    """A transport that copies what is written to it.
+    """A transport that copies the bytes that are written to it.
 
-    All bytes of one step of the event loop are written together: uvicorn writes the head and the body of a
-    response apart, and its client would wake twice.
+    All bytes of one step of the event loop are written together, because uvicorn writes the head and the body
+    of a response separately, which would wake the client twice.
     """
 
     def __init__(self, inner: asyncio.Transport, leg: Leg, number: int) -> None:
@@ -50,11 +50,11 @@ class _CopiedTransport:
 
 
 class CopiedProtocol(H11Protocol):
-    """A connection of a client. A subclass for each server sets ``leg``."""
+    """A connection of a client. Each server has a subclass of its own, which sets the class variables."""
 
     leg: ClassVar[Leg]
     last_number: ClassVar[list[int]]
-    """A list of one number: that of the last connection."""
+    """A list with one item, the number of the last connection."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride] # as in the base class
         self.last_number[0] += 1
@@ -77,5 +77,5 @@ class CopiedProtocol(H11Protocol):
 
 
 def copied_server(app: Any, leg: Leg) -> QuietServer:
-    """Return a server of ``app`` whose bytes are copied to ``leg``."""
+    """Return a server of the ASGI application ``app`` whose bytes are copied to ``leg``."""
     return QuietServer(app, type("LegProtocol", (CopiedProtocol,), {"leg": leg, "last_number": [0]}))

@@ -1,8 +1,8 @@
-"""``bridge --stdio``: the MCP endpoint over Streamable HTTP, before processes of a stdio server.
+"""``bridge --stdio``: the MCP endpoint over Streamable HTTP, in front of processes of a stdio server.
 
-A request is answered with one JSON body if its answer comes first and soon, and with an event stream if
-another message comes before it, or nothing for a while. So a client that has to wait gets the head of a
-stream early, and with it an event id to come back with.
+A request is answered with one JSON body if the server's first message is the answer and arrives soon.
+Otherwise it is answered with an event stream. So a client that has to wait gets the head of a stream early,
+and an event id by which it can resume the stream.
 """
 
 import asyncio
@@ -27,22 +27,27 @@ from mcpproxy.protocol.revisions import STATELESS, since
 from mcpproxy.record.relay.http.guard import Guard
 
 STREAM_AFTER_S: Final = 1.0
-"""How long an answer may take before its response becomes a stream."""
+"""How many seconds an answer may take before its response becomes a stream."""
 
 _STATELESS_STREAM_AFTER_S: Final = 10.0
-"""The same for stateless requests: their streams cannot be resumed, and the status of a stream, which is sent
-before the answer, cannot say that the answer is an error."""
+"""The same for stateless requests, whose streams cannot be resumed.
+
+It is longer, because the status of a stream is sent before the answer, and so cannot show that it is an
+error."""
 
 _PRIMED: Final = since("2025-11-25")
-"""The revisions in which a stream begins with an event that has an id and no data, and in which its
-connection may be closed before the response. Later revisions have no sessions, and no ids of events."""
+"""The revisions in which a stream begins with an event that has an id and no data.
+
+In these revisions its connection may be closed before the response. Later revisions, which have neither
+sessions nor event ids, are included, but not used here."""
 
 
 class HttpApp(SessionEndpoint):
-    """Answers the requests of ``sessions``; ``endpoint`` is its path.
+    """Answers requests at the path ``endpoint`` by the servers of ``sessions``.
 
-    With ``streams``, every request of a session is answered with an event stream. With ``polling``,
-    connections of streams are closed.
+    With ``streams``, every request of a session is answered with an event stream. With ``polling``, the
+    connections of streams are closed early, and clients connect again. The other parameters are those of
+    ``SessionEndpoint``.
     """
 
     def __init__(
@@ -62,7 +67,11 @@ class HttpApp(SessionEndpoint):
         self._polling: Final = polling
 
     async def answer_post(self, request: HttpRequest, respond: HttpResponder) -> None:
-        """Pass on the messages of a POST, and respond with what the server answers."""
+        """Pass on the messages of a POST, and respond with the server's answers.
+
+        Raises:
+            RefusedRequestError: the body is not a message, or the request cannot be passed on.
+        """
         message = parse(request.content)
         if isinstance(message, Malformed):
             code = PARSE_ERROR if message.value is ABSENT else INVALID_REQUEST
@@ -82,7 +91,11 @@ class HttpApp(SessionEndpoint):
             await self._pass_on(request, respond, message, session)
 
     async def answer_get(self, request: HttpRequest, respond: HttpResponder) -> None:
-        """Respond with the stream of the session, or with the rest of a stream that was cut."""
+        """Respond with the GET stream of the session, or with the rest of a stream that the client resumes.
+
+        Raises:
+            RefusedRequestError: there is no such session or stream.
+        """
         session = self._needed_session(request)
         request.check_accepts("text/event-stream")
         stream = session.get_stream
@@ -92,7 +105,7 @@ class HttpApp(SessionEndpoint):
             except GoneEventsError as fault:
                 raise RefusedRequestError(400, str(fault)) from None
             if stream.is_done:
-                # A client that resumed an empty stream would do so again and again.
+                # If the response were an empty stream, the client would resume it again and again.
                 over = "the stream is over, and nothing came after that event"
                 raise RefusedRequestError(405, over, fields=METHODS)
         polling = self._polling_of(session)
@@ -103,7 +116,11 @@ class HttpApp(SessionEndpoint):
             session.last_used = time.monotonic()
 
     async def answer_delete(self, request: HttpRequest, respond: HttpResponder) -> None:
-        """End a session."""
+        """End a session.
+
+        Raises:
+            RefusedRequestError: there is no such session.
+        """
         self._sessions.end(self._needed_session(request))
         await respond.send(200)
 
@@ -122,13 +139,14 @@ class HttpApp(SessionEndpoint):
         return session
 
     def _needed_session(self, request: HttpRequest) -> StdioSession:
+        """Return the session that a request names, and refuse a request that names none."""
         session = self._session_of(request)
         if session is None:
             raise RefusedRequestError(405, "only POST is possible without a session", fields=METHODS)
         return session
 
     async def _initialize(self, request: HttpRequest, respond: HttpResponder, message: Request) -> None:
-        """Begin a session, and end it again if the server refuses."""
+        """Begin a session, and end it again if the server refuses ``initialize``."""
         session = self._sessions.begin()
         try:
             await self._pass_on(request, respond, message, session, {SESSION_ID: session.id})
@@ -137,6 +155,7 @@ class HttpApp(SessionEndpoint):
                 self._sessions.end(session)
 
     def _stateless_session(self, request: HttpRequest, message: Message) -> StdioSession:
+        """Return a process for a stateless message, or refuse the message."""
         if isinstance(message, Batch):
             raise RefusedRequestError(400, "this revision has no batches", code=INVALID_REQUEST)
         if isinstance(message, Request) and (
@@ -154,7 +173,10 @@ class HttpApp(SessionEndpoint):
         session: StdioSession,
         fields: dict[str, str] | None = None,
     ) -> None:
-        """Pass on a message, and respond with what the server answers to its requests."""
+        """Pass on a message, and respond with the server's answers to its requests.
+
+        ``fields`` are header fields for the response.
+        """
         line = as_line(request.content)
         if not (requests := requests_in(request.content, message)):
             if not await session.send(line):
@@ -168,11 +190,11 @@ class HttpApp(SessionEndpoint):
             limit_s = self._stream_after_s if session.id else _STATELESS_STREAM_AFTER_S
             if polling is not None:
                 limit_s = min(limit_s, polling.after_s)
-            is_whole = await self._is_whole(request, answer, limit_s)
+            is_one_body = await self._is_one_body(request, answer, limit_s)
             if request.has_gone:
                 return
-            if is_whole:
-                await _send_whole(respond, session, message, answer, fields)
+            if is_one_body:
+                await _send_body(respond, session, message, answer, fields)
             else:
                 answer.begin_stream(primes=session.revision in _PRIMED)
                 session.keep_stream(answer.stream)
@@ -181,12 +203,12 @@ class HttpApp(SessionEndpoint):
             if answer.open and not session.id:
                 await session.cancel_requests(answer)
 
-    async def _is_whole(self, request: HttpRequest, answer: PostAnswer, limit_s: float) -> bool:
-        """Return whether the response is one body. If it can be a stream, wait ``limit_s`` at most."""
+    async def _is_one_body(self, request: HttpRequest, answer: PostAnswer, limit_s: float) -> bool:
+        """Return whether the response is to be one body; wait for that, if it may be a stream ``limit_s`` at most."""
         may_stream = request.accepts("text/event-stream")
         if may_stream and not limit_s:
             return False
-        await request.unless_gone(answer.wait(whole=not may_stream), limit_s if may_stream else None)
+        await request.unless_gone(answer.wait(for_all=not may_stream), limit_s if may_stream else None)
         if not may_stream:
             return True
         return not answer.open and len(answer.lines) == 1 and request.accepts("application/json")
@@ -195,14 +217,14 @@ class HttpApp(SessionEndpoint):
         return self._polling if session.id and session.revision in _PRIMED else None
 
 
-async def _send_whole(
+async def _send_body(
     respond: HttpResponder,
     session: StdioSession,
     request: Message,
     answer: PostAnswer,
     fields: dict[str, str] | None,
 ) -> None:
-    """Respond with one body: one message, or a batch for a client that takes no stream."""
+    """Respond with one body: one message, or a batch for a client that does not accept a stream."""
     is_own.set(answer.is_own)
     body = as_body(answer.lines)
     is_single = len(answer.lines) == 1

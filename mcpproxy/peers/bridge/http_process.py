@@ -1,4 +1,7 @@
-"""The process of ``bridge --stdio``: its start, its signals and its end."""
+"""The process of ``bridge --stdio``: its start, its signals and its end.
+
+It has two legs: HTTP, towards the clients, and stdio, towards the servers. Each leg is recorded by itself.
+"""
 
 import asyncio
 import signal
@@ -25,8 +28,9 @@ _ENDING: Final = {signal.SIGINT: b"SIGINT", signal.SIGTERM: b"SIGTERM", signal.S
 class BridgeSettings:
     """The options of ``bridge --stdio``.
 
-    ``host`` is the name or address to listen on. At most ``limit`` sessions run at once, and each is kept for
-    ``idle_s`` without use. The other members are parameters of ``HttpApp`` and ``ServerProcess``.
+    ``host`` is the name or address to listen on. At most ``limit`` sessions run at once, and each may be
+    unused for ``idle_s`` before it is ended. The other members are parameters of ``HttpApp`` and
+    ``ServerProcess``.
     """
 
     command: Sequence[str]
@@ -50,10 +54,11 @@ async def serve(
     stderr: StderrLines,
     listening: str,
 ) -> int:
-    """Serve until SIGINT, SIGTERM or SIGHUP. Return the exit code, which is 0.
+    """Serve until SIGINT, SIGTERM or SIGHUP; return the exit code, which is 0.
 
-    The line ``listening`` is written to stderr once these signals have handlers, so that whoever reads the
-    line can end the bridge in order.
+    ``leg`` records the HTTP leg. ``begin`` begins the recording of a session with a server, and
+    ``recorder_options`` are the arguments of its recorder. The line ``listening`` is written to stderr after
+    these signals have handlers, so that a program that reads the line can end the bridge in order.
     """
     leg.open()
     recordings = SessionRecordings(begin, recorder_options, stderr)
@@ -85,11 +90,11 @@ async def serve(
     for number in _ENDING:
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     stderr.say(listening)
-    sweeping = asyncio.create_task(sessions.sweep())
+    sweep_task = asyncio.create_task(sessions.sweep())
     try:
         await server.serve([listener])
     finally:
-        sweeping.cancel()
+        sweep_task.cancel()
         await sessions.close()
         await recordings.close()
         await leg.close()

@@ -1,7 +1,8 @@
-"""One leg of a bridge: its journal, the recorder process that follows it, and the lines for stderr.
+"""One leg of a bridge: its journal, the recorder process that follows the journal, and the lines for stderr.
 
-The bytes of a leg are appended to the journal where they are read, and just before they are written. So
-whatever was read or sent is in the recording, however the bridge ends.
+A bridge has two legs, its connections to the client and to the server. The bytes of a leg are appended to the
+journal when they are read, or just before they are written. So all bytes that were read or sent are in the
+recording, however the bridge ends.
 """
 
 import asyncio
@@ -21,13 +22,17 @@ from mcpproxy.record.relay.stdio.sinks import WaitingLines, inherited_sink
 if TYPE_CHECKING:
     from mcpproxy.record.relay.stdio.forked_recorder import RecorderMain
 
+Say = Callable[[str], None]
+"""Writes one line to stderr."""
+
 _NOTES_BYTES: Final = 64 << 10
 _WAITING_BYTES: Final = 256 << 10
-_AGAIN_S: Final = 0.05
+"""How many bytes for stderr are kept while nobody reads it."""
+_RETRY_S: Final = 0.05
 
 
 class StderrLines:
-    """Writes lines to stderr without waiting for its reader. What does not fit is kept, up to a limit."""
+    """Writes lines to stderr without waiting for its reader. Lines that do not fit wait, up to a limit."""
 
     def __init__(self, *, is_quiet: bool) -> None:
         self._lines: Final = WaitingLines(inherited_sink(2), _WAITING_BYTES)
@@ -35,28 +40,29 @@ class StderrLines:
         self._retry: asyncio.TimerHandle | None = None
 
     def say(self, text: str) -> None:
-        """Write one line of ours."""
+        """Write one line of mcpproxy, unless stderr is to be quiet."""
         if not self._is_quiet:
             self.write(stderr_line(text))
 
     def write(self, data: bytes) -> None:
-        """Write whole lines."""
+        """Write complete lines."""
         self._lines.add(data)
         if self._retry is None:
             self._flush()
 
     def _flush(self) -> None:
-        """Write as many bytes as the pipe has room for, and the rest later."""
+        """Write as many bytes as stderr takes now, and the rest later."""
         self._retry = None
         if not self._lines.flush():
-            self._retry = asyncio.get_running_loop().call_later(_AGAIN_S, self._flush)
+            self._retry = asyncio.get_running_loop().call_later(_RETRY_S, self._flush)
 
 
 class Leg:
     """Records a leg in ``journal``; with ``None`` nothing is recorded.
 
-    The recorder is forked here, so make a leg before the event loop runs and before threads are started. At
-    the end of the leg the recorder has ``wait_s`` to complete the trace.
+    ``recorder_main`` is the main function of the recorder. The recorder is forked here, so make a leg before
+    the event loop runs and before threads are started. At the end of the leg the recorder has ``wait_s``
+    seconds to complete the trace.
     """
 
     def __init__(
@@ -88,7 +94,7 @@ class Leg:
             forward_notes(self._recorder.notes, self._stderr, self._notes_ended.set)
 
     def record_bytes(self, kind: int, payload: bytes, connection: int) -> None:
-        """Append a record of a connection to the journal."""
+        """Append a record to the journal. ``connection`` is the number of its connection, 0 for none."""
         if self._journal is None:
             return
         self._journal.append(kind, journals.now_ns(), payload, connection)
@@ -96,7 +102,7 @@ class Leg:
             self._recorder.wake()
 
     def note(self, what: str, why: str) -> None:
-        """Record an event of the leg that is not bytes: ``what`` is its name, ``why`` a clause."""
+        """Record a note about the leg: ``what`` is the name of an event, ``why`` a clause."""
         payload = f'{{"what":{quoted(what)},"why":{quoted(why)}}}'
         self.record_bytes(journals.NOTE, payload.encode("utf-8", "replace"), 0)
 
@@ -116,7 +122,7 @@ class Leg:
 
 
 async def wait_for_notes(ended: asyncio.Event, wait: RecorderWait, stderr: StderrLines) -> None:
-    """Wait for the last lines of a recorder, and say on stderr if it is late."""
+    """Wait until ``ended`` is set after the recorder's last line; say on stderr if that takes too long."""
     while not ended.is_set() and (left_s := wait.left_s()) > 0:
         with suppress(TimeoutError):
             async with asyncio.timeout(left_s):
@@ -143,7 +149,3 @@ def forward_notes(notes: int, stderr: StderrLines, on_end: Callable[[], None]) -
             on_end()
 
     loop.add_reader(notes, forward)
-
-
-Say = Callable[[str], None]
-"""Writes one line to stderr."""

@@ -1,4 +1,4 @@
-"""Messages as bytes: the changes that a bridge may make, and its errors in the place of a server."""
+"""Messages as bytes: the changes that a bridge may make, and its own errors in the place of a server."""
 
 from typing import Final
 
@@ -14,8 +14,8 @@ _TO_SPACES: Final = bytes.maketrans(b"\r\n", b"  ")
 def as_line(raw: bytes) -> bytes:
     """Return a message as a line of stdio, without its line feed.
 
-    Line breaks around the message are left out, and those between its tokens become spaces. Within a string,
-    JSON has no line breaks.
+    Line breaks around the message are removed, and those between its tokens become spaces. A JSON string
+    cannot contain a line break.
     """
     raw = raw.strip(b"\r\n")
     return raw.translate(_TO_SPACES) if b"\n" in raw or b"\r" in raw else raw
@@ -23,13 +23,13 @@ def as_line(raw: bytes) -> bytes:
 
 def requests_in(raw: bytes, message: Message) -> dict[Key, bytes]:
     """Return the ids of the requests in a message, each with its original bytes."""
-    found: dict[Key, bytes] = {}
+    ids: dict[Key, bytes] = {}
     for single, text in raw_json.messages_with_bytes(message, raw):
         if isinstance(single, Request) and (key := key_of(single)) is not None:
-            found[key] = raw_json.value_bytes(text, _ID) or raw_json.written(key[1])
-    return found
+            ids[key] = raw_json.value_bytes(text, _ID) or raw_json.written(key[1])
+    return ids
 
 
 def own_error(id: bytes, why: str) -> bytes:
-    """Return an error of the bridge for the request whose id has the bytes ``id``."""
+    """Return the bridge's own error for the request whose id is ``id`` in JSON."""
     return error_message(IN_PLACE_OF_PEER, f"mcpproxy: {why}", id)

@@ -14,7 +14,10 @@ _CHUNK_BYTES: Final = 64 << 10
 
 
 async def lines_from(pipe: IO[bytes]) -> AsyncIterator[bytes]:
-    """Yield the lines of ``pipe`` without their line feeds. A chunk is read when the last one is used up."""
+    """Yield the lines of ``pipe`` without their line feeds.
+
+    The next chunk is read when all lines of the last one were taken.
+    """
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(_CHUNK_BYTES)
     transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), pipe)
@@ -30,7 +33,7 @@ async def lines_from(pipe: IO[bytes]) -> AsyncIterator[bytes]:
 
 
 class LineWriter(asyncio.BaseProtocol):
-    """Writes lines. ``closed`` is set when the reader has closed the pipe, or after ``close``."""
+    """Writes lines to a pipe. ``closed`` is set when its reader has closed it, or after ``close``."""
 
     def __init__(self) -> None:
         self.closed: Final = asyncio.Event()

@@ -23,9 +23,11 @@ def run(
     stderr: StderrLines,
     upstream: UpstreamSettings,
 ) -> int:
-    """Carry messages between the server at ``url`` and our stdin and stdout, pipes of this process alone.
+    """Carry messages between the server at ``url`` and our stdin and stdout.
 
-    Return the exit code: 0, 1 if the session was lost, or 128 + N after signal N.
+    These have to be pipes that no other process uses. ``headers`` are added to each request, and ``upstream``
+    says how to reach the server. Return the exit code: 0, 1 if the session was lost, or 128 + N after signal
+    N.
     """
     return asyncio.run(_run(url, headers, leg, stderr, upstream))
 
@@ -45,11 +47,11 @@ async def _run(
     out = await LineWriter.open(pipes[1])
     server = RemoteServer(url, headers, leg, "bridge", upstream=upstream, follows_redirects=True)
     bridge = RemoteBridge(server, out, stderr.say)
-    carrying = asyncio.create_task(bridge.run(lines_from(pipes[0])))
+    bridge_task = asyncio.create_task(bridge.run(lines_from(pipes[0])))
     for number in _ENDING:
-        asyncio.get_running_loop().add_signal_handler(number, _stop, number, signals, carrying)
+        asyncio.get_running_loop().add_signal_handler(number, _stop, number, signals, bridge_task)
     try:
-        code = await carrying
+        code = await bridge_task
     except asyncio.CancelledError:
         code = 128 + signals[0] if signals else 1
     finally:
@@ -57,6 +59,6 @@ async def _run(
     return code
 
 
-def _stop(number: int, signals: list[int], carrying: "asyncio.Task[int]") -> None:
+def _stop(number: int, signals: list[int], bridge_task: "asyncio.Task[int]") -> None:
     signals.append(number)
-    carrying.cancel()
+    bridge_task.cancel()

@@ -1,8 +1,8 @@
-"""``bridge URL``: a client on stdio, a server over Streamable HTTP, or over HTTP+SSE if it has only that.
+"""``bridge URL``: a client on stdio, and a server over Streamable HTTP, or over HTTP+SSE if it has only that.
 
-Each line of the client is the body of a POST, and each message of the server becomes a line. A request that
-gets no answer over HTTP, because the server is gone or sends something else, gets an error of ours, so that
-no client waits for nothing.
+Each line of the client becomes the body of a POST, and each message of the server becomes a line. If a
+request gets no answer over HTTP, because the server is gone or sends something else, the bridge answers it
+with an error, so that no client waits in vain.
 """
 
 import asyncio
@@ -28,24 +28,25 @@ from mcpproxy.protocol.message_parts import answered_ids, as_key, member, single
 from mcpproxy.record.framing.sse import SseBlock
 
 _NOTIFIED_S: Final = 2.0
-"""How long the next line waits for the answer to a notification, which may change what the next line does."""
+"""How long the next line waits for the response to a notification, which may affect the next line."""
 
 _CLOSE_S: Final = 2.0
 """How long the DELETE at the end of a session may take."""
 
 _ENDPOINT_S: Final = 5.0
-"""How long a server of HTTP+SSE may take to name its endpoint."""
+"""How long an HTTP+SSE server may take to name its endpoint."""
 
 _LISTEN: Final = "subscriptions/listen"
 
 
 class BridgedExchange(SessionExchange):
-    """A line of the client on its way, with what comes of it; or, without a line, a GET or DELETE.
+    """The exchange that carries a line of the client; without a line, a GET or DELETE.
 
-    ``requests`` are the ids in the line, each with its bytes. ``sent`` is set when the body is written,
-    ``settled`` when the head of the response has come, ``answered`` when every request is answered. All are
-    set at the end as well. ``refusal`` is a body that was not passed on to the client, and
-    ``location`` is where the response redirects to.
+    ``requests`` are the ids of the requests in the line, each with its bytes, and ``methods`` are the methods
+    in it. ``sent`` is set when the body is written, ``settled`` when the response has begun, ``answered``
+    when every request is answered. All are set at the end of the exchange, too. ``is_passed`` is whether the
+    body of the response was passed on to the client, and ``refusal`` a body that was not. ``location`` is the
+    URL that the response redirects to.
     """
 
     def __init__(self, bridge: "RemoteBridge", raw: bytes = b"") -> None:
@@ -72,14 +73,14 @@ class BridgedExchange(SessionExchange):
         self.sent.set()
 
     async def on_head(self, response: HttpResponse) -> None:
-        """Let the line after a notification be sent."""
+        """Note the head of the response. If it begins a stream, the line after a notification may be sent."""
         self.location = response.header("location")
         if response.is_stream:
             self.began_stream = True
             self.settled.set()
 
     async def on_message(self, raw: bytes, message: Message, block: SseBlock | None) -> None:
-        """Give a message to the bridge."""
+        """Pass a message on to the bridge."""
         if block is None:
             self.settled.set()
             if self.raw and not self.resumptions:
@@ -93,7 +94,7 @@ class BridgedExchange(SessionExchange):
         self._bridge.progress.set()
 
     def end(self) -> None:
-        """Set every event."""
+        """Set every event, because the exchange is over."""
         for event in (self.sent, self.settled, self.answered, self._bridge.progress):
             event.set()
 
@@ -113,16 +114,16 @@ class RemoteBridge:
         self._lost_because = ""
 
     async def run(self, lines: AsyncIterator[bytes]) -> int:
-        """Carry messages until the client has closed its end. Return the exit code: 1 for a lost session.
+        """Carry messages until the client has closed its end; return the exit code, 1 for a lost session.
 
-        After the client's end, requests that are open are still answered; a subscription is not waited for.
+        After the end of ``lines``, open requests are still answered, except subscriptions.
         """
-        reading = asyncio.create_task(self._read(lines))
-        ends = [asyncio.create_task(_wait(end)) for end in (self._lost, self._out.closed)]
+        read_task = asyncio.create_task(self._read(lines))
+        end_tasks = [asyncio.create_task(_wait(end)) for end in (self._lost, self._out.closed)]
         try:
-            await asyncio.wait([reading, *ends], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([read_task, *end_tasks], return_when=asyncio.FIRST_COMPLETED)
         finally:
-            await cancel_tasks(reading, *ends)
+            await cancel_tasks(read_task, *end_tasks)
             await self._close()
         return int(self._lost.is_set())
 
@@ -136,8 +137,8 @@ class RemoteBridge:
 
     def _has_open(self) -> bool:
         """Whether a message of the client is on its way, or a request other than a subscription is open."""
-        asking = self._session.open_requests.values()
-        return any(_LISTEN not in post.methods for post in asking) or any(
+        with_open_requests = self._session.open_requests.values()
+        return any(_LISTEN not in post.methods for post in with_open_requests) or any(
             not post.settled.is_set() for post in self._posts
         )
 
@@ -159,7 +160,10 @@ class RemoteBridge:
                 self._session.stream_task = self._session.tasks.start(self._listen())
 
     def _close_cancelled(self, message: Message | None) -> bool:
-        """If a stateless client cancels an open request, close its response stream, which means the same."""
+        """If a stateless client cancels an open request, close the response stream, which means the same.
+
+        Return whether that was done, so that the message need not be sent.
+        """
         if not isinstance(message, Notification) or message.method != "notifications/cancelled":
             return False
         key = as_key(member(message.params, "requestId"))
@@ -170,9 +174,9 @@ class RemoteBridge:
         return True
 
     async def _carry(self, post: BridgedExchange) -> None:
-        """Send a line, and pass on what comes until its requests are answered."""
+        """Send a line, and pass on messages until its requests are answered, by the bridge if need be."""
         try:
-            why = await self._exchange(post)
+            why = await self._run_post(post)
             if why and not self._lost.is_set() and (not post.requests or post.unanswered):
                 self._say(f"the server {why}")
             if why or not self._session.endpoint:
@@ -182,14 +186,14 @@ class RemoteBridge:
             post.end()
 
     async def _refuse(self, post: BridgedExchange, why: str) -> None:
-        """Answer those requests of a POST that are still open with an error of ours."""
+        """Answer the requests of a POST that are still open with our own error."""
         for key in tuple(post.unanswered):
             post.unanswered.discard(key)
             self._session.open_requests.pop(key, None)
             await self._out.write(own_error(post.requests[key], f"the server {why}"))
 
-    async def _exchange(self, post: BridgedExchange) -> str:
-        """Send a POST, and pass on the answers. Return what is wrong, as a clause; empty if nothing is."""
+    async def _run_post(self, post: BridgedExchange) -> str:
+        """Send a POST, and pass on the answers; return what is wrong, as a clause, empty if nothing is."""
         session = self._session
         await session.run_post(post, post.raw)
         if post.ended_session:
@@ -209,7 +213,7 @@ class RemoteBridge:
         if post.status in OLD_TRANSPORT and post.opens_session and not session.endpoint:
             stream = BridgedExchange(self)
             if await session.switch_to_http_sse(stream, _ENDPOINT_S, self._lose):
-                return await self._exchange(post)
+                return await self._run_post(post)
             if isinstance(stream.failure, ForeignTargetError):
                 return str(stream.failure)
         return self._failure(post)
@@ -226,7 +230,7 @@ class RemoteBridge:
     async def pass_body(self, post: BridgedExchange, raw: bytes, message: Message) -> None:
         """Pass on the body of a response if it is for the client.
 
-        It is not if it is no message, or refuses something else than the POST, such as its session.
+        It is not if it is not a message, or if it refuses something other than the POST, such as its session.
         """
         session = self._session
         answers_post = isinstance(post.message, Malformed) or any(
@@ -244,7 +248,7 @@ class RemoteBridge:
         await self._out.write(as_line(raw))
 
     async def _listen(self) -> None:
-        """Read the stream for messages that belong to no request."""
+        """Read the GET stream, on which the server sends messages that belong to no request."""
         stream = BridgedExchange(self)
         await self._session.listen(stream)
         if isinstance(stream.failure, TooLongError):
@@ -253,7 +257,7 @@ class RemoteBridge:
     # The end
 
     def _lose(self, why: str) -> str:
-        """End the session, because the server has ended it. Return ``why``."""
+        """Let the bridge end, because the server has ended the session; return ``why``, a clause."""
         if not self._lost.is_set():
             self._lost.set()
             self._say(f"the server {why}; start again for a new session")
@@ -261,7 +265,7 @@ class RemoteBridge:
         return why
 
     async def _close(self) -> None:
-        """End every exchange, and the session."""
+        """End every exchange and the session, and close both connections."""
         if self._lost.is_set():
             for post in set(self._session.open_requests.values()):
                 await self._refuse(post, self._lost_because)

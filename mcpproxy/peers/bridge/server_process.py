@@ -1,6 +1,6 @@
 """One process of a stdio server: its pipes in the event loop, its end, and its recording.
 
-The process runs in a group of its own, so that the processes that it starts end with it, and a Ctrl-C in the
+The process runs in a process group of its own. So the processes that it starts end with it, and Ctrl-C in the
 terminal reaches only the bridge, which then ends all of them in order.
 """
 
@@ -27,9 +27,10 @@ _LINGER_S: Final = 0.25
 class ServerProcess:
     """Runs ``command``.
 
-    ``on_line`` is called with each line of its stdout, ``on_stderr`` with its stderr, and ``on_exit`` at the
-    end, with the exit code, negative for a signal. ``grace_s`` is how long it may take to exit after its
-    stdin was closed, and again after SIGTERM.
+    ``begin_recording`` is called with the process id. ``on_line`` is called with each line of stdout,
+    ``on_stderr`` with bytes of stderr, and ``on_exit`` at the end, with the exit code, negative for a signal.
+    ``grace_s`` is how many seconds the process may take to exit after its stdin was closed, and again after
+    SIGTERM.
 
     Raises:
         OSError: the command cannot be started.
@@ -79,7 +80,7 @@ class ServerProcess:
         self._watch_exit()
 
     async def write(self, line: bytes, kind: int = journals.CLIENT) -> bool:
-        """Write a line to stdin, and wait while the pipe is full. Return false if the server is gone.
+        """Write a line to stdin, and wait while the pipe is full; return false if the server is gone.
 
         ``kind`` is the kind of its journal record.
         """
@@ -89,13 +90,13 @@ class ServerProcess:
         self._record(kind, data)
         if not self._rest:
             try:
-                taken = os.write(self._stdin, data)
+                written = os.write(self._stdin, data)
             except BlockingIOError:
-                taken = 0
+                written = 0
             except OSError:
                 self._close_stdin()
                 return False
-            data = data[taken:]
+            data = data[written:]
         if data:
             if not self._rest:
                 self._has_room.clear()
@@ -105,7 +106,7 @@ class ServerProcess:
         return True
 
     def hold_output(self, *, is_held: bool) -> None:
-        """Stop reading from stdout, or start again."""
+        """Stop reading from stdout if ``is_held``, otherwise read again."""
         if is_held == self._is_held or self._stdout not in self._open_outputs:
             return
         if is_held and self._kill_timer is not None:
@@ -118,7 +119,7 @@ class ServerProcess:
             self._finish_if_over()
 
     def stop(self) -> None:
-        """End the server: close its stdin, later send SIGTERM, at last SIGKILL."""
+        """End the server: close its stdin, after ``grace_s`` send SIGTERM, and after ``grace_s`` SIGKILL."""
         self._close_stdin()
         if self._kill_timer is None and not self._ended.is_set():
             self._kill_timer = self._loop.call_later(self._grace_s, self._signal, signal.SIGTERM)
@@ -175,7 +176,7 @@ class ServerProcess:
             self._close_output(self._stderr)
 
     def _read(self, fd: int) -> bytes | None:
-        """Return what is in a pipe; empty at its end, ``None`` if there is nothing to read now."""
+        """Return the bytes in a pipe; empty at its end, ``None`` if there are none to read now."""
         try:
             return os.read(fd, _CHUNK_BYTES)
         except BlockingIOError:
@@ -191,7 +192,7 @@ class ServerProcess:
     # The end
 
     def _watch_exit(self) -> None:
-        """Have ``_finish_if_over`` called when the process exits."""
+        """Arrange that ``_finish_if_over`` is called when the process exits."""
         try:
             self._pidfd = os.pidfd_open(self._process.pid)
         except (AttributeError, OSError):  # not Linux, or an old kernel
@@ -231,9 +232,10 @@ class ServerProcess:
         self._on_exit(self._process.returncode)
 
     def _give_up_outputs(self) -> None:
+        """Stop reading outputs that the server's children keep open after its exit."""
         self._linger = None
         if self._is_held:
-            return  # the rest is read when the clients have caught up
+            return  # the output is read when the clients have caught up
         for fd in tuple(self._open_outputs):
             self._close_output(fd)
 

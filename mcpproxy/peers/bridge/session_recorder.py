@@ -1,8 +1,8 @@
 """The recorder of all sessions with a stdio server: ``python -m mcpproxy.peers.bridge.session_recorder``.
 
-It reads the names of the journals from stdin (see ``session_recordings``), and records each as the recorder
-of ``mcpproxy run`` does. When stdin ends, the bridge is gone: the recorder ends the servers that still run,
-and completes the traces.
+It reads commands about journals from stdin (see ``session_recordings``), and records each journal as the
+recorder of ``mcpproxy run`` does. The end of stdin means that the bridge is gone: the recorder then ends the
+servers that still run, and completes the traces.
 """
 
 import argparse
@@ -33,15 +33,19 @@ from mcpproxy.record.trace.writer import TraceWriter
 _READ_BYTES: Final = 64 << 10
 
 _KILLED_S: Final = 5.0
-"""How long a server that was killed may take to be gone, on a machine that is busy."""
+"""How long a killed server may take to be gone on a busy machine."""
 _LAST_NOTES_S: Final = 0.9
+"""How long the last lines may take to be written to stderr."""
 
 
 class JournaledSession:
-    """The recording of one session.
+    """The recording of one session; ``pid`` is its server, and ``trace`` the path of the recording.
+
+    ``pidfd`` is a file descriptor of the server's process, -1 if there can be none.
 
     Raises:
         McpProxyError: its journal is gone.
+        OSError: the trace cannot be written.
     """
 
     def __init__(self, number: int, pid: int, trace: str, mode: Mode, *, is_quiet: bool) -> None:
@@ -68,17 +72,17 @@ class JournaledSession:
         return self._pipeline.is_stuck
 
     def drain(self) -> bool:
-        """Write what the journal has now. Return whether the session is over, and its trace complete."""
+        """Write the trace of the records in the journal; return whether the session is over and recorded."""
         self._pipeline.drain()
         self.notes.flush()
         return self._pipeline.is_over and not self.is_stuck and self._complete()
 
     def end(self, unwritten: bytes) -> None:
-        """Note that no more records come after those in the journal and ``unwritten``."""
+        """Take note that the journal will get no more records; ``unwritten`` are the last ones, not in it."""
         self._reader.end(unwritten)
 
     def give_up(self) -> bool:
-        """Complete the trace as far as possible. Return true."""
+        """Complete the trace as far as possible; return true, as ``drain`` does at the end of a session."""
         self._pipeline.drain()
         return self._complete()
 
@@ -105,13 +109,13 @@ class JournaledSession:
 
 
 class SessionRecorder:
-    """Records every session that the lines on stdin name."""
+    """Records every session that a line on stdin opens."""
 
     def __init__(self, mode: Mode, *, is_quiet: bool) -> None:
         self._mode: Final[Mode] = mode
         self._is_quiet: Final = is_quiet
         self._sessions: Final[dict[int, JournaledSession]] = {}
-        self._beginning = b""
+        self._beginning = b""  # the beginning of a line that is not complete yet
 
     def run(self) -> None:
         """Record until stdin ends, then complete all recordings."""
@@ -158,12 +162,15 @@ class SessionRecorder:
                 self._guard(number, session.drain)
 
     def _guard(self, number: int, work: Callable[[], bool]) -> None:
-        """Run a step of one session. If it fails, only the recording of that session ends."""
+        """Do ``work`` for a session, which returns whether its recording is complete.
+
+        If ``work`` raises, only the recording of that session ends.
+        """
         session = self._sessions[number]
         try:
             is_complete = work()
         except Exception as fault:
-            # No caller would catch it. The journal stays, and the next command completes the trace from it.
+            # No caller would catch it. The journal stays, and a later mcpproxy command completes the trace.
             self._say(
                 f"session {number}: recording stopped, a fault of mcpproxy: {fault!r}; please report it"
             )
@@ -179,7 +186,7 @@ class SessionRecorder:
         notes.drain(_LAST_NOTES_S)
 
     def _end_orphans(self) -> None:
-        """End the servers whose bridge was killed: most exit by themselves, because their stdin has ended."""
+        """End the servers whose bridge was killed. Most exit by themselves, because their stdin has ended."""
         for number, wait_s in zip((signal.SIGTERM, signal.SIGKILL), ORPHAN_S, strict=True):
             deadline = time.monotonic() + wait_s
             for session in self._sessions.values():
@@ -189,7 +196,7 @@ class SessionRecorder:
         deadline = time.monotonic() + _KILLED_S
         for session in self._sessions.values():
             if session.pidfd >= 0:
-                is_readable(session.pidfd, deadline - time.monotonic())  # it has exited
+                is_readable(session.pidfd, deadline - time.monotonic())  # a pidfd is readable after the exit
 
 
 def _pidfd(pid: int) -> int:

@@ -21,17 +21,19 @@ from mcpproxy.record.relay.exit_status import RECORDER_S, RecorderWait, no_recor
 from mcpproxy.record.relay.journal import Journal
 
 _NEWS_S: Final = 0.002
-"""How long new records are collected before the recorder is told of them."""
+"""How long new records are collected before the recorder gets a ``news`` line."""
 
 _FORGOTTEN_AFTER: Final = 256
-"""After so many sessions the journals that were completed are forgotten."""
+"""Each time that this many sessions have begun, completed journals are forgotten."""
 
 Begin = Callable[[int], tuple[str, Journal | None, str]]
-"""Begins the recording of the session with a number: path, journal, and a sentence for stderr."""
+"""Begins the recording of the session with this number.
+
+Returns the path of the trace, the journal, and a sentence for stderr that says why there is no journal."""
 
 
 class SessionJournal:
-    """The recording of one session. Without a journal it records nothing."""
+    """The journal of one session. ``journal`` is ``None`` if the session is not recorded."""
 
     def __init__(self, owner: "SessionRecordings", number: int, journal: Journal | None) -> None:
         self._owner: Final = owner
@@ -45,7 +47,7 @@ class SessionJournal:
             self._owner.on_news(self._number)
 
     def close(self, exit_record: bytes) -> None:
-        """Append the last record, and close the journal."""
+        """Append the last record, about the server's exit, and close the journal."""
         if self._journal is None:
             return
         now_ns = journals.now_ns()
@@ -56,7 +58,7 @@ class SessionJournal:
 
 
 class SessionRecordings:
-    """Begins recordings, and tells their recorder of new records. ``options`` are its arguments."""
+    """Begins recordings, and tells the recorder process of new records. ``options`` are its arguments."""
 
     def __init__(self, begin: Begin, options: list[str], stderr: StderrLines) -> None:
         self._begin: Final = begin
@@ -65,10 +67,10 @@ class SessionRecordings:
         self._recorder: subprocess.Popen[bytes] | None = None
         self._pending = bytearray()
         self._news: dict[int, None] = {}
-        self._is_telling = False
+        self._is_news_due = False
         self._last_number = 0
         self._said: set[str] = set()
-        self._journals: list[str] = []  # the folders of those that the recorder may not have completed
+        self._journals: list[str] = []  # the folders of journals that the recorder may not have completed
         self._notes_ended = asyncio.Event()
 
     def begin(self, pid: int) -> SessionJournal:
@@ -77,7 +79,7 @@ class SessionRecordings:
         number = self._last_number
         try:
             trace, journal, sentence = self._begin(number)
-        except Exception as fault:  # a session goes on without its recording
+        except Exception as fault:  # the session continues without a recording
             self._say_once(f"stdio leg: session {number} is not recorded ({fault})")
             return SessionJournal(self, number, None)
         if journal is None:
@@ -86,7 +88,7 @@ class SessionRecordings:
             journal.on_notice = self._stderr.say
             self._journals.append(journal.folder)
             if number % _FORGOTTEN_AFTER == 0:
-                self._journals = [one for one in self._journals if os.path.lexists(one)]
+                self._journals = [folder for folder in self._journals if os.path.lexists(folder)]
             self._ensure_recorder()
             self._tell(f"open {number} {pid} {trace}")
         return SessionJournal(self, number, journal)
@@ -94,12 +96,12 @@ class SessionRecordings:
     def on_news(self, number: int) -> None:
         """Tell the recorder soon that a journal has more records."""
         self._news[number] = None
-        if not self._is_telling:
-            self._is_telling = True
+        if not self._is_news_due:
+            self._is_news_due = True
             asyncio.get_running_loop().call_later(_NEWS_S, self._tell_news)
 
     def on_closed(self, number: int, unwritten: bytes) -> None:
-        """Tell the recorder the records that could not be written to a journal that is closed now."""
+        """Send the recorder the last records of a closed journal, if these could not be written to it."""
         if unwritten:
             self._tell(f"rest {number} {b64encode(unwritten).decode()}")
         self.on_news(number)
@@ -124,7 +126,7 @@ class SessionRecordings:
         pipe = subprocess.PIPE
         command = own_command("mcpproxy.peers.bridge.session_recorder", *self._options)
         try:
-            # A session of its own: a Ctrl-C in the terminal must not end the recording before the sessions.
+            # A new session of processes: Ctrl-C in the terminal must not end the recorder before the servers.
             self._recorder = subprocess.Popen(
                 command, stdin=pipe, stderr=pipe, stdout=subprocess.DEVNULL, bufsize=0, start_new_session=True
             )
@@ -139,13 +141,13 @@ class SessionRecordings:
         forward_notes(recorder.stderr.fileno(), self._stderr, self._on_notes_ended)
 
     def _tell_news(self) -> None:
-        self._is_telling = False
+        self._is_news_due = False
         news, self._news = self._news, {}
         if news:
             self._tell("news " + " ".join(map(str, news)))
 
     def _tell(self, line: str) -> None:
-        """Write a line to the recorder. The part for which its pipe has no room is written later."""
+        """Write a line to the recorder; the part for which its pipe has no room is written later."""
         is_first = not self._pending
         self._pending += line.encode("utf-8", "surrogateescape") + b"\n"
         if is_first:

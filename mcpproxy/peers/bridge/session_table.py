@@ -1,4 +1,4 @@
-"""The sessions of the bridge's HTTP server: begins and finds them, and ends those that nobody uses."""
+"""The sessions of the bridge's HTTP server: begin sessions, find them, and end those that nobody uses."""
 
 import asyncio
 import time
@@ -15,19 +15,20 @@ from mcpproxy.protocol.mirrors import Mirrors, listed_mirrors
 
 _SWEEP_S: Final = 5.0
 _STATELESS_IDLE_S: Final = 60.0
-"""How long a process for stateless requests is kept without any."""
+"""How many seconds a process for stateless requests is kept without requests."""
 
 TOTAL_BYTES: Final = 256 << 20
-"""How many bytes of events all sessions keep for clients that have left."""
+"""How many bytes of events all sessions together keep for clients that resume streams."""
 
 MakeProcess = Callable[[Callable[[bytes], None], Callable[[int], None]], ServerProcess]
+"""Starts a server, with a function for each line of its stdout and one for its exit code."""
 
 
 class HttpSessions:
     """All sessions.
 
-    ``make_process`` starts a server, ``limit`` is how many may run, and ``idle_s`` how long a session without
-    an open request and without a stream is kept.
+    ``limit`` is how many servers may run, and ``idle_s`` how many seconds a session without an open request
+    and without a connected client is kept.
     """
 
     def __init__(self, make_process: MakeProcess, say: Say, limit: int, idle_s: float) -> None:
@@ -40,31 +41,32 @@ class HttpSessions:
         self._running: Final[set[StdioSession]] = set()
         self._kept_bytes = 0
         self.mirrors: Final[dict[str, Mirrors]] = {}
-        """Tool -> the arguments that a stateless call of it repeats in headers."""
+        """Name of a tool -> the arguments that a stateless call of it repeats in headers."""
 
     def begin(self) -> StdioSession:
         """Begin a session with an id.
 
         Raises:
-            RefusedRequestError: there are too many, or the server cannot be started.
+            RefusedRequestError: there are too many sessions, or the server cannot be started.
         """
         session = self._start(uuid4().hex)
         self._by_id[session.id] = session
         return session
 
     def get(self, id: str) -> StdioSession | None:
-        """Return the session with this id, if it lives."""
+        """Return the session with this id; ``None`` if there is none, or it has ended."""
         return self._by_id.get(id)
 
     def for_stateless(
         self, requests: Iterable[Key], tokens: Iterable[Key], *, wants_logs: bool
     ) -> StdioSession:
-        """Return a process in which these stateless requests can be told from the others.
+        """Return a process in which these stateless requests cannot be confused with its open requests.
 
-        Ids stay as the clients wrote them, so two requests with one id need two processes.
+        ``tokens`` are their progress tokens. Ids and tokens stay as the clients wrote them, so two requests
+        with the same id need two processes.
 
         Raises:
-            RefusedRequestError: there are too many, or the server cannot be started.
+            RefusedRequestError: there are too many sessions, or the server cannot be started.
         """
         for session in self._stateless:
             if session.is_free_for(requests, tokens, wants_logs=wants_logs):
@@ -75,7 +77,7 @@ class HttpSessions:
         return session
 
     def end(self, session: StdioSession) -> None:
-        """End a session: its id is unknown from now on."""
+        """End a session; its id is unknown from now on."""
         self._by_id.pop(session.id, None)
         session.stop()
 
@@ -94,7 +96,7 @@ class HttpSessions:
                     self.end(session)
 
     def stop_streams(self) -> None:
-        """End the streams of all GETs, so that their requests end."""
+        """End the GET streams of all sessions, so that the GET requests end."""
         for session in self._running:
             session.get_stream.end()
 
@@ -118,13 +120,15 @@ class HttpSessions:
         return session
 
     def _on_kept(self, session: StdioSession, change: int) -> None:
-        """Drop events of the sessions that keep the most, so that a small session is not the first."""
+        """Count a change; beyond ``TOTAL_BYTES`` drop events of the sessions that keep the most."""
         del session
         self._kept_bytes += change
         if change <= 0 or self._kept_bytes <= TOTAL_BYTES:
             return
-        enough = TOTAL_BYTES - TOTAL_BYTES // 16  # so that the next event does not sort them again
-        for largest in sorted(self._running, key=lambda one: one.kept_bytes, reverse=True):
+        enough = (
+            TOTAL_BYTES - TOTAL_BYTES // 16
+        )  # less than the limit, so that not every event leads to a sort
+        for largest in sorted(self._running, key=lambda session: session.kept_bytes, reverse=True):
             if self._kept_bytes <= enough:
                 return
             largest.drop_events(min(largest.kept_bytes, self._kept_bytes - enough))

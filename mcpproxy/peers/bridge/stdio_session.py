@@ -1,8 +1,8 @@
-"""One session with a stdio server: which message of the server goes to which response over HTTP.
+"""One session with a stdio server: decide to which HTTP response each message of the server goes.
 
-All messages of a stdio server come on one channel. An answer goes to the POST of its request. Progress, and
-the notifications of a subscription, name their request. For any other message nothing says what it belongs
-to: it goes to the only request that is open, or else to the stream of the GET.
+All messages of a stdio server arrive on one channel. A response goes to the POST of its request. Progress
+notifications, and the notifications of a subscription, name their request. Any other message does not show
+what it belongs to: it goes to the only open request, or else to the GET stream.
 """
 
 import asyncio
@@ -32,10 +32,10 @@ from mcpproxy.protocol.message_parts import Key, answered_ids, as_key, key_of, m
 from mcpproxy.record.relay import journal as journals
 
 _MOST_STREAMS: Final = 32
-"""How many streams of POSTs are kept for a client that comes back."""
+"""How many streams of POSTs are kept for a client that resumes one."""
 
 _MOST_UNREAD: Final = 1024
-"""How many of them may have ended with events that the client, which may be gone, has not fetched."""
+"""How many streams are kept that have ended, but have events that the client has not taken."""
 
 SESSION_BYTES: Final = 16 << 20
 """How many bytes of events the streams of a session keep together, without the newest event."""
@@ -49,13 +49,13 @@ _OF_NO_REQUEST: Final = (
     "notifications/resources/list_changed",
     "notifications/resources/updated",
 )
-"""Notifications that belong to no request, whatever is open."""
+"""Notifications that never belong to a request."""
 
 
 class PostAnswer:
-    """The response to a POST with requests. ``open`` maps the ids of those not answered to their bytes.
+    """The response to a POST with requests. ``open`` maps the ids of unanswered requests to their bytes.
 
-    ``lines`` holds its messages until it is decided whether the response is one body or a stream.
+    ``lines`` has the messages of the response until it is decided whether it is one body or a stream.
     """
 
     def __init__(self, requests: dict[Key, bytes], message: Message, stream: ResumableStream) -> None:
@@ -66,11 +66,11 @@ class PostAnswer:
         self.lines: Final[list[bytes]] = []
         self.is_streaming = False
         self.is_own = False
-        """Whether the bridge itself has answered a request of it."""
+        """Whether the bridge itself has answered one of the requests."""
         self._changed = asyncio.Event()
 
     def add_message(self, line: bytes, keys: Iterable[Key] = ()) -> None:
-        """Add a message, which answers the requests ``keys``."""
+        """Add a message, which answers the requests with the ids ``keys``."""
         for key in keys:
             self.open.pop(key, None)
         if self.is_streaming:
@@ -82,7 +82,7 @@ class PostAnswer:
             self._changed.set()
 
     def begin_stream(self, *, primes: bool) -> None:
-        """Send the messages as events from now on."""
+        """Put all messages into the stream from now on; with ``primes`` after an event without data."""
         self.is_streaming = True
         self.stream.await_client()
         if primes:
@@ -93,19 +93,20 @@ class PostAnswer:
         if not self.open:
             self.stream.end()
 
-    async def wait(self, *, whole: bool) -> None:
-        """Wait for the first message, or with ``whole`` until all requests are answered."""
-        while self.open if whole else not self.lines:
+    async def wait(self, *, for_all: bool) -> None:
+        """Wait for the first message, or with ``for_all`` until all requests are answered."""
+        while self.open if for_all else not self.lines:
             self._changed.clear()
             await self._changed.wait()
 
 
 class StdioSession:
-    """A process of the server, and the client's requests that it works on.
+    """A process of the server, and the clients' requests that it works on.
 
-    ``make_process`` starts the process with the functions for its lines and for its exit. Without an ``id``
-    the session belongs to stateless requests, whose streams have no ids. ``on_kept`` is called with the
-    change when ``kept_bytes`` changes.
+    ``make_process`` starts the process, with a function for each line of its stdout and one for its exit
+    code. Without an ``id`` the session is for stateless requests, whose streams have no event ids.
+    ``on_gone`` is called when the process has ended, and ``on_kept`` with the change when ``kept_bytes``
+    changes. ``revision`` is the negotiated revision, empty before.
 
     Raises:
         OSError: the process cannot be started.
@@ -125,19 +126,19 @@ class StdioSession:
         self.last_used = time.monotonic()
         self._behind: Final[set[int]] = set()  # the numbers of streams whose clients do not keep up
         self.kept_bytes = 0
-        """How many bytes of events its streams keep for clients that come back."""
-        self._is_full = False  # the clients have not taken the events yet, and no more may be kept
-        self._is_fitting = False
+        """How many bytes of events its streams keep."""
+        self._is_full = False  # whether no more events may be kept until clients have taken some
+        self._is_dropping = False
         self._on_kept: Final = on_kept
         self._streams: Final[OrderedDict[int, ResumableStream]] = OrderedDict()
         self.get_stream: Final = self._make_stream(0)
         self._say: Final = say
         self._on_gone: Final = on_gone
-        self._answers: Final[dict[Key, PostAnswer]] = {}
-        self._tokens: Final[dict[Key, PostAnswer]] = {}
-        self._given_up: Final[set[Key]] = set()
+        self._answers: Final[dict[Key, PostAnswer]] = {}  # id of an open request -> its response
+        self._tokens: Final[dict[Key, PostAnswer]] = {}  # progress token of an open request -> its response
+        self._given_up: Final[set[Key]] = set()  # the ids of cancelled requests that may still be answered
         self._last_stream = 0
-        self._initialize: Key | None = None
+        self._initialize: Key | None = None  # the id of the open ``initialize``
         self._said: set[str] = set()
         self.on_server_message: Callable[[bytes, Message], None] = _ignore
         self.process: Final = make_process(self._on_line, self._on_exit)
@@ -148,24 +149,24 @@ class StdioSession:
         return not self._answers and not self.get_stream.is_connected
 
     def is_free_for(self, requests: Iterable[Key], tokens: Iterable[Key], *, wants_logs: bool) -> bool:
-        """Whether stateless requests can be told from those that the process works on, and need not wait."""
+        """Whether stateless requests need not wait, and cannot be confused with the open requests."""
         if self._behind:
             return False
         if any(key in self._answers or key in self._given_up for key in requests):
             return False
         if any(token in self._tokens for token in tokens):
             return False
-        # Nothing says which request a log message belongs to.
+        # A log message does not show to which request it belongs.
         others = set(map(id, self._answers.values()))
         return not others or not (wants_logs or any(answer.wants_logs for answer in self._answers.values()))
 
     async def send(self, line: bytes) -> bool:
-        """Write a message without requests to the server. Return false if the server is gone."""
+        """Write a message without requests to the server; return false if the server is gone."""
         self.last_used = time.monotonic()
         return await self.process.write(line)
 
     async def send_requests(self, line: bytes, message: Message, requests: dict[Key, bytes]) -> PostAnswer:
-        """Write a message with these requests to the server. Return the response to be completed."""
+        """Write a message with these requests to the server; return the response, to be completed later."""
         self.last_used = time.monotonic()
         self._last_stream += 1
         stream = self._make_stream(self._last_stream)
@@ -179,17 +180,17 @@ class StdioSession:
         return answer
 
     def keep_stream(self, stream: ResumableStream) -> None:
-        """Keep a stream with ids for a client that comes back."""
+        """Keep a stream with event ids for a client that resumes it."""
         if stream.has_ids:
             self._streams[stream.number] = stream
             self._count(stream.size)
             while len(self._streams) > _MOST_STREAMS:
-                over = [one for one in self._streams.values() if one.is_over]
-                dispensable = next((one for one in over if one.is_done), None)
+                ended = [stream for stream in self._streams.values() if stream.is_over]
+                dispensable = next((stream for stream in ended if stream.is_done), None)
                 if dispensable is None:
-                    if len(over) <= _MOST_UNREAD:
-                        break  # all have open requests, or answers that the client has yet to fetch
-                    dispensable = over[0]
+                    if len(ended) <= _MOST_UNREAD:
+                        break  # all have open requests, or answers that the client has yet to take
+                    dispensable = ended[0]
                 del self._streams[dispensable.number]
                 self._count(-dispensable.size)
             self._fit_events(stream)
@@ -211,7 +212,7 @@ class StdioSession:
         """Cancel the stateless requests of a POST whose response the client has closed."""
         for key, id in tuple(answer.open.items()):
             self._answers.pop(key, None)
-            self._given_up.add(key)  # until its answer comes, nobody else may use this id
+            self._given_up.add(key)  # no other request may use this id until its answer has arrived
             cancelled = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}' % id
             await self.process.write(cancelled, journals.CLIENT_OWN)
         answer.open.clear()
@@ -247,21 +248,24 @@ class StdioSession:
             self._on_kept(self, change)
 
     def _fit_events(self, growing: ResumableStream) -> None:
-        """Drop events beyond the limit. Stop reading from the server until clients have taken the rest."""
-        if self._is_fitting:
-            return  # each event that is dropped changes a size
-        self._is_fitting = True
+        """Drop events beyond ``SESSION_BYTES``. If too many remain untaken, stop reading the server.
+
+        The newest event of ``growing`` is kept.
+        """
+        if self._is_dropping:
+            return  # dropping an event changes a size, which leads here again
+        self._is_dropping = True
         self.drop_events(self.kept_bytes - SESSION_BYTES, growing)
-        self._is_fitting = False
+        self._is_dropping = False
         is_full = self.kept_bytes > SESSION_BYTES and self._awaited_bytes() > SESSION_BYTES
         if is_full != self._is_full:
             self._is_full = is_full
             self._hold_server()
 
     def drop_events(self, excess: int, growing: ResumableStream | None = None) -> None:
-        """Drop ``excess`` bytes of events: first those that were sent, then those whose client has left.
+        """Drop ``excess`` bytes of events: first events that were sent, then events without a client.
 
-        The oldest streams are the first, and the newest event of ``growing`` stays.
+        The oldest streams come first, and the newest event of ``growing`` is kept.
         """
         enough = self.kept_bytes - excess
         for unsent in (False, True):
@@ -276,7 +280,7 @@ class StdioSession:
     def _on_drop(self) -> None:
         self._say_once("the client does not read one of its streams; old messages of it are dropped")
 
-    # What the server sends
+    # Messages of the server
 
     def _on_line(self, line: bytes) -> None:
         if not line.strip():
@@ -289,7 +293,7 @@ class StdioSession:
         self.last_used = time.monotonic()
         text = line.removesuffix(b"\r")
         if b"\r" in text:
-            text = text.replace(b"\r", b" ")  # it would end the line of an event
+            text = text.replace(b"\r", b" ")  # a carriage return would end the line in an event
         answered = list(answered_ids(message))
         if answered:
             self._pass_answers(text, message, answered)
@@ -331,7 +335,7 @@ class StdioSession:
             )
 
     def _answer_for(self, single: Single) -> PostAnswer | None:
-        """Return the open response that a notification or request of the server belongs to."""
+        """Return the open response to which a message of the server belongs; ``None`` if to none."""
         subscription = as_key(_in_params(single, "_meta", _SUBSCRIPTION))
         if subscription is not None:
             return self._answers.get(subscription)
@@ -339,8 +343,8 @@ class StdioSession:
             token = as_key(_in_params(single, "progressToken"))
             return self._tokens.get(token) if token is not None else None
         if isinstance(single, Notification) and single.method == "notifications/cancelled" and not self.id:
-            torn_down = as_key(_in_params(single, "requestId"))
-            return self._answers.get(torn_down) if torn_down is not None else None
+            ended_subscription = as_key(_in_params(single, "requestId"))
+            return self._answers.get(ended_subscription) if ended_subscription is not None else None
         if isinstance(single, Notification) and single.method in _OF_NO_REQUEST and self.id:
             return None
         answers = {id(answer): answer for answer in self._answers.values()}
@@ -364,7 +368,7 @@ class StdioSession:
         self._on_gone(self)
 
     def _refuse(self, answer: PostAnswer, why: str) -> None:
-        """Answer all open requests of a POST with an error of ours."""
+        """Answer all open requests of a POST with the bridge's own error."""
         answer.is_own = True
         for key, id in tuple(answer.open.items()):
             self._answers.pop(key, None)
@@ -372,6 +376,7 @@ class StdioSession:
         self._forget(answer)
 
     def _forget(self, answer: PostAnswer) -> None:
+        """Forget the progress tokens of a response that is complete."""
         for token in answer.tokens:
             if self._tokens.get(token) is answer:
                 del self._tokens[token]
