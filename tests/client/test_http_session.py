@@ -201,7 +201,7 @@ def test_http_sse_posts_to_no_other_server() -> None:
 def test_a_response_that_is_too_long_is_not_asked_for_again() -> None:
     exchange = Heard()
     exchange.unanswered.add((int, 1))
-    exchange.cursor.pass_over("a", None)
+    exchange.cursor.note_event("a", None)
     exchange.failure = UnreachableError("cannot be reached")
     assert exchange.can_resume
     exchange.failure = TooLongError("sent too much")

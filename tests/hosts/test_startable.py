@@ -21,7 +21,7 @@ CURSOR: Final = ".cursor/mcp.json"
 @pytest.fixture(autouse=True)
 def _program(monkeypatch: pytest.MonkeyPatch) -> None:  # pyright: ignore[reportUnusedFunction] # pytest uses it
     monkeypatch.setattr(plans, "own_program", lambda: [OURS])
-    monkeypatch.setitem(startable._THIN, sys.platform, "/usr/bin:/bin")  # pyright: ignore[reportPrivateUsage]
+    monkeypatch.setitem(startable._DESKTOP_PATH, sys.platform, "/usr/bin:/bin")  # pyright: ignore[reportPrivateUsage]
 
 
 def with_server(command: str, *args: str, **members: object) -> str:
