@@ -118,7 +118,7 @@ def test_resources_of_no_skill_are_not_hashed(
     def refuse(raw: bytes, text: str | None) -> None:
         raise AssertionError(f"{raw!r} of {text!r} was hashed")
 
-    monkeypatch.setattr(skill_files, "_hashed", refuse)
+    monkeypatch.setattr(skill_files, "_hash_file", refuse)
     assert Session(capabilities).read("file:///a.md", "a") == []
 
 
