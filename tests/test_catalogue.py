@@ -34,6 +34,7 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.protocol.rules import Catalogue, Requirement, Rule, RuleError
 from mcpproxy.read.reports.version_ranges import compiled
+from tests.every import every
 
 BUILT_IN: Final = catalogue.load()
 HOSTS: Final = host_facts.load(date(2026, 11, 29))
@@ -81,14 +82,14 @@ def test_names_are_unique() -> None:
     assert sorted(names) == sorted(set(names))
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_a_name_says_what_goes_wrong(rule: Rule) -> None:
     """It is read after the word "allow", so it denies nothing."""
     assert NAME.fullmatch(rule.name)
     assert not rule.name.startswith(("no-", "not-", "must-", "never-", "disallow-"))
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_prose_is_whole_sentences_on_one_line(rule: Rule) -> None:
     for prose in (rule.summary, rule.why, rule.instead, *(row.text for row in rule.requirements)):
         assert prose.endswith("."), prose
@@ -96,7 +97,7 @@ def test_prose_is_whole_sentences_on_one_line(rule: Rule) -> None:
         assert "  " not in prose, prose
 
 
-@pytest.mark.parametrize("row", REQUIREMENTS)
+@every("row", REQUIREMENTS)
 def test_a_requirement_holds_somewhere_and_says_where_it_stands(row: Requirement) -> None:
     assert REQUIREMENT_ID.fullmatch(row.id)
     assert row.keywords
@@ -139,7 +140,7 @@ def is_json(text: str) -> bool:
     return True
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_an_example_is_json_unless_the_rule_is_about_json(rule: Rule) -> None:
     messages = [text for _, text in wire(rule) if not text.startswith("(")]
     assert all(map(is_json, messages)) == (rule.code not in NOT_JSON)
@@ -162,7 +163,7 @@ def judged(rule: Rule, revision: str | None) -> list[Finding]:
     return found + observer.observe(Close("exited", 0, observed_at_ns=1_000))
 
 
-@pytest.mark.parametrize("rule", WIRE_ALONE)
+@every("rule", WIRE_ALONE)
 def test_an_example_breaks_its_rule(rule: Rule) -> None:
     alone, within = judged(rule, None), judged(rule, STATEFUL[-1])
     if is_permission(rule):
@@ -234,13 +235,13 @@ def test_every_rule_that_a_check_decides_is_in_the_catalogue() -> None:
     assert decided_rules() <= BUILT_IN.rules.keys()
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_a_rule_without_a_check_is_a_permission_or_says_why(rule: Rule) -> None:
     unobservable = all(row.unobservable for row in rule.requirements)
     assert (rule.code in decided_rules()) != (is_permission(rule) or unobservable)
 
 
-@pytest.mark.parametrize("row", REQUIREMENTS)
+@every("row", REQUIREMENTS)
 def test_a_requirement_is_reported_or_permits_or_says_why_not(row: Requirement) -> None:
     permits = set(row.keywords.values()) == {"MAY"}
     assert ((row.rule, row.id) in reported()) != (permits or bool(row.unobservable))

@@ -10,6 +10,8 @@ from typing import Final
 
 import pytest
 
+from tests.every import every
+
 PACKAGE: Final = Path(__file__).parent.parent / "mcpproxy"
 
 JUDGE: Final = ("protocol", "judge/session", "judge/checks", "judge/observer")
@@ -70,7 +72,7 @@ def imports(path: Path) -> Iterator[str]:
                 pass
 
 
-@pytest.mark.parametrize("path", files(), ids=named)
+@every("path", files(), ids=named)
 def test_the_judge_imports_nothing_impure(path: Path) -> None:
     allowed = PURE | {f"mcpproxy.base.{name}" for name in TOOLS}
     assert {module for module in imports(path) if not is_of_the_judge(module)} <= allowed

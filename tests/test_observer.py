@@ -19,6 +19,7 @@ from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.judge.session.frame import Close, Eof, Event, Finding, Frame, Gap, Sender, Signal, Stderr
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.revisions import STATEFUL, VERSION_KEY
+from tests.every import every
 
 from .rules.runner import described, shown
 
@@ -805,7 +806,7 @@ def transcript(script: Script, up_to: int, found: list[Finding]) -> str:
     return "\n".join(["", *told, f"    expected {events(script)[up_to][1]}", *map(described, found)])
 
 
-@pytest.mark.parametrize("script", SESSIONS.values(), ids=SESSIONS)
+@every("script", [pytest.param(script, id=title) for title, script in SESSIONS.items()])
 def test_session(script: Script) -> None:
     observer = Observer(catalogue.load())
     for index, (event, expected) in enumerate(events(script)):
@@ -813,7 +814,7 @@ def test_session(script: Script) -> None:
         assert [finding.rule for finding in found] == expected, transcript(script, index, found)
 
 
-@pytest.mark.parametrize("script", SESSIONS.values(), ids=SESSIONS)
+@every("script", [pytest.param(script, id=title) for title, script in SESSIONS.items()])
 def test_a_session_joined_late_breaks_no_rule_of_order(script: Script) -> None:
     observer = Observer(catalogue.load(), joined_late=True)
     opened = False

@@ -13,6 +13,7 @@ from mcpproxy.cli.completion.all_parsers import whole_parser
 from mcpproxy.cli.main import COMMANDS
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
+from tests.every import every
 
 
 def parsers(parser: argparse.ArgumentParser, name: str = "") -> Iterator[tuple[str, argparse.ArgumentParser]]:
@@ -35,7 +36,7 @@ SHOWN = {
 }
 
 
-@pytest.mark.parametrize("name", PARSERS)
+@every("name", PARSERS)
 def test_the_description_says_what_to_do(name: str) -> None:
     """``Print the calls``, not ``Prints the calls`` or ``The calls``."""
     first = (PARSERS[name].description or "").split()[0]
@@ -43,7 +44,7 @@ def test_the_description_says_what_to_do(name: str) -> None:
     assert not re.search(r"[^s]s$", first), first
 
 
-@pytest.mark.parametrize("where", SHOWN, ids=" ".join)
+@every("where", [pytest.param(where, id=" ".join(where)) for where in SHOWN])
 def test_the_default_is_written_alike(where: tuple[str, str]) -> None:
     action, text = SHOWN[where], str(SHOWN[where].help)
     assert "default:" not in re.sub(r"\(default: [^)]+\)$", "", text)
@@ -52,7 +53,7 @@ def test_the_default_is_written_alike(where: tuple[str, str]) -> None:
         assert "(default: " in text
 
 
-@pytest.mark.parametrize("where", SHOWN, ids=" ".join)
+@every("where", [pytest.param(where, id=" ".join(where)) for where in SHOWN])
 def test_values_are_called_alike(where: tuple[str, str]) -> None:
     metavar = str(SHOWN[where].metavar)
     assert "-or-" not in metavar

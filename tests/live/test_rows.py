@@ -1,13 +1,12 @@
 """Each row of the table, live: what breaks the requirement is found, and what just does not is not."""
 
-import pytest
-
+from tests.every import every
 from tests.live.played import PLAYED, Session, findings
 from tests.live.rows import ROWS
 from tests.live.table import CATALOGUE, SECTION, requirement_of
 
 
-@pytest.mark.parametrize("session", PLAYED, ids=lambda session: session.title)
+@every("session", PLAYED, ids=lambda session: session.title)
 def test_what_is_found(session: Session) -> None:
     row, found = session.row, findings(session)
     requirement = requirement_of(row.requirement)
@@ -21,7 +20,7 @@ def test_what_is_found(session: Session) -> None:
             assert finding["severity"] == (row.severity or requirement.severity([session.revision]))
 
 
-@pytest.mark.parametrize("id", SECTION)
+@every("id", SECTION)
 def test_a_requirement_is_in_the_table_in_each_of_its_revisions(id: str) -> None:
     requirement = requirement_of(id)
     played = {session.revision for session in PLAYED if session.row.requirement == id}

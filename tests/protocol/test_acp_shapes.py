@@ -13,6 +13,7 @@ from mcpproxy.protocol.shapes.acp_setup import ACP_SETUP
 from mcpproxy.protocol.shapes.acp_work import ACP_WORK
 from mcpproxy.protocol.shapes.lookup import Part, variants, violations
 from mcpproxy.protocol.shapes.notation import Block, read
+from tests.every import every
 
 # A case: method and part, version, the value, and what is said of it ("pointer clause").
 Case = tuple[str, str, Any, list[str]]
@@ -279,7 +280,9 @@ OTHERS: dict[str, Case] = {
 CASES: Final = {**SERVERS, **CAPABILITIES, **UPDATES, **OTHERS}
 
 
-@pytest.mark.parametrize(("what", "version", "value", "expected"), CASES.values(), ids=CASES)
+@every(
+    ("what", "version", "value", "expected"), [pytest.param(*case, id=name) for name, case in CASES.items()]
+)
 def test_the_violations_of_a_message(what: str, version: str, value: Any, expected: list[str]) -> None:
     method, word = what.split()
     part: Part = "params" if word == "params" else "result"
@@ -300,7 +303,7 @@ TABLE: Final = read(ACP_MESSAGES + ACP_SETUP + ACP_WORK, ACP)
 BLOCKS: Final = [block for blocks in TABLE.values() for block in blocks]
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.name} {block.revisions[:1]}")
+@every("block", BLOCKS, ids=lambda block: f"{block.name} {block.revisions[:1]}")
 def test_every_row_of_a_block_applies_in_some_version(block: Block) -> None:
     assert block.revisions
     for row in block.rows:

@@ -13,6 +13,7 @@ from mcpproxy.protocol.shapes.lookup import LIMIT, Part, ShapeViolation, violati
 from mcpproxy.protocol.shapes.messages import MESSAGES
 from mcpproxy.protocol.shapes.notation import Block, ShapeRow, read
 from mcpproxy.protocol.shapes.types import TYPES
+from tests.every import every
 
 # A case: method and part, revision, the value, and what is said of it ("pointer clause").
 Case = tuple[str, str, Any, list[str]]
@@ -438,7 +439,7 @@ STATELESS: dict[str, Case] = {
 }
 
 
-@pytest.mark.parametrize(
+@every(
     ("what", "revision", "value", "expected"),
     [
         pytest.param(*case, id=f"{family}: {name}")
@@ -483,7 +484,7 @@ EVERY_TYPE = TYPES + INPUT
 BLOCKS = [block for text in (EVERY_TYPE, MESSAGES) for blocks in read(text).values() for block in blocks]
 
 
-@pytest.mark.parametrize("block", BLOCKS, ids=lambda block: f"{block.name} {block.revisions[:1]}")
+@every("block", BLOCKS, ids=lambda block: f"{block.name} {block.revisions[:1]}")
 def test_every_row_of_a_block_applies_in_some_revision(block: Block) -> None:
     assert block.revisions
     for row in block.rows:

@@ -16,6 +16,7 @@ from mcpproxy.cli.commands import run
 from mcpproxy.errors import McpProxyError
 from mcpproxy.judge.session.frame import Close, Frame
 from mcpproxy.read.opening import open_trace
+from tests.every import every
 from tests.relay.hosts import DEADLINE_S, Host, until_recorded
 
 MCPPROXY = [sys.executable, "-m", "mcpproxy"]
@@ -42,7 +43,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
 }
 
 
-@pytest.mark.parametrize(("argv", "fact"), REFUSED.values(), ids=REFUSED)
+@every(("argv", "fact"), [pytest.param(*case, id=name) for name, case in REFUSED.items()])
 def test_refused(argv: list[str], fact: str) -> None:
     with pytest.raises(McpProxyError, match=r"^run: ") as refusal:
         run.parse(argv)
@@ -204,7 +205,7 @@ LABELS = {
 }
 
 
-@pytest.mark.parametrize(("command", "label"), LABELS.items(), ids=LABELS)
+@every(("command", "label"), LABELS.items())
 def test_label(command: str, label: str) -> None:
     assert paths.label_for(command.split() if command.isascii() else [command]) == label
 
@@ -251,12 +252,12 @@ SCRIPTS = {
 }
 
 
-@pytest.mark.parametrize(("command", "label"), SCRIPTS.items(), ids=[" ".join(each) for each in SCRIPTS])
+@every(("command", "label"), SCRIPTS.items())
 def test_a_scripts_text_and_a_secret_are_no_label(command: tuple[str, ...], label: str) -> None:
     assert paths.label_for([*command]) == label
 
 
-@pytest.mark.parametrize("name", sorted(SECRET_WORDS | {*UNSEPARATED}))
+@every("name", sorted(SECRET_WORDS | {*UNSEPARATED}))
 def test_the_value_of_a_secret_option_is_no_label(name: str) -> None:
     command = ["npx", f"--{name.replace(' ', '-')}", "s3cr3t", "server-files"]
     assert paths.label_for(command) == "server-files"
