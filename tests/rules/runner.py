@@ -87,7 +87,7 @@ class Fixture:
     redacted: bool = False
     hosts: tuple[Mapping[str, Any] | str, ...] = ()
 
-    @property
+    @cached_property
     def rule(self) -> str:
         return self.path.parent.name
 
@@ -316,7 +316,7 @@ def judge(fixture: Fixture, revision: str, *, in_order: bool = True) -> Verdict:
         ruleset = replace(ruleset, dispatch=turned(ruleset.dispatch.families))
     observer = ruleset.observer(redacted=fixture.redacted)
     verdict = Verdict()
-    transcript: list[str] = [f"{fixture} in {revision}: {fixture.about}"]
+    seen: list[Event] = []
     for step in steps(fixture, revision):
         found = [
             finding
@@ -325,8 +325,9 @@ def judge(fixture: Fixture, revision: str, *, in_order: bool = True) -> Verdict:
             if fixture.rule.startswith(REMARKS) or not finding.rule.startswith(REMARKS)
         ]
         verdict.findings += found
-        transcript += [shown(event) for event in step.events]
+        seen += step.events
         if not verdict.surprise and (surprise := _compare(step.line, found)):
+            transcript = [f"{fixture} in {revision}: {fixture.about}", *map(shown, seen)]
             transcript += [f"    {surprise}", *(f"    found {described(finding)}" for finding in found)]
             verdict.surprise = "\n".join(transcript)
     return verdict

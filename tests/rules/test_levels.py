@@ -12,6 +12,7 @@ from mcpproxy.judge import checks
 from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Level, Requirement, RuleError
+from tests.every import every
 
 from . import runner
 from .runner import Fixture
@@ -43,7 +44,7 @@ def lowered(fixture: Fixture) -> Iterator[tuple[str, str]]:
                 yield key, finding.severity
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_a_lower_level_has_its_reason_in_the_table(rule: str) -> None:
     fixtures = [fixture for fixture in runner.fixtures() if fixture.rule == rule and fixture.bad]
     for key, level in {pair for fixture in fixtures for pair in lowered(fixture)}:

@@ -3,12 +3,11 @@
 from collections.abc import Iterable
 from typing import Final
 
-import pytest
-
 from mcpproxy.judge.checks import decided_rules
 from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.judge.session.frame import Finding
 from mcpproxy.protocol.revisions import ACP, STATEFUL
+from tests.every import every
 
 from . import runner
 from .runner import Fixture, judged
@@ -37,7 +36,7 @@ def unobservable(rule: str) -> bool:
     return all(requirement.unobservable for requirement in CATALOGUE.rules[rule].requirements)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_a_bad_session_breaks_the_rule_where_it_says(rule: str) -> None:
     for fixture, revision in trials(of(rule, BAD)):
         verdict = judged(fixture, revision)
@@ -46,7 +45,7 @@ def test_a_bad_session_breaks_the_rule_where_it_says(rule: str) -> None:
         assert_severity_follows_from_requirement_and_revision(fixture, verdict.findings)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_a_good_session_breaks_nothing(rule: str) -> None:
     for fixture, revision in trials(of(rule, GOOD)):
         verdict = judged(fixture, revision)
@@ -83,7 +82,7 @@ def begins_with_a_revision(fixture: Fixture, revision: str) -> bool:
     )
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_a_finding_cites_the_revision_that_is_spoken(rule: str) -> None:
     for fixture, revision in trials(of(rule, BAD)):
         if begins_with_a_revision(fixture, revision):
@@ -92,7 +91,7 @@ def test_a_finding_cites_the_revision_that_is_spoken(rule: str) -> None:
                 assert finding.source == sources.get(revision, finding.source), f"{fixture} in {revision}"
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_neither_order_nor_number_of_checks_matters(rule: str) -> None:
     """A check changes no state, and what narrows it only saves time."""
     for fixture, revision in trials(of(rule, FIXTURES)):
@@ -102,7 +101,7 @@ def test_neither_order_nor_number_of_checks_matters(rule: str) -> None:
         assert sorted(turned) == expected, f"{fixture} in {revision}"
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_a_rule_has_its_sessions(rule: str) -> None:
     names = {fixture.path.stem.partition("-")[0] for fixture in of(rule, FIXTURES)}
     if unobservable(rule):
@@ -128,7 +127,7 @@ def test_a_fixture_is_tried_where_its_rule_holds() -> None:
         assert (fixture.rule in expected) == fixture.bad, str(fixture)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_every_requirement_is_broken_in_every_revision_in_which_it_holds(rule: str) -> None:
     broken = {
         (finding.requirement, revision)
@@ -150,7 +149,7 @@ def test_a_finding_blames_whom_its_requirement_binds() -> None:
         assert requirement.blame in (finding.blame, "either"), runner.described(finding)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_a_lawful_session_is_near(rule: str) -> None:
     for bad in of(rule, BAD):
         candidates = [
@@ -162,7 +161,7 @@ def test_a_lawful_session_is_near(rule: str) -> None:
         assert bad.lines != nearest.lines, str(bad)
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every("rule", RULES)
 def test_a_rule_is_silent_in_revisions_that_do_not_have_it(rule: str) -> None:
     for fixture in (fixture for fixture in of(rule, BAD) if not fixture.stateless):
         for revision in ACP if fixture.acp else STATEFUL:
