@@ -6,6 +6,7 @@ A folder of ``corpus/`` is named for a host; ``PLACES`` says where that host kee
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -88,10 +89,11 @@ class Case:
         return path
 
 
-def cases() -> list[Case]:
+@cache
+def cases() -> tuple[Case, ...]:
     """Return every file of the corpus, and those that are too large to keep."""
     kept = (path for path in sorted(FOLDER.glob("*/*")) if path.is_file())
-    return [*(Case(path.relative_to(FOLDER).as_posix(), path.read_bytes()) for path in kept), *_large()]
+    return *(Case(path.relative_to(FOLDER).as_posix(), path.read_bytes()) for path in kept), *_large()
 
 
 def _large() -> Iterator[Case]:
@@ -113,6 +115,7 @@ def _large() -> Iterator[Case]:
     yield Case("goose/large.yaml", f"notes:\n{rows}{table}".encode())
 
 
-CASES: Final = [pytest.param(case, id=case.name) for case in cases()]
-SMALL: Final = [param for param in CASES if "/large." not in str(param.id)]
-"""Without the files of a megabyte, which take as long as all others together."""
+_PARAMS: Final = [pytest.param(case, id=case.name) for case in cases()]
+LARGE: Final = [param for param in _PARAMS if "/large." in str(param.id)]
+"""The files of a megabyte, which take as long as all others together."""
+SMALL: Final = [param for param in _PARAMS if "/large." not in str(param.id)]

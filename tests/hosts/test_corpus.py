@@ -15,7 +15,7 @@ from mcpproxy.hosts.ledger import WrapRecord
 from mcpproxy.hosts.plans import EntryPlan, plan_file, plan_unwrap, plan_wrap
 from mcpproxy.hosts.recorded import is_wrapped
 from mcpproxy.hosts.server_entries import Search, ServerEntry, search
-from tests.hosts.corpus import CASES, PLACES, SMALL, Case, cases
+from tests.hosts.corpus import LARGE, PLACES, SMALL, Case, cases
 
 PROGRAM: Final = ["/opt/bin/mcpproxy"]
 
@@ -72,7 +72,7 @@ def test_each_server_alone_comes_back_to_the_byte(case: Case, home: Path) -> Non
         assert path.read_bytes() == case.data
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", SMALL)
 def test_all_servers_together_come_back_to_the_byte(case: Case, home: Path) -> None:
     path = case.place(home)
     if entries := stdio(home, path):
@@ -82,7 +82,7 @@ def test_all_servers_together_come_back_to_the_byte(case: Case, home: Path) -> N
     assert path.read_bytes() == case.data
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", SMALL)
 def test_an_edit_in_between_stays(case: Case, home: Path) -> None:
     path = case.place(home)
     if entries := stdio(home, path):
@@ -119,13 +119,19 @@ def test_without_a_ledger_the_commands_come_back(case: Case, home: Path) -> None
     assert [one.digest() for one in after] == [one.digest() for one in before]
 
 
-STRICT: Final = [param for param in CASES if cast("Case", param.values[0]).suffix in (".toml", ".yaml")]
+STRICT: Final = [param for param in SMALL if cast("Case", param.values[0]).suffix in (".toml", ".yaml")]
 
 
 def parsed(data: bytes, suffix: str) -> Any:
     """What another reader of the language sees."""
     text = data.decode("utf-8-sig")
-    return tomllib.loads(text) if suffix == ".toml" else yaml.safe_load(text)
+    match suffix:
+        case ".toml":
+            return tomllib.loads(text)
+        case ".yaml":
+            return yaml.safe_load(text)
+        case _:
+            return json.loads(text)
 
 
 @pytest.mark.parametrize("case", STRICT)
@@ -135,7 +141,10 @@ def test_other_readers_see_nothing_else_changed(case: Case, home: Path) -> None:
     before = parsed(case.data, case.suffix)
     if entries:
         wrapped(entries, path)
-    after = parsed(path.read_bytes(), case.suffix)
+    only_commands_changed(before, parsed(path.read_bytes(), case.suffix), entries)
+
+
+def only_commands_changed(before: Any, after: Any, entries: list[ServerEntry]) -> None:
     for entry in entries:
         assert entry.shape is not None
         assert entry.shape.args is not None
@@ -153,7 +162,7 @@ def at(value: Any, entry: ServerEntry) -> dict[str, Any]:
     return value
 
 
-@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("case", SMALL)
 def test_strict_json_stays_strict_json(case: Case, home: Path) -> None:
     try:
         before = json.loads(case.data.decode("utf-8-sig"))
@@ -170,7 +179,22 @@ def test_strict_json_stays_strict_json(case: Case, home: Path) -> None:
     assert after == before
 
 
-@pytest.mark.parametrize("param", STRICT)
+@pytest.mark.parametrize("case", LARGE)
+def test_a_file_of_a_megabyte_is_wrapped_and_edited_and_comes_back_to_the_byte(
+    case: Case, home: Path
+) -> None:
+    path = case.place(home)
+    entries = stdio(home, path)
+    records = wrapped(entries, path)
+    assert len([one for one in found(home, path).entries if one.wrapping]) == len(entries) > 0
+    data = path.read_bytes()
+    only_commands_changed(parsed(case.data, case.suffix), parsed(data, case.suffix), entries)
+    path.write_bytes(edited(data, case.suffix))
+    unwrapped(home, path, records)
+    assert path.read_bytes() == edited(case.data, case.suffix)
+
+
+@pytest.mark.parametrize("param", [*STRICT, *LARGE])
 def test_tomlkit_keeps_the_bytes_of_every_file(param: Case) -> None:
     if param.suffix == ".toml":
         text = param.data.decode("utf-8-sig")
