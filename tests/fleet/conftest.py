@@ -4,7 +4,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import obstore
-import polars
 import pytest
 from obstore.store import MemoryStore
 
@@ -19,6 +18,8 @@ __all__ = ["mcpproxy", "state_dir"]
 @pytest.fixture(scope="session", autouse=True)
 def runtimes(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Start the threads of obstore and of polars: what they have open stays until the process ends."""
+    import polars  # takes half a second, which no worker spends that runs other tests
+
     obstore.put(MemoryStore(), "name", b"content")
     polars.DataFrame({"n": [1]}).write_parquet(tmp_path_factory.mktemp("polars") / "table.parquet")
 

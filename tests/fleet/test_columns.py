@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import duckdb
-import polars
 import pyarrow.dataset as untyped_dataset  # pyright: ignore[reportMissingTypeStubs] # it has none
 import pytest
 
@@ -39,6 +38,8 @@ def read_pyarrow(folder: Path, table: str) -> Any:
 
 
 def read_polars(folder: Path, table: str) -> Any:
+    import polars
+
     found: Any = polars.read_parquet(
         folder / table / "**/*.parquet", hive_schema={"date": polars.String, "server": polars.String}
     )
