@@ -55,11 +55,11 @@ def _is_beyond_some_parsers(request: SentRequest) -> bool:
         return True
     level: list[Any] = [request.params]
     for _ in range(COMMON_LEVELS):
-        level = [part for value in level for part in _parts(value)]
+        level = [child for value in level for child in _children(value)]
     return bool(level)
 
 
-def _parts(value: "JSON | Absent") -> Iterable["JSON"]:
+def _children(value: "JSON | Absent") -> Iterable["JSON"]:
     return value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
 
 

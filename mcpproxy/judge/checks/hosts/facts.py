@@ -37,7 +37,7 @@ class HostFact:
     names and patterns for it. ``says`` is what the host does, as a clause after its name: ``reads the first
     page only``. ``versions`` is the range of versions in which this was seen, and ``holds_in`` tests a
     version; they are empty and ``None`` if the versions are not known. ``has_ended`` is set if newer versions
-    are known not to do it. ``evidence`` says in words how and since when this is known, ``source`` where it
+    are known not to do it. ``evidence`` says in words how and when this was found, ``source`` where it
     can be read. ``survey`` has the numbers of the statements, in a survey of hosts, that the fact rests on.
     """
 

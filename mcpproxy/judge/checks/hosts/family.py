@@ -140,11 +140,11 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
         if choice is None or not isinstance(event, Close):
             return
         for (caller, *_), reading in history.across_requests(UnfinishedReadings).readings.items():
-            found = list(_met_by_unread(choice, reading))
-            yield from unreported("HOST", found, history, caller)
-            if not found and event.ending != "cut" and not history.has_gap:
-                seen = observed_pages(choice, caller, reading, history)
-                yield from () if seen is None else (seen,)
+            violations = list(_met_by_unread(choice, reading))
+            yield from unreported("HOST", violations, history, caller)
+            if not violations and event.ending != "cut" and not history.has_gap:
+                observed = observed_pages(choice, caller, reading, history)
+                yield from () if observed is None else (observed,)
 
     def call_limit(event: Signal | Close, history: History) -> Iterator[Violation]:
         """Report the time after which the session's client gives up calls (HOST-016)."""
@@ -313,8 +313,8 @@ def _met_by_unread(choice: HostChoice, reading: ReadPages) -> Keyed:
             if reading.method not in fact.settings["lists"]:
                 continue
             if met := left_unread(reading, fact.settings["pages"]):
-                found = FactMet(judged, fact, "/result/nextCursor", met, reading.method)
-                yield found.key, found.violation(reading.seq, reading.candidates)
+                fact_met = FactMet(judged, fact, "/result/nextCursor", met, reading.method)
+                yield fact_met.key, fact_met.violation(reading.seq, reading.candidates)
 
 
 def _met_by_result(choice: HostChoice | None, context: MessageContext, history: History) -> FactsMet:

@@ -69,7 +69,7 @@ def unread(context: MessageContext, history: History, pages: int) -> tuple[str, 
 
 
 def left_unread(reading: ReadPages, pages: int) -> str:
-    """Return a clause about the items that such a host does not get of a list whose last page was not seen.
+    """Return a clause about what a host that reads ``pages`` pages does not get of an unfinished list.
 
     It is empty if the host reads all pages that were seen.
     """

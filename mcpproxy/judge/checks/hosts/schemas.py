@@ -15,15 +15,15 @@ def keywords(settings: Settings, tools: Tools) -> Iterator[Hit]:
     for index, name, tool in tools:
         schema = tool.get(of)
         places = subschemas(schema) if settings["at"] == "anywhere" else [("", schema)]
-        found = [
+        matches = [
             (pointer + token(keyword), keyword)
             for pointer, subschema in places
             if isinstance(subschema, dict)
             for keyword in subschema
             if keyword in wanted
         ]
-        if found:
-            yield Hit(f"/{index}/{of}{found[0][0]}", name, words(keyword for _, keyword in found))
+        if matches:
+            yield Hit(f"/{index}/{of}{matches[0][0]}", name, words(keyword for _, keyword in matches))
 
 
 def shapes(settings: Settings, tools: Tools) -> Iterator[Hit]:
@@ -48,8 +48,8 @@ def dialects(settings: Settings, tools: Tools) -> Iterator[Hit]:
 
 def _boolean_property(schema: JSONObject, pointer: str) -> str | None:
     properties = schema.get("properties")
-    found = [name for name, value in _items(properties) if isinstance(value, bool)]
-    return f"/properties{token(found[0])}" if found else None
+    names = [name for name, value in _items(properties) if isinstance(value, bool)]
+    return f"/properties{token(names[0])}" if names else None
 
 
 def _type_array(schema: JSONObject, pointer: str) -> str | None:

@@ -28,18 +28,22 @@ def error_envelope(context: MessageContext[Response], history: History) -> Itera
         pointer = f"{context.at}/result/content/{index}/text"
         code, details = envelope.get("code"), envelope.get("details")
         if not isinstance(code, str) or not code.strip():
-            problem = _fault("code", envelope, "a string that is not empty")
+            problem = _member_fault("code", envelope, "a string that is not empty")
             yield Violation("APP-001", "X-002", problem, pointer=pointer)
         if not isinstance(envelope.get("message"), str):
-            yield Violation("APP-002", "X-003", _fault("message", envelope, "a string"), pointer=pointer)
+            yield Violation(
+                "APP-002", "X-003", _member_fault("message", envelope, "a string"), pointer=pointer
+            )
         if not isinstance(details, dict):
-            yield Violation("APP-003", "X-004", _fault("details", envelope, "an object"), pointer=pointer)
+            yield Violation(
+                "APP-003", "X-004", _member_fault("details", envelope, "an object"), pointer=pointer
+            )
         if result.get("isError") is not True:
             problem = 'server sent an envelope with "error": true in a result whose isError is not true'
             yield Violation("APP-004", "X-005", problem, pointer=f"{context.at}/result/isError")
 
 
-def _fault(name: str, envelope: JSONObject, expected: str) -> str:
+def _member_fault(name: str, envelope: JSONObject, expected: str) -> str:
     """Return a sentence that says that the member ``name`` is missing or is not what is expected."""
     if name not in envelope:
         return f"server sent an error envelope without {name}; it must be {expected}"

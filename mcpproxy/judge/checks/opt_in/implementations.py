@@ -72,8 +72,8 @@ def implementations(context: MessageContext) -> Iterator[SpokenRevision]:
         server_pointer = "/result/_meta"
     else:
         return
-    yield from _named(CLIENT, client, revision, "")
-    yield from _named(SERVER, server, revision, context.at + server_pointer)
+    yield from _implementation_in(CLIENT, client, revision, "")
+    yield from _implementation_in(SERVER, server, revision, context.at + server_pointer)
 
 
 def collector(receive: Callable[[SpokenRevision], None]) -> RuleFamily:
@@ -129,7 +129,7 @@ def range_checks(ranges: Ranges) -> RuleFamily:
     )
 
 
-def _named(role: Sender, info: JSON, revision: str, pointer: str) -> Iterator[SpokenRevision]:
+def _implementation_in(role: Sender, info: JSON, revision: str, pointer: str) -> Iterator[SpokenRevision]:
     """Yield the implementation that ``info`` names."""
     info_object = as_object(info)
     name, version = member(info_object, "name"), member(info_object, "version")

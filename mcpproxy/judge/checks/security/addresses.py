@@ -53,7 +53,7 @@ def _has_user_info(parts: "SplitResult") -> bool:
 def open_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
     """Report a challenge that names resource metadata at a deceptive address or without TLS (SEC-006)."""
     url = resource_metadata(exchange.response_fields)
-    if exchange.status in (401, 403) and url is not None and (fault := _fault(url)):
+    if exchange.status in (401, 403) and url is not None and (fault := _address_fault(url)):
         problem = f"server named resource metadata {fault} in its challenge"
         yield Violation("SEC-006", "X-018", problem, related=(exchange.request.seq,), candidates=_RESOURCES)
 
@@ -68,7 +68,7 @@ def open_authorization_server(
     document = None if isinstance(message, Batch) else as_object(message.value)
     servers = member(document, "authorization_servers")
     for index, url in enumerate(servers if isinstance(servers, list) else ()):
-        if isinstance(url, str) and (fault := _fault(url)):
+        if isinstance(url, str) and (fault := _address_fault(url)):
             problem = f"server named an authorization server {fault}"
             yield Violation(
                 "SEC-006",
@@ -79,7 +79,7 @@ def open_authorization_server(
             )
 
 
-def _fault(url: str) -> str:
+def _address_fault(url: str) -> str:
     """Return what is wrong with an address of authorization, as the end of a phrase; empty if nothing."""
     parts = None if holds_mask(url) else parse_url(url)
     if parts is None:

@@ -101,8 +101,8 @@ class Unseen:
     def __str__(self) -> str:
         points = [f"U+{ord(character):04X}" for character in self.characters[:_SHOWN]]
         more = " …" if len(self.characters) > _SHOWN else ""
-        decoded = _decoded(self.characters) if self.kind is Effect.HIDDEN else ""
-        says = f', saying "{decoded}"' if decoded else ""
+        hidden = _hidden_text(self.characters) if self.kind is Effect.HIDDEN else ""
+        says = f', saying "{hidden}"' if hidden else ""
         return f"{self.kind.value} ({' '.join(points)}{more} at character {self.first + 1}{says})"
 
 
@@ -193,7 +193,7 @@ def _has_use(text: str, at: int, start: int, end: int) -> bool:
             return False
 
 
-def _decoded(characters: str) -> str:
+def _hidden_text(characters: str) -> str:
     """Return the text that is encoded in tag characters or, byte by byte, in selectors; empty if none is."""
     tags = "".join(chr(ord(c) - 0xE0000) for c in characters if "\U000e0020" <= c <= "\U000e007e")
     if tags:

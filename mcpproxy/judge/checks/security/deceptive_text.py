@@ -54,16 +54,18 @@ def deceptive_text(context: MessageContext[Response], history: History) -> Itera
         return
     for what, pointer, field, value in _definitions(context):
         for step, text, is_value, is_name in _texts(field, value):
-            for found in unseen(text, is_value=is_value):
-                yield _violation(context, what, pointer + step, found, is_name)
+            for characters in unseen(text, is_value=is_value):
+                yield _violation(context, what, pointer + step, characters, is_name)
 
 
-def _violation(context: MessageContext, what: str, pointer: str, found: Unseen, is_name: bool) -> Violation:
-    rule, requirement = _RULES[found.kind]
-    problem = f"{context.sender} put {visible(str(found))} into {what}"
+def _violation(
+    context: MessageContext, what: str, pointer: str, characters: Unseen, is_name: bool
+) -> Violation:
+    rule, requirement = _RULES[characters.kind]
+    problem = f"{context.sender} put {visible(str(characters))} into {what}"
     # Control characters outside escape sequences and invisible characters mostly come from copied text. But
     # in a name, an invisible character can make two names look equal that are different.
-    is_stray = found.kind is Effect.CONTROL or (found.kind is Effect.INVISIBLE and not is_name)
+    is_stray = characters.kind is Effect.CONTROL or (characters.kind is Effect.INVISIBLE and not is_name)
     at_most: Severity | None = "info" if is_stray else None
     return Violation(rule, requirement, problem, pointer=context.at + pointer, at_most=at_most)
 

@@ -76,12 +76,12 @@ def skill_entries(context: MessageContext[Response], history: History) -> Iterat
     if not is_final(result) or (history.masked and holds_mask(result)):
         return
     if request.method == LIST and not isinstance(result.get("skills"), list):
-        problem = f"server answered {LIST} with {_found(result, 'skills')} instead of an array"
+        problem = f"server answered {LIST} with {_describe_member(result, 'skills')} instead of an array"
         yield Violation("SKILL-004", "R-290", problem, pointer=context.at + "/result")
     if request.method == GET:
         asked_uri, uri = target_of(GET, request.params), text_member(result, "skill", "uri")
         if not isinstance(result.get("skill"), dict):
-            problem = f"server answered {GET} with {_found(result, 'skill')} instead of an object"
+            problem = f"server answered {GET} with {_describe_member(result, 'skill')} instead of an object"
             yield Violation("SKILL-004", "R-291", problem, pointer=context.at + "/result")
         elif asked_uri and uri and normalized_uri(asked_uri) != normalized_uri(uri):
             problem = f"server answered {GET} of {shown(asked_uri)} with the skill {shown(uri)}"
@@ -100,7 +100,8 @@ def is_final(result: JSONObject) -> bool:
     return result.get("resultType", "complete") == "complete"
 
 
-def _found(result: JSONObject, name: str) -> str:
+def _describe_member(result: JSONObject, name: str) -> str:
+    """Return what a result has as the member ``name``, in words."""
     return f"{kind(result[name])} for {name}" if name in result else f"no {name}"
 
 

@@ -77,7 +77,7 @@ def caching_hints(context: MessageContext, history: History) -> Iterator[Violati
     if requirement != "R-263" and declared_settings(SKILLS, context, history) is None:
         return  # The method may be that of another extension.
     for name in HINTS:
-        if fault := _fault(result, name):
+        if fault := _hint_fault(result, name):
             problem = f"{context.sender} sent a result of {request.method} {fault}"
             yield Violation(
                 "CACHE-001",
@@ -87,7 +87,7 @@ def caching_hints(context: MessageContext, history: History) -> Iterator[Violati
             )
 
 
-def _fault(result: JSONObject, name: str) -> str:
+def _hint_fault(result: JSONObject, name: str) -> str:
     """Return what is wrong with the hint ``name``, as a clause about the result; empty if it is correct."""
     if name not in result:
         return f"without {name}"

@@ -113,7 +113,11 @@ def unrequested(context: MessageContext[Notification], history: History) -> Iter
         yield Violation(
             "LOG-004", "R-169", problem, pointer=pointer, at_most="warning" if may_be_late else None
         )
-    elif level and (lowest_level := _lowest(level_setters)) and _severity(level) < _severity(lowest_level):
+    elif (
+        level
+        and (lowest_level := _lowest_level(level_setters))
+        and _severity(level) < _severity(lowest_level)
+    ):
         problem = f"{described}, but the request asked for {lowest_level} and above"
         related = tuple(request.seq for request in level_setters[:1])
         yield Violation("LOG-005", "R-170", problem, pointer=context.at + "/params/level", related=related)
@@ -127,7 +131,7 @@ def _on_subscription(context: MessageContext[Notification], pending: list[SentRe
     return names_subscription or (is_listening and bool(context.frame.exchange))
 
 
-def _lowest(level_setters: list[SentRequest]) -> str:
+def _lowest_level(level_setters: list[SentRequest]) -> str:
     """Return the least severe of the levels that these requests set; empty if one of them is not a level."""
     levels = [_level_set_by(request) for request in level_setters]
     valid_levels = [level for level in levels if isinstance(level, str) and level in LEVELS]

@@ -85,11 +85,13 @@ UNKNOWN_TASK: Final = pattern(
 def task_support(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a tool call that asks for a task although its tool forbids that, or the reverse (TASK-002)."""
     message = context.message
-    support = _support(history, message)
+    support = _task_support(history, message)
     if support not in ("required", "forbidden") or not has_task_revision(context):
         return ()
-    asks_for_task, tool = "task" in (as_object(message.params) or {}), _tool(message)
-    if asks_for_task == (support == "required") or not _declared(context.sender, message.method, history):
+    asks_for_task, tool = "task" in (as_object(message.params) or {}), _tool_phrase(message)
+    if asks_for_task == (support == "required") or not _declares_tasks(
+        context.sender, message.method, history
+    ):
         return ()
     fault = f"called {tool} as a task" if asks_for_task else f"called {tool}, but not as a task"
     problem = f"{context.sender} {fault}; its taskSupport is {support}"
@@ -102,7 +104,7 @@ def answered_call(context: MessageContext[Response], history: History) -> Iterab
     if request is None or not has_task_revision(context):
         return ()
     asks_for_task = isinstance(request.params, dict) and "task" in request.params
-    if not asks_for_task and not has_task_member(context) and _support(history, request) != "required":
+    if not asks_for_task and not has_task_member(context) and _task_support(history, request) != "required":
         return ()
     return _answered_call(context, request, asks_for_task, history)
 
@@ -113,10 +115,10 @@ def _answered_call(
     """Compare the answer with the request, the receiver's capabilities and the tool's taskSupport."""
     message = context.message
     is_task = member(message.result, "task", "taskId") is not None and not _is_plain(message.result)
-    is_declared = _declared(request.sender, request.method, history)
-    support = _support(history, request) if request.method == "tools/call" else "optional"
+    is_declared = _declares_tasks(request.sender, request.method, history)
+    support = _task_support(history, request) if request.method == "tools/call" else "optional"
     related, pointer = (request.seq,), context.at + "/result"
-    receiver, tool = context.sender, _tool(request)
+    receiver, tool = context.sender, _tool_phrase(request)
     if is_task and not asks_for_task:
         problem = f"{receiver} answered {request.method} with a task, but the request did not ask for one"
         yield Violation("TASK-003", "R-192", problem, pointer=pointer + "/task", related=related)
@@ -144,20 +146,20 @@ def _is_plain(result: JSON) -> bool:
     return isinstance(result, dict) and not result.keys().isdisjoint(("content", "action", "role"))
 
 
-def _declared(requestor: Sender, method: str, history: History) -> bool:
+def _declares_tasks(requestor: Sender, method: str, history: History) -> bool:
     """Whether the receiver declared that it runs requests of this method as tasks."""
     capabilities = history.capabilities(other(requestor))
     return capabilities is not None and declares(capabilities, CAPABILITY_BY_METHOD[method])
 
 
-def _support(history: History, request: Request | SentRequest) -> str | None:
+def _task_support(history: History, request: Request | SentRequest) -> str | None:
     """Return the taskSupport with which the called tool was listed; ``None`` if that is unknown."""
     support = history.of(Tasks).support
     name = target_of(request.method, request.params) if support else None
     return None if name is None else support.get(name)
 
 
-def _tool(request: Request | SentRequest) -> str:
+def _tool_phrase(request: Request | SentRequest) -> str:
     """Return the called tool, for the text of a finding."""
     return f"tool {shortened(str(target_of(request.method, request.params)))}"
 
