@@ -262,10 +262,10 @@ def _met_by_tools(choice: HostChoice | None, context: MessageContext, history: H
     tools_text = f"your {len(tools):,} tools" if is_only_page else f"the {len(tools):,} tools of this page"
     for judged in _judged_hosts(choice, context, history):
         for fact in judged.facts:
-            if (meets := MEETS.get(fact.kind)) is not None:
+            if (find_hits := MEETS.get(fact.kind)) is not None:
                 if fact.settings.get("of") == "instructions":
                     continue
-                if hits := list(meets(fact.settings, tools)):
+                if hits := list(find_hits(fact.settings, tools)):
                     about = " ".join(f"{hit.name!r}" for hit in hits)
                     yield FactMet(judged, fact, at + hits[0].pointer, name_tools(hits, tools_text), about)
             elif fact.kind == "tool-count":
@@ -274,14 +274,14 @@ def _met_by_tools(choice: HostChoice | None, context: MessageContext, history: H
                     yield FactMet(judged, fact, at, f"you list {number:,}", "")
             elif fact.kind == "extension-undeclared":
                 name, key = fact.settings["extension"], fact.settings["key"]
-                using = [row for row in tools if key in (as_object(row[2].get("_meta")) or {})]
+                with_key = [row for row in tools if key in (as_object(row[2].get("_meta")) or {})]
                 capabilities = _capabilities(context, history)
                 if (
-                    using
+                    with_key
                     and capabilities is not None
                     and member(capabilities, "extensions", name) in (None, ABSENT)
                 ):
-                    index, tool, _ = using[0]
+                    index, tool, _ = with_key[0]
                     met = f"tool {shown(tool)} has it, and your capabilities lack extensions[{shown(name)}]"
                     yield FactMet(judged, fact, f"{at}/{index}/_meta{token(key)}", met, "")
 
@@ -326,10 +326,10 @@ def _met_by_result(choice: HostChoice | None, context: MessageContext, history: 
         return
     for judged in _judged_hosts(choice, context, history):
         for fact in judged.facts:
-            loses = LOSES.get(fact.kind)
-            if loses is None or _is_excepted(fact, tool, result, history):
+            find_lost_part = LOSES.get(fact.kind)
+            if find_lost_part is None or _is_excepted(fact, tool, result, history):
                 continue
-            if (lost := loses(fact.settings, result)) is not None:
+            if (lost := find_lost_part(fact.settings, result)) is not None:
                 met = f"{lost[1]}, from tool {shown(tool)}" if tool is not None else lost[1]
                 yield FactMet(judged, fact, f"{context.at}/result{lost[0]}", met, repr(tool))
 
