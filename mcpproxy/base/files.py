@@ -24,7 +24,7 @@ _DIRECTORY: Final[int] = getattr(os, "O_DIRECTORY", 0)
 _NEW: Final = os.O_CREAT | os.O_EXCL | _BINARY | _NOFOLLOW
 _WRITABLE_BY_OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 RULES_BYTES: Final = 16 << 20
-"""The size limit of files of rules, and of files of pinned tool definitions."""
+"""The size limit, in bytes, of files of rules, and of files of pinned tool definitions."""
 _IN_USE: Final = "In use by another program, or permission denied"
 
 

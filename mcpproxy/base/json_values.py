@@ -23,6 +23,7 @@ def dumps(value: object, *, indent: int | None = None, compact: bool = False) ->
 
 
 def _writable(value: object, depth: int) -> object:
+    """Return ``value`` without the parts that ``json`` refuses; ``depth`` is the number of levels to keep."""
     match value:
         case float() if not math.isfinite(value):
             return "a very large number"

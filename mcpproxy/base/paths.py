@@ -166,7 +166,7 @@ def numbered(path: str, attempt: int) -> str:
 
 
 def free(path: str, taken: frozenset[str] | set[str] = frozenset()) -> str:
-    """Return the first of the ``numbered`` paths that is not in ``taken`` and at which there is no file."""
+    """Return the first of the ``numbered`` paths that is not in ``taken`` and does not exist."""
     attempt = 1
     while (candidate := numbered(path, attempt)) in taken or os.path.lexists(candidate):
         attempt += 1

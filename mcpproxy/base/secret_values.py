@@ -207,7 +207,7 @@ PATTERNS: Final = (
 def value_after(names: Iterable[str]) -> re.Pattern[str]:
     """Return a pattern that matches one of these names, followed by ``=`` or ``:`` and a value.
 
-    The only group that matches is the value.
+    The group that matches is the value.
     """
     listed = "|".join(map(re.escape, names))
     return re.compile(

@@ -10,13 +10,12 @@ from mcpproxy.base.patterns import pattern
 _MOST_LINES: Final = 400
 """The number of lines, counted from the end, that are searched."""
 _LONG: Final = 240
-"""In characters: a line of this length is not joined with further lines. Those that are indented are
-dropped."""
+"""In characters: a line of this length is not joined with further lines; indented ones are dropped."""
 _WRAPPED_FROM: Final = 40
 """In characters: a shorter line is not wrapped text."""
 
 _LINE_BYTES: Final = 1024
-"""The part of each line that is kept, counted from its beginning."""
+"""The number of bytes of each line that are kept, counted from its beginning."""
 
 
 class LastLines:
@@ -268,7 +267,7 @@ _PLACE: Final = pattern(
 )
 """The end of such a frame: a place in the code."""
 _PLACE_CHARACTERS: Final = 60
-"""The end of a frame that is searched for the place."""
+"""The number of characters at the end of a frame that are searched for the place."""
 _FRAME_INDENT: Final = 4
 """Columns by which Node.js indents a frame more than its error."""
 _MEMBER_INDENT: Final = 2

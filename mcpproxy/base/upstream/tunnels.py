@@ -61,6 +61,11 @@ async def proxied_socket(proxy: HttpProxy, host: str, port: int, *, is_tls: bool
 
 
 async def _connected(proxy: HttpProxy) -> socket.socket:
+    """Return a socket connected to a proxy, at the first of its addresses that accepts.
+
+    Raises:
+        OSError: no address accepts; the error is that of the last address.
+    """
     loop = asyncio.get_running_loop()
     last = OSError(0, "no address")
     for family, kind, protocol, _, address in await loop.getaddrinfo(
@@ -82,6 +87,12 @@ async def _connected(proxy: HttpProxy) -> socket.socket:
 
 
 async def _ask_for_tunnel(proxy: HttpProxy, sock: socket.socket, head: bytes) -> None:
+    """Send the CONNECT request ``head``, and wait for the proxy's answer.
+
+    Raises:
+        OSError: the connection broke.
+        ProxyError: the proxy refuses the tunnel, or does not speak HTTP.
+    """
     loop = asyncio.get_running_loop()
     await loop.sock_sendall(sock, head)
     answer = b""

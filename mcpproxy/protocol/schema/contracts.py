@@ -208,7 +208,7 @@ class Contract:
             work = effort.steps(len(levels)) * size
             if validator is None or work > MAX_STEPS or _call_safely(validator.is_valid, value) is not False:
                 return ()
-            if not (mismatches := _explained(value, effort, validator, work)):
+            if not (mismatches := _explain_mismatches(value, effort, validator, work)):
                 return ()  # No mismatch is certain.
             by_dialect.append(mismatches)
         first, *others = by_dialect
@@ -281,19 +281,21 @@ def _size(level: list[JSON]) -> int:
     return len(level) + sum(len(text) for text in texts if isinstance(text, str))
 
 
-def _explained(value: JSON, effort: Effort, validator: "Validator", work: int) -> tuple[Mismatch, ...]:
+def _explain_mismatches(
+    value: JSON, effort: Effort, validator: "Validator", work: int
+) -> tuple[Mismatch, ...]:
     """Return the mismatches of ``value``, in as much detail as the limit of work allows."""
     if work <= MAX_EXPLAINED:
         errors = _call_safely(lambda: list(islice(validator.iter_errors(value), LIMIT)))
     elif not effort.has_choices:  # a failure of anyOf or oneOf takes long to explain, even a single one
-        errors = _call_safely(lambda: _first(validator, value))
+        errors = _call_safely(lambda: _first_failure(validator, value))
     else:
         return (_UNEXPLAINED,)
     mismatches = [mismatch_of(error, value) for error in errors or () if is_sure(error)]
     return tuple(dict.fromkeys(mismatches))
 
 
-def _first(validator: "Validator", value: JSON) -> "list[ValidationError]":
+def _first_failure(validator: "Validator", value: JSON) -> "list[ValidationError]":
     """Return only the first failure of ``value``, because finding all failures takes more work."""
     from jsonschema_rs import ValidationError
 

@@ -291,7 +291,7 @@ def _is_schema(value: JSON, dialect: Dialect | None) -> bool:
     return isinstance(value, dict) or (isinstance(value, bool) and dialect != "draft-04")
 
 
-def _matches(pattern: str, value: JSON) -> bool:
+def _matches_pattern(pattern: str, value: JSON) -> bool:
     return isinstance(value, str) and re.fullmatch(pattern, value) is not None
 
 
@@ -320,8 +320,8 @@ _SIMPLE_VALUES: Final[Mapping[ValueKind, tuple[str, Callable[[JSON], bool]]]] = 
         "a URI without a fragment",
         lambda value: isinstance(value, str) and "#" not in value.removesuffix("#"),
     ),
-    "name:": ("a plain name", lambda value: _matches(r"[A-Za-z][-A-Za-z0-9._:]*", value)),
-    "name_": ("a plain name", lambda value: _matches(r"[A-Za-z_][-A-Za-z0-9._]*", value)),
+    "name:": ("a plain name", lambda value: _matches_pattern(r"[A-Za-z][-A-Za-z0-9._:]*", value)),
+    "name_": ("a plain name", lambda value: _matches_pattern(r"[A-Za-z_][-A-Za-z0-9._]*", value)),
 }
 
 

@@ -188,6 +188,7 @@ def _variants(block: Block, revision: str) -> Mapping[str, Shape]:
 
 
 def _object(block: Block, revision: str) -> Object:
+    """Return the object shape of a block, with the members of the types that its ``...`` rows include."""
     members: dict[str, Shape] = {}
     required: set[str] = set()
     for row in block.rows:
