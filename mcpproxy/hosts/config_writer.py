@@ -150,6 +150,7 @@ def _locked(file: ConfigFile, lock: str) -> Generator[None]:
 
 
 def _make_lock(lock: str) -> bool:
+    """Make the folder ``lock``, and return whether that succeeded. Remove a stale lock for the next try."""
     try:
         os.mkdir(lock)
     except FileExistsError:

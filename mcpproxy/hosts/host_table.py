@@ -198,6 +198,7 @@ def _filled(pattern: str, escaped: Callable[[str], str]) -> str:
 
 
 def _system_folders(home: str) -> Mapping[str, str]:
+    """Return the folders that ``{app}``, ``{config}``, ``{appdata}`` and ``{local}`` mean on this system."""
     roaming = os.environ.get("APPDATA") or os.path.join(home, "AppData", "Roaming")
     local = os.environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
     config = os.environ.get("XDG_CONFIG_HOME", "")

@@ -45,6 +45,8 @@ def departures(text: str) -> list[tuple[int, str]]:
 
 
 class _Scanner:
+    """Reads the value of one text. ``departures`` collects what strict JSON does not allow."""
+
     def __init__(self, text: str) -> None:
         self._text = text
         self.departures: list[tuple[int, str]] = []
@@ -75,6 +77,7 @@ class _Scanner:
         return match.end()
 
     def read_value(self, at: int, level: int) -> Node:
+        """Return the value that begins at ``at``; ``level`` is the number of objects and arrays around it."""
         if level > MOST_LEVELS:
             raise UnreadableTextError(at, f"more than {MOST_LEVELS} levels")
         first = self._text[at : at + 1]

@@ -75,7 +75,7 @@ class Ledger:
             HostFileError: the ledger cannot be saved. It is unchanged.
         """
         if changed := {record.place: replace(record, state=state) for record in records}:
-            self._save(self.records | changed, "nothing was written")
+            self._save_records(self.records | changed, "nothing was written")
 
     def drop(self, places: Iterable[tuple[str, Path]]) -> None:
         """Remove the records of the wraps at ``places``, and save the ledger if there were any.
@@ -85,9 +85,9 @@ class Ledger:
         """
         if dropped := self.records.keys() & set(places):
             kept = {place: record for place, record in self.records.items() if place not in dropped}
-            self._save(kept, "nothing was forgotten")
+            self._save_records(kept, "nothing was forgotten")
 
-    def _save(self, records: dict[tuple[str, Path], WrapRecord], otherwise: str) -> None:
+    def _save_records(self, records: dict[tuple[str, Path], WrapRecord], otherwise: str) -> None:
         """Write ``records``, and keep them if that succeeds. ``otherwise`` is the end of the error's text."""
         rows = [{**asdict(record), "at": list(record.at)} for record in records.values()]
         text = json.dumps({"version": VERSION, "wraps": rows}, indent=1) + "\n"

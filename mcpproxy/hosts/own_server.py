@@ -91,7 +91,7 @@ def plan_addition(entry: OwnEntry) -> FilePlan:
         raise HostFileError(
             path, "its servers are no table to which one can be added", f"put there: {entry.text}"
         )
-    return _checked(FilePlan(file, new_text=edited(document.text, [edit])), (*key, NAME), entry.value)
+    return _checked_plan(FilePlan(file, new_text=edited(document.text, [edit])), (*key, NAME), entry.value)
 
 
 def plan_removal(entry: ServerEntry) -> FilePlan:
@@ -105,7 +105,7 @@ def plan_removal(entry: ServerEntry) -> FilePlan:
     edit = _removal(document, entry)
     if edit is None:
         raise not_alone(entry.file.path)
-    return _checked(FilePlan(entry.file, new_text=edited(document.text, [edit])), entry.at, None)
+    return _checked_plan(FilePlan(entry.file, new_text=edited(document.text, [edit])), entry.at, None)
 
 
 def _insertion(document: Document, path: Sequence[str], value: Mapping[str, object]) -> Edit | None:
@@ -209,7 +209,7 @@ def _toml_removal(document: Document, entry: ServerEntry) -> Edit | None:
     return Edit(start, following.start() if following else len(text), "")
 
 
-def _checked(plan: FilePlan, path: Sequence[str | int], value: Mapping[str, object] | None) -> FilePlan:
+def _checked_plan(plan: FilePlan, path: Sequence[str | int], value: Mapping[str, object] | None) -> FilePlan:
     """Return ``plan`` if its new text has ``value`` at ``path`` (``None``: nothing), and else the old values.
 
     Raises:

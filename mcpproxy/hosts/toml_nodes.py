@@ -101,6 +101,7 @@ def _places(text: str, paths: list[Path]) -> dict[Path, tuple[int, int]]:
 
 
 def _node(value: Any, path: Path, places: dict[Path, tuple[int, int]], text: str) -> Node:
+    """Return the node for tomlkit's ``value`` at ``path``; ``places`` has the positions of the values."""
     start, end = places.get(path, (0, 0))
     node = Node(start, end)
     if isinstance(value, dict):

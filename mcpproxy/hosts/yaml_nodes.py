@@ -32,6 +32,11 @@ def read_yaml(text: str) -> Node:
 
 
 def _node(parsed: Any, anchored_ids: set[int], text: str) -> Node:
+    """Return the node for ruamel.yaml's node ``parsed``.
+
+    ``anchored_ids`` has the ids of the nodes with an anchor so far. An alias is such a node again; it becomes
+    a shared node without content.
+    """
     node = Node(parsed.start_mark.index, parsed.end_mark.index, is_shared=parsed.anchor is not None)
     if id(parsed) in anchored_ids:  # an alias, perhaps of a value around it
         return node

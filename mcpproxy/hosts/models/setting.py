@@ -95,7 +95,7 @@ def plan_setting(host: Host, listen: str, records: SettingRecords) -> SettingPla
     if edit is None:
         raise ByHandError(file.path, f"it has no {key}", "set it by hand")
     plan = FilePlan(file, new_text=edited(document.text, [edit]))
-    new_node = find(_checked(plan, at, url).root, at)
+    new_node = find(_checked_document(plan, at, url).root, at)
     assert new_node is not None
     record = SettingRecord(
         host=host.id,
@@ -126,7 +126,7 @@ def plan_undo(record: SettingRecord) -> SettingPlan | None:
     for edit in _undo_edits(document, node, record):
         plan = FilePlan(file, new_text=edited(document.text, [edit]))
         try:
-            _checked(plan, record.at, None if record.lead else _scalar(record.old, document))
+            _checked_document(plan, record.at, None if record.lead else _scalar(record.old, document))
         except HostFileError:
             continue
         return SettingPlan(plan, record)
@@ -150,7 +150,7 @@ def write_setting(plan: SettingPlan) -> None:
     before, record = setting_records(), plan.record
     save_settings({**before, (record.host, record.file): record})
     try:
-        _write(plan)
+        _write_file(plan)
     except HostFileError:
         with suppress(HostFileError):  # a record whose address is not in the file does no harm
             save_settings(before)
@@ -163,7 +163,7 @@ def undo_setting(plan: SettingPlan) -> None:
     Raises:
         HostFileError: one of them cannot be written.
     """
-    _write(plan)
+    _write_file(plan)
     forget(plan.record)
 
 
@@ -177,7 +177,7 @@ def forget(record: SettingRecord) -> None:
     save_settings(kept)
 
 
-def _write(plan: SettingPlan) -> None:
+def _write_file(plan: SettingPlan) -> None:
     remove_draft(plan.file_plan.file.real_path)
     replace_content(plan.file_plan.file, plan.file_plan.content)
 
@@ -249,7 +249,7 @@ def _undo_edits(document: Document, node: Node, record: SettingRecord) -> Iterat
         yield json_removal(document, holder, node)
 
 
-def _checked(plan: FilePlan, at: Path, value: object) -> Document:
+def _checked_document(plan: FilePlan, at: Path, value: object) -> Document:
     """Return the document that a plan makes, after checking that it differs only at ``at``.
 
     ``value`` must be at ``at``; ``None`` if nothing may be there.
@@ -263,7 +263,7 @@ def _checked(plan: FilePlan, at: Path, value: object) -> Document:
     except HostFileError:
         raise not_alone(plan.file.path) from None
     is_right = plain(find(after.root, at)) == value
-    is_same = _without(plain(before.root), at) == _without(plain(after.root), at)
+    is_same = _without_value(plain(before.root), at) == _without_value(plain(after.root), at)
     # If an edit leaves a comma after the last member, a host that reads strict JSON drops the file.
     is_json = before.language == "json"
     if not (is_right and is_same) or (is_json and len(departures(after.text)) > len(departures(before.text))):
@@ -271,13 +271,13 @@ def _checked(plan: FilePlan, at: Path, value: object) -> Document:
     return after
 
 
-def _without(value: object, at: Path) -> object:
+def _without_value(value: object, at: Path) -> object:
     """Return ``value`` without the value at ``at``, and without tables that this makes empty."""
     if not isinstance(value, dict):
         return value
     table = cast("dict[object, object]", value)
     rest = {key: member for key, member in table.items() if key != at[0]}
-    inner = _without(table[at[0]], at[1:]) if at[1:] and at[0] in table else None
+    inner = _without_value(table[at[0]], at[1:]) if at[1:] and at[0] in table else None
     return {**rest, at[0]: inner} if inner else rest
 
 

@@ -102,7 +102,7 @@ class CarriedSessions:
         match context.method:
             case mcp_in_acp.CONNECT:
                 if isinstance(message, Response):
-                    self._connect(context, message, history)
+                    self._begin_connected_session(context, message, history)
             case mcp_in_acp.DISCONNECT:
                 if isinstance(message, Response) and context.answers is not None:
                     channel = mcp_in_acp.channel_of(context.answers.params)
@@ -120,7 +120,7 @@ class CarriedSessions:
             if id is not None and name is not None and member(server, "type") == "acp":
                 keep_latest(self._names, id, name, MAX_REMEMBERED)
 
-    def _connect(self, context: MessageContext, message: Response, history: History) -> None:
+    def _begin_connected_session(self, context: MessageContext, message: Response, history: History) -> None:
         """Begin the session of a new connection."""
         name, request = mcp_in_acp.name_in(message.result, "connectionId"), context.answers
         if name is None or request is None:
@@ -129,9 +129,9 @@ class CarriedSessions:
         channel = Channel("connectionId", name)
         known = self._sessions.pop(channel, None)
         if known is None or known.client == request.sender:  # Otherwise both peers use this name.
-            self._begin(channel, id, request.sender, history, joined_late=history.has_gap)
+            self._begin_session(channel, id, request.sender, history, joined_late=history.has_gap)
 
-    def _begin(
+    def _begin_session(
         self, channel: Channel, id: str, client: Sender, history: History, *, joined_late: bool
     ) -> _Session:
         """Begin the session of a channel; ``id`` is the id of its server."""
@@ -148,7 +148,7 @@ class CarriedSessions:
         self._forgot_some = self._forgot_some or len(self._sessions) <= count
         return session
 
-    def _used(self, channel: Channel) -> _Session | None:
+    def _session_of(self, channel: Channel) -> _Session | None:
         """Return the session of a channel, marked as the most recently used; ``None`` if it is unknown."""
         session = self._sessions.pop(channel, None)
         if session is not None:
@@ -162,21 +162,23 @@ class CarriedSessions:
             channel, carried = mcp_in_acp.channel_of(message.params), mcp_in_acp.carried_call(message)
             if channel is None or carried is None:
                 return []
-            session = self._used(channel)
+            session = self._session_of(channel)
             if session is None:
                 # By connection, the peer that connected is the MCP client. By server, the first request shows
                 # the client, because servers of this revision send no requests and there is no handshake.
                 if channel.by == "connectionId" or isinstance(message, Notification):
                     return []
                 is_late = history.has_gap or self._forgot_some
-                session = self._begin(channel, channel.name, context.sender, history, joined_late=is_late)
+                session = self._begin_session(
+                    channel, channel.name, context.sender, history, joined_late=is_late
+                )
             if channel.by == "connectionId" and _names_an_id(carried):
                 return []
-            return self._observe(session, context, carried, channel)
+            return self._judge_in_session(session, context, carried, channel)
         if request is None or not isinstance(message, Response | ErrorResponse):
             return []
         channel = mcp_in_acp.channel_of(request.params)
-        session = self._used(channel) if channel is not None else None
+        session = self._session_of(channel) if channel is not None else None
         id = mcp_in_acp.mcp_id(request.id, as_object(request.params) or {})
         if channel is None or session is None or id is None:
             return []
@@ -186,13 +188,13 @@ class CarriedSessions:
             return []
         carried = mcp_in_acp.carried_answer(message, channel, id)
         if carried is not None:
-            return self._observe(session, context, carried, channel)
+            return self._judge_in_session(session, context, carried, channel)
         if not context.frame.refused:
             mcp_request.cancelled = True
             requestor.pending.pop(id)
         return []
 
-    def _observe(
+    def _judge_in_session(
         self, session: _Session, context: MessageContext, carried: Carried, channel: Channel
     ) -> list[Finding]:
         """Judge an MCP message as part of its session."""

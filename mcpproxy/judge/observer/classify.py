@@ -88,7 +88,7 @@ def is_acp(frame: Frame, message: Single, history: History) -> bool:
     """
     initialize = history.initialize
     if initialize is not None and acp.looks_like_mcp(initialize.params):
-        return False  # its version showed that it is ACP's, or it is not
+        return False  # one of ACP with these members would have been recognised by its version
     if isinstance(message, Request | Notification):
         if message.method == "initialize":
             return frame.sender == CLIENT and acp.is_initialize(message.params)

@@ -47,7 +47,7 @@ class Envelope:
     client: Sender
     left_out: frozenset[str] = frozenset()
 
-    def outside(self, violation: Violation, sender: Sender) -> Violation | None:
+    def in_acp_message(self, violation: Violation, sender: Sender) -> Violation | None:
         """Return a violation in the MCP message as a violation in the ACP message around it.
 
         ``sender`` is to blame if the violation blames nobody else. Return ``None`` if the rule is left out,
@@ -107,7 +107,9 @@ class FindingBuilder:
         that the client requested; if it is a candidate, findings cite its page.
         """
         for reported in violations:
-            violation = self.envelope.outside(reported, sender) if self.envelope is not None else reported
+            violation = (
+                self.envelope.in_acp_message(reported, sender) if self.envelope is not None else reported
+            )
             if violation is None:
                 continue
             requirement = self._requirements[f"{violation.rule}/{violation.requirement}"]
@@ -119,16 +121,18 @@ class FindingBuilder:
                 severity = violation.at_most
             blame = violation.blame or sender
             is_needed = self._is_first_of_host(violation)
-            if not self._count((violation.rule, severity, blame, requirement.id), seq, sender, is_needed):
+            if not self._count_finding(
+                (violation.rule, severity, blame, requirement.id), seq, sender, is_needed
+            ):
                 continue
             yield Finding(
                 violation.rule,
                 severity,
                 blame,
-                _cut(violation.message, MESSAGE_CHARACTERS),
+                _shortened(violation.message, MESSAGE_CHARACTERS),
                 frame=seq if violation.frame is None else violation.frame,
                 related=violation.related[:MOST_RELATED],
-                pointer=_nearest(violation.pointer),
+                pointer=_shortened_pointer(violation.pointer),
                 revision=judged_by[0] if len(judged_by) == 1 else None,
                 source=requirement.source(judged_by, asked),
                 requirement=requirement.id,
@@ -175,7 +179,7 @@ class FindingBuilder:
         self._host_facts.add(fact)
         return True
 
-    def _count(self, cause: Cause, seq: int, sender: Sender, is_needed: bool) -> bool:
+    def _count_finding(self, cause: Cause, seq: int, sender: Sender, is_needed: bool) -> bool:
         """Count a finding, and return whether to give it in full; always true if ``is_needed``."""
         self.total += 1
         if self._lists_all:
@@ -191,12 +195,12 @@ class FindingBuilder:
         return True
 
 
-def _cut(text: str, limit: int) -> str:
+def _shortened(text: str, limit: int) -> str:
     """Return ``text``, cut to ``limit`` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _nearest(pointer: str | None) -> str | None:
+def _shortened_pointer(pointer: str | None) -> str | None:
     """Return the JSON Pointer; if it is too long, the longest prefix that still points to a value."""
     if pointer is None or len(pointer) <= POINTER_CHARACTERS:
         return pointer

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 from mcpproxy.judge.session.history import History, SentRequest, UsedIds
 
 MOST_BYTES: Final = 24 << 20
-"""The limit for all sessions of a recording together."""
+"""The limit, in bytes, for all sessions of a recording together."""
 
 _TEXT_BYTES: Final = 60
 """The approximate size, in bytes, of a string in addition to its characters."""

@@ -137,7 +137,7 @@ class MessageJudge:
         match event:
             case Eof():
                 self._history.side(event.sender).closed_ns = event.observed_at_ns
-                return self._release(event.sender)
+                return self._judge_held_lines(event.sender)
             case Gap():
                 self._mark_gap()
                 return []
@@ -174,7 +174,7 @@ class MessageJudge:
         """Judge a signal or the end of the recording."""
         findings: list[Finding] = []
         if isinstance(event, Close):
-            findings += self._release("client") + self._release("server")
+            findings += self._judge_held_lines("client") + self._judge_held_lines("server")
         elif event.name not in _HARMLESS:
             self._history.is_signalled = True
         for row in self._dispatch.event_checks:
@@ -209,7 +209,7 @@ class MessageJudge:
         if side.held_lines.frames or isinstance(message, Malformed):
             return [] if self._has_other_framing(frame.sender) else self._judge_part(frame)
         if isinstance(message, Batch):
-            return self._judge(frame, message)
+            return self._judge_message(frame, message)
         return self._judge_single(frame, message, "")
 
     def _judge_part(self, frame: Frame) -> list[Finding]:
@@ -220,7 +220,7 @@ class MessageJudge:
         """
         held_lines = self._history.side(frame.sender).held_lines
         if not held_lines.hold(frame):
-            return self._release(frame.sender) + self._judge_alone(frame)
+            return self._judge_held_lines(frame.sender) + self._judge_alone(frame)
         if (joined := held_lines.whole()) is None and not held_lines.is_printed():
             return []
         lines = held_lines.release()
@@ -231,7 +231,7 @@ class MessageJudge:
         if isinstance(joined.message, Malformed):
             # The other side may answer the message with an error that has its id.
             self._history.side(frame.sender).note_unread(joined.raw)
-        return findings + self._judge(joined, joined.message)
+        return findings + self._judge_message(joined, joined.message)
 
     def _findings(
         self,
@@ -251,7 +251,7 @@ class MessageJudge:
         """Return the findings of a violation by a frame that is not a single message."""
         return list(self._findings((violation,), frame.seq, frame.sender, self._history.candidates))
 
-    def _release(self, sender: Sender) -> list[Finding]:
+    def _judge_held_lines(self, sender: Sender) -> list[Finding]:
         """Judge the held lines of ``sender`` one by one, because they turned out not to be one message."""
         held_lines = self._history.side(sender).held_lines
         return [finding for frame in held_lines.release() for finding in self._judge_alone(frame)]
@@ -282,7 +282,7 @@ class MessageJudge:
     def _judge_leniently(self, frame: Frame, message: Message) -> list[Finding]:
         """Judge a frame, and if it is not valid JSON, the message that a lenient parser reads from it."""
         if not isinstance(message, Malformed) or message.flaw in (Flaw.SCALAR, Flaw.EMPTY):
-            return self._judge(frame, message)
+            return self._judge_message(frame, message)
         findings: list[Finding] = []
         context = MessageContext(frame, frame.sender, message, self._history.candidates)
         if message.value is ABSENT:
@@ -303,13 +303,13 @@ class MessageJudge:
                     violations, frame.seq, frame.sender, context.candidates, lenient_message
                 )
             if lenient_message is not None:
-                return findings + self._judge(frame, lenient_message)
+                return findings + self._judge_message(frame, lenient_message)
             if message.flaw is Flaw.TOO_DEEP:
                 return findings
         elif isinstance(message.value, dict) and "id" in message.value:
             # The other side may answer the message with an error that has its id.
             self._history.side(frame.sender).note_unread(frame.raw)
-        return findings + self._judge(frame, message)
+        return findings + self._judge_message(frame, message)
 
     def _note_unreadable(self, frame: Frame) -> None:
         """Note a frame that was meant as a message, but that no parser can read."""
@@ -319,7 +319,7 @@ class MessageJudge:
         else:
             side.cut_bytes = len(frame.raw)  # the receiver waits for its end
 
-    def _judge(self, frame: Frame, message: Message) -> list[Finding]:
+    def _judge_message(self, frame: Frame, message: Message) -> list[Finding]:
         """Judge ``message``, which was read from ``frame``; if it is a batch, judge each element."""
         history = self._history
         if not isinstance(message, Batch):
@@ -352,7 +352,7 @@ class MessageJudge:
         """Judge the message at the JSON Pointer ``pointer`` of ``frame``, and add it to the history."""
         history = self._history
         if history.negotiated is None and history.stateless_seq is None:
-            self._recognise(frame, message)
+            self._recognise_acp(frame, message)
         context = context_of(frame, message, pointer, history)
         plan = self._dispatch.plans[type(message), context.method, frame.sender, context.candidates]
         contents, facts = context.contents, context.known | history.facts
@@ -396,7 +396,7 @@ class MessageJudge:
             update(context, history)
         return findings
 
-    def _recognise(self, frame: Frame, message: Single) -> None:
+    def _recognise_acp(self, frame: Frame, message: Single) -> None:
         """Check by its first messages whether the session uses ACP, which is defined for stdio only."""
         history = self._history
         if history.protocol == "acp" or self._judge_carried_in_acp is None:

@@ -33,7 +33,7 @@ KILLED: Final = "kill"
 """The ``what`` of the notes that mcpproxy closed the streams of a session, or ended its server."""
 
 _LINE_BYTES: Final = 16 << 20
-"""The longest line that is judged."""
+"""The length, in bytes, of the longest line that is judged."""
 
 
 class TwoViews:
@@ -67,7 +67,7 @@ class TwoViews:
             repeated
             for peer, view in self._views.items()
             for repeated in view.more
-            if _counts(repeated.blame, peer)
+            if _is_about(repeated.blame, peer)
         )
 
     def observe(self, event: Event) -> list[Finding]:
@@ -109,10 +109,10 @@ class TwoViews:
 
         The event must not mention faults.
         """
-        return [finding for finding in self._views[peer].observe(event) if _counts(finding.blame, peer)]
+        return [finding for finding in self._views[peer].observe(event) if _is_about(finding.blame, peer)]
 
 
-def _counts(blame: str, peer: Sender) -> bool:
+def _is_about(blame: str, peer: Sender) -> bool:
     return blame == peer or (blame == "proxy" and peer == CLIENT)
 
 

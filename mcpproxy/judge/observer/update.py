@@ -151,10 +151,10 @@ def _remember_answer(context: MessageContext, request: SentRequest, history: His
     if request is history.initialize:
         history.initialize_answered = True
         if isinstance(message, Response) and isinstance(message.result, dict):
-            _negotiate(message.result, history)
+            _record_negotiation(message.result, history)
 
 
-def _negotiate(result: JSONObject, history: History) -> None:
+def _record_negotiation(result: JSONObject, history: History) -> None:
     """Record the version and the capabilities in the result of initialize."""
     version, capabilities = result.get("protocolVersion"), result.get("capabilities")
     if history.protocol == "acp":

@@ -177,7 +177,7 @@ class FilteredObserver:
 
     @property
     def forgot(self) -> str:
-        """Where the observer had to forget its state: see ``Observer.forgot``."""
+        """The sentence about forgotten state: see ``Observer.forgot``."""
         return self._observer.forgot
 
     @property

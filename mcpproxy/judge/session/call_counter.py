@@ -150,7 +150,7 @@ class CallCounter:
                     self._end_unread(call, exchange.status)
                 if exchange.is_stateless and event.cut and event.by == CLIENT:
                     for call in exchange.calls:  # closing the stream cancels the request
-                        self._cancel(call)
+                        self._cancel_call(call)
             case _:
                 pass
 
@@ -188,7 +188,7 @@ class CallCounter:
         call.sender = sender
         self._faulted[fault.number] = call
         if len(self._faulted) > MAX_OPEN:
-            self._forget(self._faulted)
+            self._forget_ended_calls(self._faulted)
 
     def _is_our_answer(self, frame: Frame, fault: FaultMark) -> bool:
         """Whether a frame of mcpproxy is its answer to a request that met a fault and is unanswered."""
@@ -226,6 +226,7 @@ class CallCounter:
     def _count_request(
         self, request: Request, frame: Frame, exchange: _Exchange | None, session: str
     ) -> _Call:
+        """Count a request, unless it repeats a redirected request. Return its call."""
         from_client = frame.sender == CLIENT
         repeated = self._repeated_in(exchange, request.id) if exchange and from_client else None
         if repeated is not None:
@@ -236,7 +237,7 @@ class CallCounter:
             if request.method in _SPECIAL_METHODS:
                 call.asked = innermost(request.method, request.params)
         if frame.by_proxy or frame.refused:
-            self._end(call, Outcome.REFUSED)
+            self._end_call(call, Outcome.REFUSED)
         open_calls = self._open[from_client]
         if exchange is None:
             if request.id is not None:
@@ -258,7 +259,7 @@ class CallCounter:
             if VERSION_KEY in (as_object(member(request.params, "_meta")) or ()):
                 exchange.is_stateless = True
         if len(open_calls) > MAX_OPEN:
-            self._forget(open_calls)
+            self._forget_ended_calls(open_calls)
         return call
 
     def _repeated_in(self, exchange: _Exchange, id: RequestId | None) -> _Call | None:
@@ -268,7 +269,7 @@ class CallCounter:
         keys, open_calls = ((number, id) for number in exchange.redirected), self._open[True]
         return next((call for key in keys if (call := open_calls.pop(key, None))), None)
 
-    def _forget(self, open_calls: dict[_Key, _Call]) -> None:
+    def _forget_ended_calls(self, open_calls: dict[_Key, _Call]) -> None:
         """Forget the calls that have an outcome. If too many are left, forget all, and give up the count."""
         for key in [key for key, call in open_calls.items() if call.outcome is not _UNANSWERED]:
             del open_calls[key]
@@ -284,6 +285,7 @@ class CallCounter:
         exchange: _Exchange | None,
         session: str,
     ) -> _Call | None:
+        """End the call that an answer belongs to, and return the call; ``None`` if it is unknown."""
         from_client = frame.sender != CLIENT  # whether the request is the client's
         open_calls = self._open[from_client]
         if not isinstance(id, int | str):
@@ -300,7 +302,7 @@ class CallCounter:
             is_refusal = (frame.by_proxy or frame.refused) and call.outcome is _UNANSWERED
             is_failure = call.outcome is Outcome.HTTP_ERROR  # its status says that it is more than a decline
             outcome = outcome_of(answer, UNKNOWN if is_failure else call.asked)
-            self._end(call, Outcome.REFUSED if is_refusal else outcome)
+            self._end_call(call, Outcome.REFUSED if is_refusal else outcome)
         return call
 
     def _count_notification(
@@ -311,9 +313,9 @@ class CallCounter:
             id = member(message.params, "requestId")
             if type(id) is int or type(id) is str:
                 key = id if exchange is None else (session, id)
-                self._cancel(self._open[frame.sender == CLIENT].get(key))
+                self._cancel_call(self._open[frame.sender == CLIENT].get(key))
         elif self._is_acp and message.method == "session/cancel":
-            self._cancel(self._prompts.get(acp.session_in(message.params)))
+            self._cancel_call(self._prompts.get(acp.session_in(message.params)))
 
     def _apply_status(self, exchange: _Exchange, head: ResponseHead) -> None:
         """Note a redirect, or end the calls of an exchange by an HTTP error, until its body says more."""
@@ -329,18 +331,18 @@ class CallCounter:
 
     def _end_by_status(self, call: _Call, error: ResponseHead) -> None:
         if call.outcome is _UNANSWERED:
-            self._end(call, status_outcome(call.asked, error.status, by_proxy=error.by_proxy))
+            self._end_call(call, status_outcome(call.asked, error.status, by_proxy=error.by_proxy))
 
     def _end_unread(self, call: _Call, status: int) -> None:
         outcome = unread_outcome(status)
         if call.outcome is _UNANSWERED and outcome is not _UNANSWERED:
-            self._end(call, outcome)
+            self._end_call(call, outcome)
 
-    def _cancel(self, call: _Call | None) -> None:
+    def _cancel_call(self, call: _Call | None) -> None:
         if call is not None and call.outcome is _UNANSWERED:
-            self._end(call, Outcome.CANCELLED)
+            self._end_call(call, Outcome.CANCELLED)
 
-    def _end(self, call: _Call, outcome: Outcome) -> None:
+    def _end_call(self, call: _Call, outcome: Outcome) -> None:
         if call.outcome is not _UNANSWERED:
             self._ended[call.outcome] -= 1
         if outcome is _OK:  # the usual case, which is faster without looking up the outcome

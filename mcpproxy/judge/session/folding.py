@@ -13,8 +13,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.session.frame import Finding
 
 LEAST: Final = 3
-"""The number of findings that say the same from which on they are folded. If there are fewer, all are
-shown."""
+"""If at least this many findings say the same, they are folded; otherwise all are shown."""
 
 _VARIABLE: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[0-9]+')
 """A quoted name or text from a peer, or a number."""

@@ -308,7 +308,7 @@ class History:
         return self.stateless_seq is not None and self.stateful_seq is not None
 
     def unprovoked_end(self, close: Close) -> str:
-        """Return how a server on stdio ended by itself, as a clause; empty if something may have ended it."""
+        """Return how a server on stdio ended by itself; empty if the client or a signal may have ended it."""
         server_closed_ns, client_closed_ns = self.server.closed_ns, self.client.closed_ns
         if server_closed_ns is None or self.over_http or self.is_signalled:
             return ""

@@ -12,7 +12,7 @@ from mcpproxy.protocol.message_parts import member
 
 
 class Kind(StrEnum):
-    """The kind of a row. A row of any kind but ``REQUEST`` is an *orphan*: it belongs to no request."""
+    """The kind of a row in a list of calls. All kinds but ``REQUEST`` are *orphans*: without a request."""
 
     REQUEST = "request"
     ANSWER = "answer"
@@ -70,7 +70,7 @@ PROBE: Final = "server/discover"
 
 _PROBED: Final = Innermost(PROBE)
 _FAILURES: Final = frozenset({401, 403, 407, 408, 429})
-"""Statuses below 500 that say nothing about what the server has."""
+"""Statuses below 500 that do not mean that the server lacks a feature."""
 
 ERRORS: Final = frozenset({Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR})
 """The outcomes of calls that *failed*. A *finding* is something else: a violation of the protocol."""
