@@ -116,7 +116,7 @@ def plan_undo(record: SettingRecord) -> SettingPlan | None:
     """Return the plan that undoes a setting; ``None`` if its file no longer has the address of the record.
 
     Raises:
-        HostFileError: the file cannot be read or written, or the setting cannot be taken out alone.
+        HostFileError: the file cannot be read or written, or the change would also change other values.
     """
     if (written := _find_written(record)) is None:
         return None
