@@ -171,7 +171,7 @@ class Trace:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is missing from the recording, and what the members of this class leave out, one item each.
+        """Sentences about the parts that the recording lacks, or that the members of this class leave out.
 
         Raises:
             TraceError: a line of the file is damaged.
@@ -187,7 +187,7 @@ class Trace:
         return (event for event in self._trace.events() if isinstance(event, Frame))
 
     def sessions(self) -> tuple[Session, ...]:
-        """Return the sessions in the order they began; on stdio there is one.
+        """Return the sessions in the order in which they began; on stdio there is one.
 
         Raises:
             TraceError: a line of the file is damaged.
@@ -208,7 +208,7 @@ class Trace:
         return tuple(sorted(calls, key=lambda call: call.frame))
 
     def exchanges(self) -> tuple[Exchange, ...]:
-        """Return every HTTP exchange in the order they began; none on stdio.
+        """Return all HTTP exchanges in the order in which they began; none on stdio.
 
         Raises:
             TraceError: a line of the file is damaged.

@@ -34,17 +34,17 @@
     │   └── StoreUnreachableError   the store gives no answer, or has failed
     ├── ManifestError               a stored object is not a manifest, or was changed
     ├── NotShippedError             a file cannot be shipped as it is
-    ├── NotExportedError            a collector did not take spans
+    ├── NotExportedError            a collector did not accept spans
     ├── NoJudgeError                the process that judges cannot be started, or has other rules
     ├── WithheldError               a message to replay needs an id or cursor that the server has not issued
     ├── RemoteError                 the server behind a bridge broke off an exchange; becomes an answer
     │   ├── ForeignTargetError      it names a URL to which we must not send
     │   ├── TooLongError            an event or a body is too long to be passed on
-    │   │   └── _ExcessError        no more of a response is read; becomes a skipped check
+    │   │   └── _ExcessError        the rest of a response is not read; becomes a skipped check
     │   └── UnreachableError        there is no connection to it
     ├── ProxyError                  a proxy does not lead to the server behind it; becomes a reason
     ├── CutShortError               a server behind a bridge ended an exchange early; becomes a RemoteError
-    ├── RefusedRequestError         a server of ours does not take a request; becomes a response
+    ├── RefusedRequestError         a server of ours refuses a request; becomes a response
     ├── GoneEventsError             a client resumes at events that are no longer kept; becomes a response
     ├── NotFuzzedError              a recording has no request to change, or the server does not answer it
     ├── _FaultyTurnError            a turn of a script cannot be read; becomes a UsageError with the place
@@ -124,8 +124,7 @@ class UsageError(McpProxyError):
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Return the name in ``names`` that the user probably meant by ``name``; ``None`` if no name is
-    similar."""
+    """Return the name in ``names`` that the user probably meant by ``name``; ``None`` if none is similar."""
     from difflib import get_close_matches
 
     by_folded_name = {candidate.casefold(): candidate for candidate in names}

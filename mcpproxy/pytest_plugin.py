@@ -141,7 +141,7 @@ def mcp_recording(
             arguments.get("url") or "",
             adds=path in written_paths,
             faults=mcp_faults,
-            fault_seed=_seed_of(node),
+            fault_seed=_fault_seed_of(node),
         )
     except McpProxyError as error:
         _fail(f"mcp_recording: {error}")
@@ -229,7 +229,7 @@ def pytest_runtest_makereport(
     return report
 
 
-def _seed_of(node: pytest.Item) -> int:
+def _fault_seed_of(node: pytest.Item) -> int:
     """Return the seed that the nearest mark ``mcp_faults`` names; 0 without one."""
     for marker in node.iter_markers("mcp_faults"):
         if unknown := marker.kwargs.keys() - {"seed"}:

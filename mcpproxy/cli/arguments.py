@@ -127,11 +127,12 @@ class Parser(argparse.ArgumentParser):
         )
 
     def error(self, message: str) -> NoReturn:
+        """Raise a ``UsageError`` with ``message``, where argparse would print it and exit."""
         raise UsageError(self._command, message, f"see mcpproxy {self._command} --help")
 
 
 class _JsonOrText(argparse.Action):
-    """``--format json`` of a command that has ``--json``."""
+    """The action of ``--format`` in a command with ``--json``: ``json`` sets it, ``text`` clears it."""
 
     def __call__(
         self,

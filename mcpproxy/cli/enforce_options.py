@@ -72,7 +72,7 @@ def policy_factory(
         )
     rules = rules_to_enforce(where, values, rule_options)
 
-    def make(say: "Callable[[str], None]") -> Enforcer:
+    def make_enforcer(say: "Callable[[str], None]") -> Enforcer:
         def leave_out(codes: tuple[str, ...], fault: "CustomRuleError") -> None:
             if lost := ", ".join(sorted(rules.intersection(codes))):
                 say(f"{lost} is not enforced any more: {' '.join(str(fault).split())}")
@@ -80,4 +80,4 @@ def policy_factory(
         rules_in_use, _ = (rule_options or RuleOptions()).resolve(leave_out)
         return Enforcer(rules_in_use.catalogue, rules, rules_in_use.dispatch)
 
-    return make
+    return make_enforcer

@@ -48,6 +48,7 @@ HELP: Final = (
 _NAME: Final = pattern(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+(-\d+)?\.jsonl")
 """The file names that mcpproxy generates: time, label, process id."""
 _STARTED: Final = pattern(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*)')
+"""The start time in the header of a trace."""
 _RECORD_STEP: Final = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
 _url_of: Final[dict[str, str]] = {}
 """The path of a recording in the cache -> the URL that it was fetched from."""
@@ -233,7 +234,7 @@ def place(named: str | None) -> str:
 
 
 def every(named: Sequence[str]) -> list[str]:
-    """Return the recordings that the arguments ``named`` mean, name once; without any, the latest.
+    """Return the recordings that the arguments ``named`` mean, each once; without arguments, the latest.
 
     Raises:
         UsageError: as in ``expand``.
@@ -282,7 +283,7 @@ def tell_of_folders_below(folder: str, command: Callable[[str], list[str]]) -> N
 def recent(folder: str) -> list[str]:
     """Return the paths of the recordings directly in ``folder``, the latest first.
 
-    A rotated recording is in several files, of which the first stands for all.
+    Of a rotated recording, which has several files, only the first is returned.
 
     Raises:
         UsageError: ``folder`` cannot be read.

@@ -36,7 +36,7 @@ def session_filter(trace: Trace, session: str, shown: EventFilter = lambda _: Tr
     connections: set[int] = set()
     numbers: set[int] = set()
 
-    def belongs(event: Event | Finding) -> bool:
+    def is_of_session(event: Event | Finding) -> bool:
         match event:
             case Frame() | RequestHead() | ResponseHead():
                 if event.exchange not in exchanges:
@@ -55,7 +55,7 @@ def session_filter(trace: Trace, session: str, shown: EventFilter = lambda _: Tr
             case _:
                 return False
 
-    return lambda event: belongs(event) and shown(event)
+    return lambda event: is_of_session(event) and shown(event)
 
 
 def frame_number(event: Event | Finding) -> int | None:

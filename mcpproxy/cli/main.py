@@ -145,7 +145,7 @@ def _asks_for_json_lines(args: list[str]) -> bool:
 
 
 def _end_without_files() -> "NoReturn":
-    """Say why the command ends, and end without cleaning up, which would fail and say so in tracebacks."""
+    """Print why the command ends, and end without cleaning up, which would fail with tracebacks."""
     os.write(2, b"mcpproxy: too many files are open; raise the limit of open files (ulimit -n)\n")
     try:
         sys.stdout.flush()
@@ -186,6 +186,11 @@ def _run_command(args: list[str]) -> int:
 
 
 def _dispatch(args: list[str]) -> int:
+    """Run the command that ``args`` begin with, or print the help or the version. Return the exit code.
+
+    Raises:
+        UsageError: there is no such command.
+    """
     if not args and "_ARGCOMPLETE" in os.environ:
         from mcpproxy.cli.completion.shell_answer import answer_shell
 

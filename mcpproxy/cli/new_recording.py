@@ -1,7 +1,8 @@
-"""Begin a recording for ``run``, ``http`` and ``bridge``: options, file name, the journal's first record.
+"""Begin a recording for ``run``, ``http`` and ``bridge``: options, file name, the journal's START record.
 
-The journal is the folder into which the relay copies the traffic; the recorder makes the trace from it. A
-wrapped server starts only when the recording has begun, so this module imports nothing slow.
+The journal is the folder into which the relay copies the traffic; the recorder makes the trace from it. Its
+first record, START, has the facts about the session. A wrapped server starts only when the recording has
+begun, so this module imports nothing slow.
 """
 
 from __future__ import annotations
@@ -129,6 +130,7 @@ class RecordingOptions:
 
             self.rotate = rotation_member(given.text("--rotate"), where)
         self.max_bytes, self.reserve = 0, DEFAULT_RESERVE
+        """Sizes in bytes; a ``max_bytes`` of 0 is no limit, a ``reserve`` of 0 keeps nothing free."""
         if "--max-size" in given or "--reserve" in given:
             from mcpproxy.cli.rotate_option import size_bytes
 

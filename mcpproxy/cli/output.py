@@ -35,7 +35,7 @@ def check_new(path: str) -> None:
         UsageError: there is something at ``path``, or its folder does not exist.
     """
     if os.path.lexists(path):
-        raise _existing(path)
+        raise _existing_error(path)
     if not os.path.isdir(os.path.dirname(path) or "."):
         raise UsageError(path, "its folder does not exist", "create it first")
 
@@ -53,7 +53,7 @@ def write(path: str, lines: Iterable[str]) -> None:
         else:
             files.replace(path, (_encoded(line) for line in lines))
     except (OSError, ValueError) as fault:
-        raise _refused(path, fault) from None
+        raise _write_error(path, fault) from None
 
 
 def append(path: str, lines: Iterable[str]) -> None:
@@ -65,7 +65,7 @@ def append(path: str, lines: Iterable[str]) -> None:
     try:
         _write_lines(path, "a", lines)
     except (OSError, ValueError) as fault:
-        raise _refused(path, fault) from None
+        raise _write_error(path, fault) from None
 
 
 def write_with_summary(path: str, report: Iterable[str], summary: Iterable[str]) -> None:
@@ -127,7 +127,7 @@ def _is_special(path: str) -> bool:
         return False
 
 
-def _refused(path: str, fault: OSError | ValueError) -> UsageError:
+def _write_error(path: str, fault: OSError | ValueError) -> UsageError:
     """Return the error to raise because ``path`` cannot be written."""
     reason = (fault.strerror if isinstance(fault, OSError) else None) or str(fault)
     return UsageError(path, reason.lower(), _NEXT_STEP)
@@ -147,10 +147,10 @@ def write_new(path: str, pieces: Iterable[bytes]) -> None:
                 os.unlink(path)
                 raise
     except FileExistsError:
-        raise _existing(path) from None
+        raise _existing_error(path) from None
     except OSError as fault:
         raise UsageError(path, os_reason(fault), "write to another place") from None
 
 
-def _existing(path: str) -> UsageError:
+def _existing_error(path: str) -> UsageError:
     return UsageError(path, "exists already", "name another file with -o")

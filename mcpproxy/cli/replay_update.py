@@ -73,8 +73,8 @@ def updating(
     proxy = own_command("mcpproxy")
     try:
         if url:
-            before = [*proxy, "http", *upstream_options.arguments(upstream), "--trace", new]
-            with _proxy_before(url, before) as proxy_url:
+            proxy_command = [*proxy, "http", *upstream_options.arguments(upstream), "--trace", new]
+            with _proxy_before(url, proxy_command) as proxy_url:
                 update = Update(proxy_url, ())
                 yield update
         else:

@@ -28,8 +28,8 @@ def terminal_style(*, colour: bool = True) -> Style:
         unicode = True
     except UnicodeEncodeError:
         unicode = False
-    given = os.environ.get("COLUMNS", "")
-    columns = int(given) if given.isdecimal() and 0 < int(given) < 10_000 else None
+    columns_text = os.environ.get("COLUMNS", "")
+    columns = int(columns_text) if columns_text.isdecimal() and 0 < int(columns_text) < 10_000 else None
     if not stdout.isatty():
         return Style(width=columns, unicode=unicode)
     use_colour = colour and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
@@ -96,6 +96,7 @@ def tell_on_a_terminal(message: str) -> None:
 
 
 def _around_colours(line: str) -> str:
-    parts = _COLOUR.split(line)  # texts, with a colour sequence between each two of them
+    """Return ``line`` with control characters escaped, except in its colour sequences."""
+    parts = _COLOUR.split(line)  # texts and colour sequences in turn
     parts[::2] = map(visible_lines, parts[::2])
     return "".join(parts)

@@ -78,7 +78,7 @@ class ProgressPrinter:
         return ProgressCallbacks(self._on_begin, self._on_revision, self._on_end)
 
     def finish(self, result: Validation, catalogue: Catalogue) -> None:
-        """Print the lines after the checks, if there were any."""
+        """Print the lines after the checks, if checks were made."""
         self.clear()
         if result.checks and self._revision is not None and not self._is_silent:
             emit(validation.end(result, catalogue, self._style, self._detail))

@@ -35,6 +35,7 @@ def lines(rule: Rule, recording: str, style: Style) -> Iterator[str]:
     columns = min(style.width or PROSE_COLUMNS, PROSE_COLUMNS)
     facts = list(host_choice.facts_of(rule.code))
     yield from _host_lines(facts, columns, style)
+    # Facts that still hold, and that another form of the tool avoids.
     lasting = [fact for _, fact in facts if fact.kind in REWRITTEN_KINDS and not fact.has_ended]
     if recording:
         yield from heading(f"In {visible(recording)}", style)

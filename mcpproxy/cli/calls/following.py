@@ -31,6 +31,7 @@ from mcpproxy.record.relay import journal
 T = TypeVar("T")
 
 POLL_S: Final = 0.1
+"""The time between two looks at a recording or a folder."""
 _LONG_NS: Final = 5_000_000_000
 """In a pipe, an open call is printed after this time."""
 _START_S: Final = 10.0
@@ -116,7 +117,7 @@ def open_begun(path: str, open: Callable[[], T]) -> T:
     give_up_s = time.monotonic() + _START_S
 
     def may_begin() -> bool:
-        # The recorder takes its lock a moment after the journal is there.
+        # The recorder takes its lock a moment after the journal was created.
         is_late = time.monotonic() > give_up_s and recording(path).state != "starting"
         return not is_late and os.path.isdir(journal.folder(path))
 
@@ -135,9 +136,12 @@ class FollowedSession:
         self._wanted: Final = wanted
         self._screen: Final = screen
         self._waiting: list[int] = []
+        """The rows of open calls, and of requests within them."""
         self._next_row = 1
         self._read_findings = 0
+        """How many findings of the recording were read."""
         self._findings: dict[int, list[Finding]] = {}
+        """Row -> its findings that were not printed yet."""
         self._early: set[int] = set()
         """The rows of calls that were printed before they had an answer."""
 
@@ -171,7 +175,7 @@ class FollowedSession:
             elif view.running and _waits(call):
                 waiting[row] = call
             else:
-                printed += self._call_lines(call, lines, of_call=call.parent)
+                printed += self._call_lines(call, lines, is_inner=bool(call.parent))
         # Requests of the server stay with their call, so that both are printed together.
         self._waiting = sorted([*waiting, *(call.number for calls in inner.values() for call in calls)])
         printed += self._late_finding_lines(lines)
@@ -202,8 +206,7 @@ class FollowedSession:
             printed += [] if self._wanted else lines.findings(findings, where=where)
         return printed
 
-    def _call_lines(self, call: Call, lines: CallLines, *, of_call: int) -> list[str]:
-        is_inner = bool(of_call)
+    def _call_lines(self, call: Call, lines: CallLines, *, is_inner: bool) -> list[str]:
         printed = lines.call(call, is_inner=is_inner)
         if call.outcome in LOST:
             printed += why_lines(self._view, call, lines)

@@ -22,6 +22,7 @@ Span = tuple[int, int | None]
 """The first and the last frame; ``None`` for no end."""
 
 EVERYTHING: Span = (0, None)
+"""The span of all events, also of those without a frame number."""
 
 
 def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, following: bool) -> Iterator[str]:

@@ -31,8 +31,10 @@ _NARROWEST: Final = 40
 
 
 class CallLines:
-    """Makes the lines of calls. ``sessions`` maps the number of a session to the mark of its calls; it is
-    empty if there is only one."""
+    """Makes the lines of calls.
+
+    ``sessions`` maps the number of a session to the mark of its calls; it is empty for a single session.
+    """
 
     def __init__(self, style: Style, sessions: Mapping[int, str] | None = None) -> None:
         self._style: Final = style
@@ -129,7 +131,7 @@ class CallLines:
         return [self.indent + self._style.paint(part, *colour) for part in self._wrap(text)]
 
     def _wrap(self, text: str, taken: int = 0) -> list[str]:
-        """Return ``text`` wrapped to the width beside the gutter."""
+        """Return ``text`` wrapped to the width beside the gutter and ``taken`` more columns."""
         if not text:
             return []
         width = self._style.width

@@ -43,6 +43,7 @@ class ModelSide:
 
     @cached_property
     def _seen(self) -> "Callable[[int], SeenCall | None] | None":
+        """The function that returns what the model saw of a call; ``None`` if no model was recorded."""
         own, entries = recording(self._path), recordings(os.path.dirname(self._path))
         if not may_have_its_model(own, entries):
             return None
@@ -52,7 +53,7 @@ class ModelSide:
 
 
 def detail(view: View, number: int, style: Style, model_side: ModelSide) -> Iterator[str]:
-    """Yield the lines of one call."""
+    """Yield the lines of call ``number``: the call, its facts and records, and the findings about it."""
     call_detail = view.parts(number)
     call = call_detail.call
     lines = CallLines(style)

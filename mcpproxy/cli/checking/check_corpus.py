@@ -32,7 +32,7 @@ def run(options: argparse.Namespace, rules: JudgeRules) -> int:
     _check_options(options)
     engine_name: str = options.engine or "local"
     engine.check_installed(engine_name)
-    rules = _absolute(rules)
+    rules = _with_absolute_paths(rules)
     rules.load()
     source, out = location(options.paths[0]), location(options.out)
     job = JudgeJob(source, out, rules, rules.key(), Limits(options.timeout, options.memory << 20))
@@ -51,6 +51,7 @@ def run(options: argparse.Namespace, rules: JudgeRules) -> int:
 def _judge_recordings(
     engine_name: str, job: JudgeJob, recordings: list[FleetRecording], done: int, workers: int
 ) -> int:
+    """Judge ``recordings`` and print the totals; ``done`` others had a result. Return the exit code."""
     statuses: Counter[str] = Counter()
     frames = errors = warnings = infos = 0
     for result in engine.judge_all(engine_name, job, recordings, min(workers, len(recordings) or 1)):
@@ -86,7 +87,7 @@ def _check_options(options: argparse.Namespace) -> None:
             raise UsageError("check --out", f"{option} is for a report", "leave one of the two out")
 
 
-def _absolute(rules: JudgeRules) -> JudgeRules:
+def _with_absolute_paths(rules: JudgeRules) -> JudgeRules:
     """Return the rules with absolute paths, because a worker may be in another folder."""
     return replace(
         rules,

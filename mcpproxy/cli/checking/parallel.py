@@ -13,6 +13,7 @@ WORTH_BYTES: Final = 4 << 20
 """Traces that are smaller in total are judged in less time than it takes to start processes."""
 
 _work: Callable[[str], object] | None = None
+"""The function that the forked processes run."""
 
 
 def results_of(work: Callable[[str], R], paths: Sequence[str]) -> Iterator[R]:
@@ -57,6 +58,7 @@ def _ignore_interrupts() -> None:
 
 
 def _is_worth_it(paths: Sequence[str]) -> bool:
+    """Whether the files have ``WORTH_BYTES`` together."""
     total = 0
     for path in paths:
         try:

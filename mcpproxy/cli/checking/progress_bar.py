@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 _DELAY_S: Final = 1.0
+"""How long reading must take before the bar appears."""
 
 
 class ReadProgress:

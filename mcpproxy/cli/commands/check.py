@@ -63,7 +63,7 @@ exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
 def run(argv: list[str]) -> int:
     """Judge every trace that the arguments name, report the findings, and return the exit code."""
     options = _arguments(argv)
-    judge_rules = _rules(options)
+    judge_rules = _judge_rules(options)
     if options.out or options.engine:
         from mcpproxy.cli.checking import check_corpus
 
@@ -74,11 +74,11 @@ def run(argv: list[str]) -> int:
         output.check_writable(options.output)
     recordings = find_traces.every(options.paths)
     if options.shard:
-        every = recordings
-        recordings = [path for path in every if options.shard.holds(_name_in(options.paths, path))]
+        all_recordings = recordings
+        recordings = [path for path in all_recordings if options.shard.holds(_name_in(options.paths, path))]
         if not recordings:
             part = f"part {options.shard.index} of {options.shard.count}"
-            tell(f"{part} has none of the {count(len(every), 'recording')}")
+            tell(f"{part} has none of the {count(len(all_recordings), 'recording')}")
     streams = options.format == "text" and not options.output and not options.write_baseline
     style, base, hosts = terminal_style(), paths.working_directory(), judge_rules.named_hosts()
     verdict = judge_all(
@@ -179,7 +179,7 @@ def _name_in(named: list[str], path: str) -> str:
     return os.path.basename(path)
 
 
-def _rules(options: argparse.Namespace) -> JudgeRules:
+def _judge_rules(options: argparse.Namespace) -> JudgeRules:
     """Return the rules that the options select."""
     extend = [*(options.extend_select or ()), *(["APP"] if options.app_errors else ())]
     if options.secrets:
@@ -275,9 +275,9 @@ def judge_all(
     unjudged: list[Unjudged] = []
     seen: dict[str, SeenInRecording] = {}
     with progress_bar.reading(paths) as progress:
-        for path, (result, content) in zip(paths, parallel.results_of(attempt, paths), strict=True):
-            if content is not None and not isinstance(result, Unjudged):
-                seen[path] = content
+        for path, (result, facts_seen) in zip(paths, parallel.results_of(attempt, paths), strict=True):
+            if facts_seen is not None and not isinstance(result, Unjudged):
+                seen[path] = facts_seen
             progress.finish_file(path)
             if isinstance(result, Unjudged):
                 progress.clear()

@@ -152,7 +152,6 @@ def serve(options: HttpOptions) -> int:
     def record(wake_fd: int, asleep: mmap.mmap) -> None:
         from mcpproxy.record.recorder.process import run as run_recorder
 
-        # The companions are the page (``--ui``) and the sending of spans (``--otlp``).
         recording.run_with_companions(
             trace,
             lambda: run_recorder(trace, wake_fd, asleep, recording.live, recording.is_quiet, options.admin),
@@ -265,6 +264,7 @@ def check_listening(options: HttpOptions) -> None:
 
 
 def _upstream(options: HttpOptions) -> Upstream:
+    """Return the server that the URL of the arguments names."""
     from mcpproxy.record.relay.http.resolve import Upstream
 
     credentials = ": clients send their own credentials"
@@ -329,12 +329,12 @@ def proxy_of(options: HttpOptions, proxy_address: str) -> ProxyOf:
     return choose
 
 
-def _router(options: HttpOptions, bound: str, proxy_of: ProxyOf) -> Forward | Reverse:
+def _router(options: HttpOptions, host: str, proxy_of: ProxyOf) -> Forward | Reverse:
     from mcpproxy.base.authority import is_loopback
     from mcpproxy.record.relay.http.guard import Guard, Targets
     from mcpproxy.record.relay.http.route import Forward, Reverse
 
-    guard = Guard(is_loopback(bound), [options.host], options.allow_origins)
+    guard = Guard(is_loopback(host), [options.host], options.allow_origins)
     if options.upstream is None:
         return Forward(Targets(options.allow_hosts), guard, proxy_of)
     return Reverse(options.upstream, options.endpoint, guard)

@@ -32,7 +32,11 @@ _HEADER_BYTES: Final = 1 << 20
 
 
 def run(argv: list[str]) -> int:
-    """Convert one recording."""
+    """Convert one recording.
+
+    Raises:
+        McpProxyError: the file cannot be read or is a trace already, or the new trace cannot be written.
+    """
     parser = Parser("import", DESCRIPTION, EPILOG)
     parser.add_argument("file", metavar="FILE", help="the recording, which stays as it is")
     parser.add_argument(

@@ -151,10 +151,10 @@ def _print_list(
         emit(lines := as_table(listed, terminal_style(), has_handles=has_handles))
         if not has_handles and any(map(_is_cut, entries, lines[1:])):
             tell("names are cut to the width of the terminal; --json has them whole")
-        left = total - listed[-1][0] if len(listed) == options.limit else 0
-        if left:
+        unlisted = total - listed[-1][0] if len(listed) == options.limit else 0
+        if unlisted:
             more = "" if options.failed or options.findings else ", --failed, --findings"
-            tell(f"{count(left, 'older recording')} not listed; see --limit{more}")
+            tell(f"{count(unlisted, 'older recording')} not listed; see --limit{more}")
     if uncounted and options.failed:
         when = "it was" if uncounted == 1 else "they were"
         reads = "mcpproxy show --all --filter status:unsuccessful reads them"
@@ -228,7 +228,7 @@ def _fitted_rows(
         return middle
     names = _NARROW_HANDLES if has_handles else _NARROW_PATHS
     narrow = _columns(names, rows, has_handles=has_handles)
-    if has_handles:  # the label is such a name, too: it is cut last
+    if has_handles:  # a label also names a recording, so it is cut last
         narrow = fitted(narrow, style, cut=_TEXTS[1:], left_out=_LEFT_OUT)
     for least in (_READABLE, _LEAST):
         # The paths and URLs in one folder differ in their ends.
@@ -284,11 +284,13 @@ def _cells(entry: RecordingEntry, number: int) -> dict[str, str]:
 
 
 def _columns(names: Sequence[str], rows: Sequence[dict[str, str]], *, has_handles: bool) -> list[list[str]]:
+    """Return the headings, then the cells of each row, for the columns ``names``."""
     names = names if has_handles else [name for name in names if name]
     return [[_HEADINGS.get(name, name) for name in names], *([row[name] for name in names] for row in rows)]
 
 
 def _right_aligned(rows: Sequence[Sequence[str]]) -> list[int]:
+    """Return the indexes of the columns with numbers."""
     return [place for place, name in enumerate(rows[0]) if name in ("", "DURATION", "FRAMES")]
 
 

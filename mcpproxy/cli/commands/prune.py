@@ -35,7 +35,9 @@ file that is not a recording, is a link, has a second name, or belongs to somebo
 A session does the same for its folder: mcpproxy --keep 30d -- SERVER"""
 
 _HEADER_BYTES: Final = 1 << 20
+"""A longer first line is not a header."""
 _TAIL_BYTES: Final = 1 << 16
+"""How many bytes at the end of a file are searched for its last record."""
 _LAST_RECORDS: Final = (b'{"type":"close"', b'{"type":"continued"')
 """The beginnings of the records that end a file of a recording."""
 
@@ -158,7 +160,7 @@ def _examine_recording(folder: Folder, first: str) -> OldRecording | KeptRecordi
     if names and folder.has(note):
         names.insert(1, note)
     if names and own_sockets.is_own(control_path(os.path.join(folder.path, first))):
-        names.insert(1, control_path(first))  # a session that was killed has left it
+        names.insert(1, control_path(first))  # left behind by a session that was killed
     if not names:  # another process has just deleted the recording
         return KeptRecording(folder.path, first, "")
     changed_s = max(0.0, *(part.changed_s for part in parts))

@@ -23,7 +23,11 @@ If a value pattern has a group, only the text of the group is masked.
 
 
 def run(argv: list[str]) -> int:
-    """Write a masked copy of one recording."""
+    """Write a masked copy of one recording.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or the recording cannot be read.
+    """
     parser = Parser("redact", DESCRIPTION, EPILOG)
     parser.add_argument(
         "trace", nargs="?", metavar="TRACE", help="the recording, which stays as it is; without it the latest"

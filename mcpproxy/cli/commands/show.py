@@ -198,9 +198,8 @@ def _refuse_no_span(argument: str) -> None:
     Raises:
         UsageError: it is neither a range nor the name or label of a recording.
     """
-    is_path = os.sep in argument or argument.endswith(
-        ".jsonl"
-    )  # perhaps that of a recording that has just begun
+    # A file name need not exist: its recording may have just begun.
+    is_path = os.sep in argument or argument.endswith(".jsonl")
     if argument.startswith("-") or is_path or os.path.lexists(argument) or find_traces.is_url(argument):
         return
     paths = find_traces.expand(argument, tells=False)

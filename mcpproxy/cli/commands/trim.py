@@ -24,7 +24,11 @@ was open, and the handshake. Frames keep their numbers. check concludes nothing 
 
 
 def run(argv: list[str]) -> int:
-    """Write a part of one recording."""
+    """Write a part of one recording.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or the recording cannot be read.
+    """
     parser = Parser("trim", DESCRIPTION, EPILOG)
     parser.add_argument(
         "trace", nargs="?", metavar="TRACE", help="the recording, which stays as it is; without it the latest"
@@ -51,6 +55,7 @@ def run(argv: list[str]) -> int:
 
 
 def _frame_filter(path: str, options: argparse.Namespace) -> FrameFilter:
+    """Return the filter for the frames that the arguments want."""
     if options.filter is not None:
         return frames_of_calls(path, options.filter)
     ranges: list[range] = options.frames or [range(options.around, options.around + 1)]

@@ -96,7 +96,7 @@ def as_table(matrix: Matrix, style: Style) -> Iterator[str]:
         yield "no implementation gave its name in these recordings"
         return
     rows: list[tuple[str, ...]] = [("NAME", "VERSION", "ROLE", *REVISIONS)]
-    for (name, version, role), spoken in _sorted(matrix):
+    for (name, version, role), spoken in _sorted_rows(matrix):
         counts = (str(spoken[revision]) if revision in spoken else "-" for revision in REVISIONS)
         rows.append((visible(name), "-" if version is None else visible(version), role, *counts))
     if style.width is not None and table_width(rows) > style.width:
@@ -108,10 +108,10 @@ def as_json(matrix: Matrix) -> list[str]:
     """Return ``matrix`` as JSON. Revisions that an implementation did not use are left out."""
     listed = [
         {"name": name, "version": version, "role": role, "revisions": dict(sorted(spoken.items()))}
-        for (name, version, role), spoken in _sorted(matrix)
+        for (name, version, role), spoken in _sorted_rows(matrix)
     ]
     return [json.dumps({"implementations": listed}, indent=2)]
 
 
-def _sorted(matrix: Matrix) -> list[tuple[Key, Mapping[str, int]]]:
+def _sorted_rows(matrix: Matrix) -> list[tuple[Key, Mapping[str, int]]]:
     return sorted(matrix.items(), key=lambda item: (item[0][0], item[0][1] or "", item[0][2]))

@@ -14,41 +14,42 @@ def man_page(groups: Groups) -> Iterator[str]:
     commands = _subparsers(root)
     yield f'.TH MCPPROXY 1 "" "mcpproxy {__version__}" "User Commands"'
     yield ".SH NAME"
-    yield f"mcpproxy \\- {_text(str(root.description))}"
+    yield f"mcpproxy \\- {_escaped(str(root.description))}"
     yield ".SH SYNOPSIS"
     yield ".B mcpproxy"
-    yield _text("[run] [OPTION...] -- SERVER [ARG...]")
+    yield _escaped("[run] [OPTION...] -- SERVER [ARG...]")
     yield ".br"
     yield ".B mcpproxy"
     yield "COMMAND [ARG...]"
     for title, group in groups.items():
-        yield f".SH {_text(title.upper())}"
+        yield f".SH {_escaped(title.upper())}"
         for name, (_, line) in group.items():
-            yield f".SS mcpproxy {_text(name)}"
-            yield _text(line[0].upper() + line[1:] + ".")
+            yield f".SS mcpproxy {_escaped(name)}"
+            yield _escaped(line[0].upper() + line[1:] + ".")
             yield from _command_section(commands[name])
 
 
 def _command_section(parser: argparse.ArgumentParser) -> Iterator[str]:
     for name, part in _subparsers(parser).items():
-        yield f".SS {_text(parser.prog)} {_text(name)}"
+        yield f".SS {_escaped(parser.prog)} {_escaped(name)}"
         yield from _command_section(part)
     if parser.description:
         yield ".PP"
-        yield from map(_text, parser.description.splitlines())
+        yield from map(_escaped, parser.description.splitlines())
     for action in parser._actions:  # pyright: ignore[reportPrivateUsage] # argparse has no other way to list them
         if action.help and action.help != argparse.SUPPRESS:
             yield ".TP"
-            yield f".B {_text(_usage(action))}"
-            yield _text(action.help % vars(action))
+            yield f".B {_escaped(_usage(action))}"
+            yield _escaped(action.help % vars(action))
     if parser.epilog:
         yield ".PP"
         yield ".nf"
-        yield from map(_text, parser.epilog.splitlines())
+        yield from map(_escaped, parser.epilog.splitlines())
         yield ".fi"
 
 
 def _usage(action: argparse.Action) -> str:
+    """Return an option or argument as the user writes it, with its value: ``-o, --output FILE``."""
     value = action.metavar or ("|".join(map(str, action.choices)) if action.choices else action.dest.upper())
     shown = value if isinstance(value, str) else " ".join(value)
     if not action.option_strings:
@@ -65,7 +66,7 @@ def _subparsers(parser: argparse.ArgumentParser) -> Mapping[str, argparse.Argume
     return {}
 
 
-def _text(text: str) -> str:
+def _escaped(text: str) -> str:
     """Return ``text`` escaped for roff. A dot or a quote at the start of a line would begin a request."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     escaped = "".join(char if char.isascii() else f"\\[u{ord(char):04X}]" for char in escaped)

@@ -56,4 +56,5 @@ def _escaped(value: JsonValue) -> JsonValue:
 
 
 def _refuse_constant(constant: str) -> NoReturn:
+    """Refuse ``NaN`` and infinities, which Python reads, but JSON does not have."""
     raise ValueError(constant)

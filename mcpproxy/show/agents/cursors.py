@@ -59,5 +59,6 @@ def _refusal(fact: str) -> AgentError:
 
 
 def _digest(question: Sequence[object]) -> bytes:
+    """Return the digest by which a cursor remembers its question."""
     text = json.dumps(question, default=str)
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_QUESTION_BYTES).digest()

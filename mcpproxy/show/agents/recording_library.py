@@ -32,10 +32,15 @@ SHORT_CHARACTERS: Final = 240
 """The greatest length of a text in a row, and of the previews in calls."""
 
 _MAX_OPEN: Final = 16
+"""How many recordings stay open."""
 _MAX_FOLDERS: Final = 2000
+"""How many folders are searched for recordings."""
 _MAX_HANDLE_CHARACTERS: Final = 400
+"""A recording with a longer handle is left out."""
 _MAX_COMPARED_BYTES: Final = 64 << 20
+"""The size of the largest recording that is read as a whole."""
 _MAX_SUGGESTIONS: Final = 3
+"""How many names are suggested for an unknown handle."""
 _SUGGESTED_FROM: Final = 300
 """Among how many of the latest recordings similar names are searched, if a handle is unknown."""
 
@@ -114,10 +119,12 @@ class RecordingLibrary:
         return [recording for recording in listed if wanted in self._searched_text(recording).casefold()]
 
     def _searched_text(self, listed: ListedRecording) -> str:
+        """Return the text in which ``matching`` searches, as an agent sees it."""
         entry = listed.entry
         return "\n".join((listed.handle, *map(self.shown, (entry.label, entry.server, entry.client))))
 
     def _walk_folder(self) -> list[ListedRecording]:
+        """Return the recordings in all folders, the latest first, and set ``left_out``."""
         by_handle: dict[str, ListedRecording] = {}
         folders: dict[str, RecordingFolder] = {}
         probes: set[str] = set()

@@ -46,7 +46,7 @@ class ToolEntry:
 
         Raises:
             AgentError: the arguments do not fit the schema, or a recording cannot be read.
-            McpProxyError: the tool cannot do what the agent asked for.
+            McpProxyError: the tool cannot do what the agent wants.
         """
         try:
             return self.adapter.validate_python(ArgsKwargs((), arguments))
@@ -85,6 +85,7 @@ def tools(library: RecordingLibrary, *, allows_validate: bool) -> dict[str, Tool
 def _tool_entry(
     method: Callable[..., object], annotations: ToolAnnotations, library: RecordingLibrary
 ) -> ToolEntry:
+    """Return the tool that ``method`` is, with the definition made from its signature and docstring."""
     adapter: TypeAdapter[Any] = TypeAdapter(cast("Any", method))  # its type hints exclude functions
     returned = get_type_hints(method)["return"]
     answer: TypeAdapter[Any] = TypeAdapter(returned)

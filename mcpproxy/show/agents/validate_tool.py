@@ -23,6 +23,7 @@ from mcpproxy.show.agents.recording_library import RecordingLibrary
 _T = TypeVar("_T")
 
 _TIME_LIMIT_S: Final = 120.0
+"""How long a validation may take."""
 _MAX_NOTES: Final = 10
 _MAX_FRAMES: Final = 10
 _MESSAGE_CHARACTERS: Final = 600

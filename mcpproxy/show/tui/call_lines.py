@@ -31,12 +31,14 @@ _MARKS: Final[dict[Outcome, tuple[str, Tone]]] = {
 """Outcome -> its mark and tone. A failed call is ``bad``; one that was cancelled is a ``warning``."""
 
 _WAITING: Final[tuple[str, Tone]] = ("…", "warning")
+"""The mark and tone of a call whose answer may still come."""
 
 SEVERITY_MARKS: Final[dict[Severity, tuple[str, Tone]]] = {
     "error": ("✗", "bad"),
     "warning": ("▲", "warning"),
     "info": ("i", "info"),
 }
+"""Severity of a finding -> its mark and tone, the worst first."""
 
 _KINDS: Final = {
     Kind.ANSWER: "answer to no request",
@@ -46,6 +48,7 @@ _KINDS: Final = {
     Kind.STDERR: "stderr",
     Kind.GAP: "gap",
 }
+"""Kind of a row -> its title if it has no method."""
 
 
 def call_line(call: Call, width: int, *, digits: int = 3, waited_ns: int | None = None) -> Line:
@@ -103,7 +106,7 @@ def title(call: Call, *, full: bool = True) -> str:
 
 
 def may_be_answered(call: Call) -> bool:
-    """Return whether an answer may still come, if the recording is being made."""
+    """Whether an answer may still come, as long as the recording runs."""
     return call.outcome is Outcome.UNANSWERED and not call.closed
 
 

@@ -10,6 +10,7 @@ from mcpproxy.read.view.view import View
 from mcpproxy.show.tui.call_lines import may_be_answered
 
 _MAX_CACHED: Final = 2000
+"""How many calls are cached."""
 
 
 class CallRows:

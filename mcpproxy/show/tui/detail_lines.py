@@ -33,7 +33,7 @@ _WHOLE: Final = frozenset(
 )
 """The roles whose messages are shown whole. A message with another role is one line."""
 
-_LAST_LINES: Final = 10
+_STDERR_LINES: Final = 10
 """How many lines of a call's stderr are shown, unless it is shown raw."""
 
 _INDENT: Final = 2
@@ -68,6 +68,7 @@ def detail_lines(
 
 
 def _fact_line(call: Call, waited_ns: int | None) -> Line:
+    """Return the first line of the detail: outcome, duration, id, time and sizes of the call."""
     words, tone = outcome_words(call, waits=waited_ns is not None)
     mark, mark_tone = outcome_mark(call, waits=waited_ns is not None)
     facts: list[str] = []
@@ -113,6 +114,7 @@ def finding_lines(found_rule: FoundRule, *, indent: int = 0, more: str = "") -> 
 
 
 def _part_lines(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -> Iterator[Line]:
+    """Yield a record of a call: one line, or if ``raw`` or ``whole``, all of its message."""
     record = part.record
     sender: Sender | None = record.sender if isinstance(record, Frame) else None
     arrow = {"client": "→", "server": "←", None: "·"}[sender]
@@ -123,8 +125,8 @@ def _part_lines(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -
     if isinstance(record, Stderr):
         yield (Span(f"{arrow} stderr", "info"), Span(f"  {when}  {count(part.lines, 'line')}", "dim"))
         lines = stderr_lines(part, SHOWN_BYTES)
-        if not (raw or whole) and len(lines) > _LAST_LINES:
-            preview = stderr_preview(part, _LAST_LINES)
+        if not (raw or whole) and len(lines) > _STDERR_LINES:
+            preview = stderr_preview(part, _STDERR_LINES)
             left_out = count(len(lines) - len(preview), "line")
             place = "before" if preview == lines[-len(preview) :] else "left out"
             yield (Span(f"{' ' * _INDENT}… {left_out} {place}: r shows all", "dim"),)

@@ -62,6 +62,7 @@ def _sizes(tokens: list[str]) -> list[int]:
 
 
 def _laid_out(tokens: list[str], sizes: list[int], width: int, indent: int) -> Iterator[Line]:
+    """Yield the lines of ``tokens``, whose ``sizes`` are those of ``_sizes``."""
     line: list[Span] = []
     depth = 0
     inline_depth = -1

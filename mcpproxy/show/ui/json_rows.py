@@ -272,7 +272,7 @@ def tools(view: View, pins: Pins | None = None) -> JSONObject:
 
 
 def stats(view: View) -> JSONObject:
-    """Return the counts, latencies and sizes of the calls, for row method and tool."""
+    """Return the counts, latencies and sizes of the calls, for each method and tool."""
     figures = statistics([view])
     return {
         "token_estimate": ESTIMATE,

@@ -34,7 +34,7 @@ _HELP: Final = {
 """The help of options that have another meaning here than in ``run`` and ``http``."""
 
 _POLL_RETRY_S: Final = 0.1
-"""It is short, because messages wait until the client is back."""
+"""How long a client waits before it comes back. It is short, because messages wait until then."""
 
 _LISTEN: Final = "127.0.0.1:8765"
 _ENDPOINT: Final = "/mcp"
@@ -119,6 +119,7 @@ The exit code is 0, 1 if the server ended the session, 2 if the arguments are wr
 _VARIABLE: Final = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
 _HEADER_VALUE: Final = re.compile(r"[\t\x20-\x7e\x80-\xff]*")
 _NAME: Final = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+"""The name of a header field: a token of RFC 9110, section 5.6.2."""
 _OWN_FIELDS: Final = (
     "host", "content-length", "content-type", "transfer-encoding", "connection", "accept", "mcp-session-id",
     "last-event-id",

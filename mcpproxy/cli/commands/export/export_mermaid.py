@@ -20,7 +20,11 @@ has the first 100 calls. What looks like a secret is masked, as by mcpproxy reda
 
 
 def run(argv: list[str]) -> int:
-    """Write one recording as the text of a diagram."""
+    """Write one recording as the text of a diagram.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or the recording cannot be read.
+    """
     file = read_arguments("mermaid", "Write a recording as a sequence diagram of Mermaid.", EPILOG, argv)
 
     with ExitStack() as stack:

@@ -144,7 +144,7 @@ def _change_own(options: argparse.Namespace) -> int:
 
 
 def add_place_options(parser: Parser) -> None:
-    """Add the options that say in which files to look."""
+    """Add the options that choose the files to search."""
     parser.add_argument(
         "--host", action="append", default=[], metavar="HOST", help="only this host; may be given again"
     )
@@ -160,7 +160,7 @@ def add_place_options(parser: Parser) -> None:
 
 
 def places(options: argparse.Namespace, where: str) -> Places:
-    """Return the values of the options that ``add_place_options`` added."""
+    """Return the places to search, from the options of ``add_place_options``, for the command ``where``."""
     return Places(where, options.host, options.file, options.key, options.project)
 
 
@@ -253,8 +253,8 @@ def _print_news(
     cells += [("removed", visible(name), "", visible(short(path))) for path, name in removed]
     emit(table([("NEWS", "SERVER", "RUNS", "FILE"), *cells], terminal_style())[1:])
     if not rows and not removed:
-        of_others = f"; {count(unreadable, 'file')} could not be read" if unreadable else ""
-        tell(f"nothing has changed since {before.looked_at}{of_others}")
+        unreadable_note = f"; {count(unreadable, 'file')} could not be read" if unreadable else ""
+        tell(f"nothing has changed since {before.looked_at}{unreadable_note}")
 
 
 def _as_table(rows: Sequence[ServerRow], style: Style) -> Iterator[str]:

@@ -113,6 +113,11 @@ def pointed_hosts() -> Iterator[str]:
 
 
 def _host(where: str, options: argparse.Namespace) -> Host:
+    """Return the one host that the arguments name, for the command ``where``.
+
+    Raises:
+        UsageError: no host or several are named, or an option concerns servers.
+    """
     if others := [f"--{name}" for name in _OTHERS if getattr(options, name, None)]:
         raise UsageError(where, f"{others[0]} is about servers, and --model about a host", "leave one out")
     if len(options.server) != 1:

@@ -74,9 +74,9 @@ def run(argv: list[str]) -> int:
         options.timeout,
         options.quiet_time,
         options.strict,
-        _template(options, command),
-        _model(options, command),
-        _jobs(options, command),
+        _config_template(options, command),
+        _beside_model(options, command),
+        _job_count(options, command),
     )
     rules = ruleset.load()
     is_silent = validation_report.is_printed_at_end(options, accepted)
@@ -128,7 +128,7 @@ def _invitation_lines(invitation: Invitation) -> list[str]:
     ]
 
 
-def _template(options: argparse.Namespace, command: list[str]) -> "ConfigTemplate | None":
+def _config_template(options: argparse.Namespace, command: list[str]) -> "ConfigTemplate | None":
     if not options.config_template:
         return None
     if not command:
@@ -137,7 +137,7 @@ def _template(options: argparse.Namespace, command: list[str]) -> "ConfigTemplat
     return ConfigTemplate.read(options.config_template, transport, has_model=_has_model(options))
 
 
-def _jobs(options: argparse.Namespace, command: list[str]) -> int:
+def _job_count(options: argparse.Namespace, command: list[str]) -> int:
     """Return how many servers run at once. The default for a host is one, because it may keep a state."""
     has_one_address = bool(options.listen) and not options.listen.endswith(":0")
     if options.jobs > 1 and not command:
@@ -151,10 +151,11 @@ def _jobs(options: argparse.Namespace, command: list[str]) -> int:
 
 
 def _has_model(options: argparse.Namespace) -> bool:
+    """Whether a scripted model is played beside each server, for a host."""
     return bool(options.model or options.script)
 
 
-def _model(options: argparse.Namespace, command: list[str]) -> "BesideModel | None":
+def _beside_model(options: argparse.Namespace, command: list[str]) -> "BesideModel | None":
     if not _has_model(options):
         return None
     if not command:

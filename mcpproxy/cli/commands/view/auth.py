@@ -27,7 +27,9 @@ the MCP server; mcpproxy http --forward records both.
 The exit code is 1 if a step failed and nothing after it mended that."""
 
 _WIDTH: Final = 100
+"""The most columns of a line."""
 _INDENT: Final = 16
+"""The columns before the text of a line."""
 
 
 def run(argv: list[str]) -> int:

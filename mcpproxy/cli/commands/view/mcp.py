@@ -41,7 +41,11 @@ def check_installed() -> None:
 
 
 def run(argv: list[str]) -> int:
-    """Serve agents until the client leaves, or until interrupted."""
+    """Serve agents until the client leaves, or until interrupted.
+
+    Raises:
+        UsageError: the arguments are not valid, the MCP SDK is missing, or the port is taken.
+    """
     parser = Parser("mcp", "Give recordings to agents: an MCP server that lists, finds and explains.", EPILOG)
     parser.add_argument(
         "folder",

@@ -122,11 +122,11 @@ def _count_columns(statistics: Statistics) -> dict[str, Callable[[CallCounts], i
         "REFUSED": lambda counts: counts.refused,
         "UNREADABLE": lambda counts: counts.unreadable,
     }
-    of_rows = [calls.counts for calls in statistics.calls]
+    row_counts = [calls.counts for calls in statistics.calls]
     return {
         "FAILED": lambda counts: counts.failed,
         "UNANSWERED": lambda counts: counts.unanswered,
-        **{name: number for name, number in rare.items() if any(map(number, of_rows))},
+        **{name: number for name, number in rare.items() if any(map(number, row_counts))},
     }
 
 

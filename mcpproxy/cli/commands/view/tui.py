@@ -16,7 +16,11 @@ What is recorded meanwhile appears. ? shows the keys, / filters, q quits.
 
 
 def run(argv: list[str]) -> int:
-    """Show recordings until the user quits."""
+    """Show recordings until the user quits.
+
+    Raises:
+        UsageError: there are no such recordings, or stdin or stdout is not a terminal.
+    """
     parser = Parser("tui", "Show recordings in the terminal: sessions, calls, details, live.", EPILOG)
     parser.add_argument(
         "path",

@@ -43,7 +43,11 @@ part of a session, and it changes nothing unless --allow-send is given.
 
 
 def run(argv: list[str]) -> int:
-    """Serve the page until it is interrupted."""
+    """Serve the page until it is interrupted.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or the port is taken.
+    """
     parser = Parser("ui", "Show recordings in a browser: calls, timing, findings, live.", EPILOG)
     parser.add_argument(
         "path",
@@ -80,8 +84,8 @@ def run(argv: list[str]) -> int:
         path = find_traces.place(options.path) if options.path else path
     host, port = address("--listen", options.listen)
     folder = path if os.path.isdir(path) else os.path.dirname(path) or "."
-    name = _socket_path(path, options, upstream)
-    if options.open and name and _open_running_page(name):
+    page_socket = _socket_path(path, options, upstream)
+    if options.open and page_socket and _open_running_page(page_socket):
         return 0
     pins = _pins(options.pins or "", folder)
 
@@ -109,8 +113,8 @@ def run(argv: list[str]) -> int:
         return f"{home}?token={keys.new_ticket(when_used, LIFETIME_S)}"
 
     with ExitStack() as around:
-        if name:
-            around.enter_context(announced(name, new_address))
+        if page_socket:
+            around.enter_context(announced(page_socket, new_address))
         if options.beside:
             ticket = keys.new_ticket(_print_no_address)
             later = f"mcpproxy ui {shlex.quote(path)}"
@@ -137,12 +141,12 @@ def _socket_path(path: str, options: argparse.Namespace, upstream: "UpstreamSett
     return socket_path(path, f"{options.allow_send} {options.pins or ''} {reaching}")
 
 
-def _open_running_page(name: str) -> bool:
+def _open_running_page(page_socket: str) -> bool:
     """Open the browser on a page that runs already, and wait until it is open; ``False`` if none runs."""
     from mcpproxy.show.ui.running_page import RunningPage
 
     try:
-        page = RunningPage(name)
+        page = RunningPage(page_socket)
     except OSError:
         return False
     with closing(page):
