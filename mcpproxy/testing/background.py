@@ -65,6 +65,7 @@ class Background:
         self._reader.join(_END_S)
 
     def _read_stderr(self) -> None:
+        """Read the lines of stderr until its end. This runs in a thread."""
         assert self._process.stderr is not None
         with self._process.stderr as stderr:
             for line in stderr:

@@ -40,6 +40,7 @@ def report(
 
 
 def _markdown(verdict: JudgedTraces, catalogue: Catalogue) -> Iterable[str]:
+    """Return the report in Markdown: a heading, the matrix of hosts, then the other findings."""
     from mcpproxy.read.reports import markdown
 
     heading = f"mcpproxy: {next(iter(text.summary_lines(verdict)), 'nothing was judged')}"

@@ -103,6 +103,7 @@ def _opening(style: Style) -> list[str]:
 
 
 def _closing(trace: str, style: Style) -> list[str]:
+    """Return the lines after the demo: what to try next."""
     # A part of the name, because the user may record other sessions at the same time.
     handle = find_traces.handle_of(trace) or trace
     steps = (

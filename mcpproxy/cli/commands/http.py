@@ -195,6 +195,7 @@ def prepare(options: HttpOptions) -> tuple[Settings, socket.socket, str]:
 
 
 def _settings(options: HttpOptions, host: str, proxy_address: str) -> Settings:
+    """Return the settings of the relay, with the lines that it prints first."""
     from mcpproxy.record.relay.http.proxy import Settings
     from mcpproxy.record.relay.http.rewrite import Rewriting
 

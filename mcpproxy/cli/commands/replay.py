@@ -127,6 +127,7 @@ def print_summary(engines: Sequence[ReplayEngine], passed: int) -> int:
 def _serve_http(
     where: str, source: ReplaySource, replay_options: ReplayOptions, command: Sequence[str]
 ) -> int:
+    """Serve the replay over HTTP until interrupted, and return the exit code."""
     host, port = split_listen("replay server", where, "--http")
     # This imports a web server, which stdio does not need.
     from mcpproxy.peers.replay.server.http_server import HttpReplayServer

@@ -93,6 +93,7 @@ def _read_arguments(argv: list[str], options: _Options) -> None:
 
 
 def _print_coverage(catalogue: Catalogue, *, as_json: bool) -> int:
+    """Print the requirements with their rules, and return the exit code."""
     import json
 
     from mcpproxy.read.reports import coverage

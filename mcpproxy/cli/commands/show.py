@@ -98,6 +98,7 @@ def run(argv: list[str]) -> int:
 
 
 def _show_all(options: argparse.Namespace, wanted: Filter, style: Style) -> int:
+    """Show the calls of all recordings, and return the exit code."""
     from mcpproxy.cli.calls.all_recordings import AllRecordings
 
     for name in ("follow", "call", "session", "json"):

@@ -113,6 +113,7 @@ def _run_validation(
     options: argparse.Namespace,
     printer: validation_report.ProgressPrinter,
 ) -> Validation:
+    """Validate the server, and show the progress. After Ctrl-C, return the checks made until then."""
     limits = ValidateOptions(
         options.timeout, options.start_timeout, options.time_limit, tuple(options.call), options.call_all
     )
@@ -129,6 +130,7 @@ def _run_validation(
 
 
 def _target(options: argparse.Namespace, command: list[str]) -> Target:
+    """Return the server that the arguments name."""
     if bool(options.url) == bool(command):
         raise UsageError(
             "validate", "one of -- COMMAND and URL is needed", "mcpproxy validate -- python server.py"

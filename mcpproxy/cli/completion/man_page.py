@@ -30,6 +30,7 @@ def man_page(groups: Groups) -> Iterator[str]:
 
 
 def _command_section(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """Yield the section of a command; those of its subcommands come first."""
     for name, part in _subparsers(parser).items():
         yield f".SS {_escaped(parser.prog)} {_escaped(name)}"
         yield from _command_section(part)

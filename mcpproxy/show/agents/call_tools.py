@@ -75,6 +75,7 @@ class CallTools:
         )
 
     def _full_detail(self, opened: OpenedRecording, detail: Detail, cursor: str) -> CallDetail:
+        """Return a call with its texts, from ``cursor`` on. Only the first page has the findings."""
         question = ("get_call", opened.handle, detail.call.number)
         start, _ = cursors.read(question, cursor)
         findings = [] if start else _findings(opened, detail.findings[:_MAX_FINDINGS])

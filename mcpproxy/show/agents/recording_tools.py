@@ -161,6 +161,7 @@ class RecordingTools:
         return self._find_in_all(wanted, cursor, limit)
 
     def _find_in_one(self, wanted: Filter, listed: ListedRecording, cursor: str, limit: int) -> CallPage:
+        """Return the calls of one recording that pass the filter, from ``cursor`` on."""
         question = ("find_calls", wanted.text, listed.handle)
         last, _ = cursors.read(question, cursor)
         opened = self._library.opened(listed)
@@ -178,6 +179,7 @@ class RecordingTools:
         return CallPage(found, opened.view.count(wanted), note=", ".join(notes), next=next)
 
     def _find_in_all(self, wanted: Filter, cursor: str, limit: int) -> CallPage:
+        """Return the calls that pass the filter, from ``cursor`` on, those of the latest recording first."""
         question = ("find_calls", wanted.text, "")
         last, mark = cursors.read(question, cursor)
         listed = self._library.recordings()

@@ -129,6 +129,7 @@ def _next_member_fits(tokens: list[str], comma: int, line: list[Span], width: in
 
 
 def _token_spans(token: str, following: str, *, spaced: bool) -> Iterator[Span]:
+    """Yield a token with its tone. ``following`` is the next token, which tells a name from a text."""
     match token[0]:
         case '"':
             tone: Tone = "key" if following == ":" else "text"

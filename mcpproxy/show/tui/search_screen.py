@@ -108,6 +108,7 @@ class SearchScreen(ModalScreen[FoundCall | None]):
         self.run_worker(self._search(wanted), exclusive=True)
 
     async def _search(self, wanted: Filter) -> None:
+        """Search the recordings in a thread, and show the rows."""
         search = RecordingSearch(self._entries, lambda entry: open_view(entry.path, only_reads=True))
 
         def matching_calls(entry: RecordingEntry, view: View) -> Iterator[FoundCall]:
@@ -119,6 +120,7 @@ class SearchScreen(ModalScreen[FoundCall | None]):
         self._show_results(rows, search.place, search.faults)
 
     def _show_results(self, rows: list[FoundCall], searched: int, faults: Sequence[str]) -> None:
+        """Show the found rows, and in the last line how many recordings were searched."""
         self._pane.found = rows
         self._pane.lay_out()
         self._pane.go_to(0, tell=False)

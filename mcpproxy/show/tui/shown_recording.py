@@ -17,7 +17,9 @@ from mcpproxy.read.view.view import View, open_view
 from mcpproxy.show.tui.call_rows import CallRows
 
 _FIRST_S: Final = 0.05
+"""How long the first rows of a recording are read."""
 _STEP_S: Final = 0.004
+"""How long one step reads; keys wait meanwhile."""
 _QUIET_S: Final = 0.025
 """How long after the last key the next step begins: a key takes several turns of the event loop."""
 
@@ -48,7 +50,8 @@ class ShownRecording:
         self._is_reading = False
         self._has_read = False
         """Whether something was read since the last ``refresh``."""
-        self._key_at = 0.0
+        self._key_at_s = 0.0
+        """When the user last pressed a key, by the monotonic clock."""
 
     @property
     def is_settled(self) -> bool:
@@ -67,7 +70,7 @@ class ShownRecording:
     @property
     def _is_quiet(self) -> bool:
         """Whether the user has pressed no key for a while."""
-        return time.monotonic() - self._key_at >= _QUIET_S
+        return time.monotonic() - self._key_at_s >= _QUIET_S
 
     def open(self, path: str) -> None:
         """Open the recording at ``path`` in place of the present one."""
@@ -118,7 +121,7 @@ class ShownRecording:
 
     def key_pressed(self) -> None:
         """Note that the user has pressed a key: keys are handled before more is read."""
-        self._key_at = time.monotonic()
+        self._key_at_s = time.monotonic()
 
     def _start_reading(self, rows: CallRows) -> None:
         if rows.view.unread and not self._is_reading:

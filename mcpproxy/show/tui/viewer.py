@@ -165,6 +165,7 @@ class Viewer(App[None]):
         self.call_after_refresh(self._draw_bars)
 
     def _draw_bars(self) -> None:
+        """Draw the lines around the panes."""
         rows = self._rows
         self.bar("head").show(head_title(rows, self._head, is_paused=self._is_paused))
         self.bar("sessions-title").show(sessions_title(self.sessions.items, self._entries, self._words))
@@ -195,6 +196,7 @@ class Viewer(App[None]):
     # Recordings
 
     async def _look_into_folder(self) -> None:
+        """Read the list of recordings. Open the latest if none is open, or the next one that is running."""
         if self._is_paused:
             return
         try:
@@ -265,6 +267,7 @@ class Viewer(App[None]):
         self._show_detail()
 
     def _go_to_sought(self) -> None:
+        """Go to the call that a search has led to, once it was read."""
         rows = self._rows
         if self._sought and rows is not None and self._sought <= rows.view.count():
             self.calls.go_to(rows.place(self._sought))
@@ -335,6 +338,7 @@ class Viewer(App[None]):
         self._draw_bars()
 
     def _choose_session(self, item: SessionItem | None) -> None:
+        """Open the recording of a line of the list, and show the calls of its session only."""
         if item is None:
             return
         number = item.session.number if item.session else None
@@ -349,6 +353,7 @@ class Viewer(App[None]):
         self._show_detail()
 
     def _show_detail(self, *, stay: bool = False) -> None:
+        """Show the chosen call, or the overview of its recording. ``stay`` keeps the scroll position."""
         if self._detail_timer is not None:
             self._detail_timer.stop()
             self._detail_timer = None
@@ -372,6 +377,7 @@ class Viewer(App[None]):
     # The filter
 
     def _apply_filter(self, filter: Filter, session: int | None) -> None:
+        """Begin to apply a filter; ``session`` is the number of the only session shown, ``None`` for all."""
         self._cancel_search()
         self._search = self.run_worker(self._filter_rows(filter, session), group="filter")
 
@@ -414,6 +420,7 @@ class Viewer(App[None]):
             self._select_sessions(event.text)
 
     def _select_sessions(self, words: str) -> None:
+        """Show only the sessions that have all ``words``."""
         self._words = words
         self._show_sessions()
         self._show_session()

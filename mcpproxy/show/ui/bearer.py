@@ -95,6 +95,7 @@ class PageKeys:
         return _digest(secret) in self._keys
 
     def _use_ticket(self, ticket: str, key: str) -> bool:
+        """Make ``key`` a key if ``ticket`` is valid, and return whether it was. A ticket works only once."""
         until, when_used = self._tickets.pop(_digest(ticket), (0.0, None))
         if when_used is None or time.monotonic() >= until:
             return False
@@ -117,6 +118,7 @@ class PageKeys:
         return route
 
     def _answer_exchange(self, request: Request) -> Response:
+        """Answer the request that exchanges a ticket for a key, or asks whether a key is valid."""
         if request.method != "POST":
             return PlainTextResponse("Only POST exchanges a ticket\n", 405)
         is_done = self.exchange(_bearer(request.headers), request.headers.get(KEY_FIELD, ""))

@@ -89,6 +89,7 @@ class Breakpoints:
         return self._version, {"may_release": self.may_release, "sessions": rows}
 
     async def _ask_all(self) -> None:
+        """Ask all sessions for their held messages, and increase ``_version`` if anything has changed."""
         paths = await anyio.to_thread.run_sync(self._library.controlled_paths)
         before = self._states()
         self._sessions = {path: self._sessions.get(path) or _SessionState(path) for path in paths}
@@ -99,9 +100,11 @@ class Breakpoints:
             self._version += 1
 
     def _states(self) -> dict[str, tuple[JSON, str]]:
+        """Return the last answer and the problem of each session, to see whether they have changed."""
         return {path: (session.state, session.problem) for path, session in self._sessions.items()}
 
     async def _ask_session(self, session: _SessionState) -> None:
+        """Ask one session for its held messages; forget it if it has ended."""
         if session.problem and time.monotonic() < session.again_at_s:
             return
         command: Command = {"do": "list", "starts": True, "state": session.state}
@@ -179,11 +182,21 @@ class Breakpoints:
         return {"do": "edit", "base64": base64.b64encode(edited).decode()}
 
     async def _held_bytes(self, path: str, number: JSON) -> bytes:
+        """Return the bytes of a held message.
+
+        Raises:
+            NotReleasedError: it is not held any more.
+        """
         answer = await self._send_command(path, {"do": "show", "number": number})
         (held,) = cast("list[dict[str, Any]]", answer["held"])
         return base64.b64decode(held["base64"])
 
     async def _send_command(self, path: str, command: Command) -> Command:
+        """Send a command to the session of the recording at ``path``, and return the answer.
+
+        Raises:
+            NotReleasedError: the message is not held any more, or the session does not answer or has ended.
+        """
         try:
             return await anyio.to_thread.run_sync(ask, path, command)
         except NotHeldError as error:
@@ -206,6 +219,7 @@ class Breakpoints:
 
 
 def _session_row(session: _SessionState) -> JSONObject:
+    """Return the held messages of a session, with the times as they are now."""
     age_s = time.monotonic() - session.answered_at_s
     held: list[JSON] = []
     for message in session.held:

@@ -64,10 +64,12 @@ def is_json(text: str) -> bool:
 
 
 def _refuse_constant(name: str) -> float:
+    """Refuse ``NaN`` and infinities, which Python reads, but JSON does not have."""
     raise ValueError(name)
 
 
 def _tokens(text: str) -> list[str]:
+    """Return the tokens of a JSON text, each with its invisible characters as escapes."""
     return [_escaped(token) for token in _TOKEN.findall(text)]
 
 
@@ -82,6 +84,7 @@ def _escaped(token: str) -> str:
 
 
 def _layout(tokens: list[str]) -> str:
+    """Return the text of ``tokens`` with one member or element on each line."""
     lines, line, depth = list[str](), "", 0
     for index, token in enumerate(tokens):
         following = tokens[index + 1] if index + 1 < len(tokens) else ""

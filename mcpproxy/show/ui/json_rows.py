@@ -39,8 +39,8 @@ _FINDINGS_PER_RULE: Final = 20
 _LAST_LINES: Final = 3
 """How many lines of stderr are shown at first."""
 
-_ROLES_NAME_METHOD: Final = (Role.PROGRESS, Role.LOG, Role.CANCEL)
-"""The roles that already tell the method of a message."""
+_ROLES_WITH_METHOD: Final = (Role.PROGRESS, Role.LOG, Role.CANCEL)
+"""The roles that already name the method of a message."""
 
 TEXT_LIMIT: Final = 200_000
 """How many characters of a record are sent with a call. The page requests the whole text if needed."""
@@ -82,7 +82,7 @@ def part(record_part: Part) -> JSONObject:
     sender, preview, summary = "", "", record_part.summary
     if isinstance(record, Frame):
         sender = record.sender
-        if record_part.role in _ROLES_NAME_METHOD and isinstance(record.message, Notification):
+        if record_part.role in _ROLES_WITH_METHOD and isinstance(record.message, Notification):
             summary = summary.removeprefix(f"{shortened(record.message.method)} ")
         text = record.raw.decode("utf-8", "backslashreplace")
         if event := record.event:
@@ -218,6 +218,7 @@ def recording(id: str, entry: RecordingEntry) -> JSONObject:
 
 
 def _worst_loss(calls: CallCounts | None) -> str:
+    """Return the word for the most serious kind of unsuccessful calls; empty if there are none."""
     return next((word for _, word in calls.unsuccessful(running=False)), "") if calls else ""
 
 

@@ -115,6 +115,7 @@ def _first_block(view: View, entry: JSONObject, calls: list[JSONObject], chunks:
 
 
 def _block(id: str, value: JSON) -> str:
+    """Return a script element that holds ``value`` as compressed JSON in base64."""
     packed = b64encode(compress(json.dumps(value, separators=(",", ":")).encode("utf-8", "replace"))).decode()
     return f'<script type="application/octet-stream" id="{id}">{packed}</script>\n'
 
@@ -125,10 +126,12 @@ def _script(path: Path) -> str:
 
 
 def _data_url(script: str) -> str:
+    """Return a ``data:`` URL with the text of a script."""
     return "data:text/javascript;base64," + b64encode(script.encode()).decode()
 
 
 def _policy_hash(text: str) -> str:
+    """Return the source expression by which a Content-Security-Policy allows ``text``."""
     return f"'sha256-{b64encode(sha256(text.encode()).digest()).decode()}'"
 
 

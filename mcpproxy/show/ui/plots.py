@@ -37,6 +37,7 @@ def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
 
 
 def _kind_of(outcome: int) -> str:
+    """Return the kind of an outcome, by which the page colours it: answered, failed or without an answer."""
     return "failed" if outcome in FAILED else OUTCOMES[outcome] if outcome in NOT_ANSWERED else "answered"
 
 

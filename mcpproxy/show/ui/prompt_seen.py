@@ -98,6 +98,7 @@ def prompt_seen(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> JSONO
 def _server_part(
     way: ServerWay, entry: RecordingEntry, prompt_findings: Iterable[PromptFinding]
 ) -> JSONObject:
+    """Return what became of one server: its tools, its instructions and its calls, with the findings."""
     became: list[JSON] = [*text_words("instructions", way.instructions)]
     cut = _cut_place(way.server.instructions, way.instructions.kept)
     instructions: JSON = {"became": became, "cut": cut} if became else None

@@ -26,6 +26,7 @@ from mcpproxy.read.view.view import View, open_view
 from mcpproxy.record.trace.records import Header
 
 _TIMEOUT_S: Final = 60.0
+"""How long the server may take to answer."""
 _AGAIN: Final = " again"
 """The end of the label of a session in which a call is sent again."""
 

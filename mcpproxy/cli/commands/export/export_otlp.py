@@ -90,6 +90,7 @@ def _send_spans(reader: "SpanReader", url: str) -> int:
 
 
 def _write_spans(reader: "SpanReader", path: str, *, as_json: bool) -> int:
+    """Write the spans into a new file, and return how many."""
     from mcpproxy.send.otel.span_file import json_pieces, protobuf_pieces
 
     span_count = 0

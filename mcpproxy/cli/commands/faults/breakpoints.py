@@ -83,6 +83,7 @@ def _arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _table_lines(lines: list[dict[str, Any]]) -> list[str]:
+    """Return a table of the held messages in ``lines``, which are as the session sent them."""
     if not lines:
         return ["nothing is held"]
     has_findings = any(line["findings"] for line in lines)

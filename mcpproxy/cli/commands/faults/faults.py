@@ -103,6 +103,7 @@ def _plan_arguments(argv: Sequence[str]) -> argparse.Namespace:
 
 
 def _plan_lines(planned: list[PlannedFault], seed: int, style: Style) -> Iterator[str]:
+    """Yield a table of the faults that a plan would make, and their number."""
     if planned:
         rows = [("FRAME", "FROM", "WHAT", "RULE", "NO.", "ACTION")]
         rows += [

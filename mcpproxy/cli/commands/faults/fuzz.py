@@ -133,6 +133,11 @@ def _result_lines(result: FuzzResult) -> list[str]:
 
 
 def _target(options: argparse.Namespace, command: list[str]) -> Target:
+    """Return the server to fuzz.
+
+    Raises:
+        UsageError: it is on another machine, and no argument allows that.
+    """
     upstream = upstream_options.from_namespace(options, options.url or "")
     if command:
         return Target(tuple(command), env=dict(options.env))

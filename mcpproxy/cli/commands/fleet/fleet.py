@@ -99,6 +99,7 @@ def _from_tables(folder: str) -> "Sequence[QueryAnswer]":
 
 
 def _lines(place: str, answers: "Sequence[QueryAnswer]", format: str, style: Style) -> Iterator[str]:
+    """Yield the answers in the format that the user wants. ``place`` is the folder or the URL."""
     if format == "json":
         from mcpproxy.send.fleet.columns.query_answer import as_object
 
@@ -114,6 +115,7 @@ def _lines(place: str, answers: "Sequence[QueryAnswer]", format: str, style: Sty
 
 
 def _text_lines(answers: "Sequence[QueryAnswer]", style: Style) -> Iterator[str]:
+    """Yield the answers as tables with headings, each cut after ``_MOST_ROWS``."""
     for number, answer in enumerate(answers):
         if number:
             yield ""

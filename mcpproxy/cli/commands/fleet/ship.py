@@ -91,6 +91,7 @@ def run(argv: list[str]) -> int:
 
 
 def _ship_once(shipper: "Shipper") -> int:
+    """Ship the recordings that have ended, and return the exit code."""
     from mcpproxy.send.fleet.watch import NOT_OURS, summary
 
     try:
@@ -108,6 +109,7 @@ def _ship_once(shipper: "Shipper") -> int:
 
 
 def _watch_folder(make_shipper: Callable[[], "Shipper"], what: str, *, pause_s: float, grace_s: float) -> int:
+    """Ship recordings as they end, until the process is told to stop. Return the exit code."""
     from mcpproxy.send.fleet.watch import watch
 
     stop = Event()

@@ -221,6 +221,7 @@ def _print_all(
     removed: Sequence[tuple[str, str]],
     options: argparse.Namespace,
 ) -> None:
+    """Print the table of all servers, and on stderr what else a user should know."""
     if not rows and not search.problems:  # a file that cannot be read may name servers
         if options.host:
             tell(f"no server of {', '.join(options.host)} found; without --host the others are listed")
@@ -243,6 +244,7 @@ def _print_all(
 def _print_news(
     rows: Sequence[ServerRow], removed: Sequence[tuple[str, str]], before: Look, unreadable: int
 ) -> None:
+    """Print what has changed since the look ``before``."""
     if before.is_first:
         tell("this was the first look; the next one tells what has changed")
         return

@@ -97,6 +97,7 @@ def _show_skill(host: Host) -> None:
 
 
 def _remove_skill(host: Host, *, is_dry: bool) -> None:
+    """Remove the skill that ``--add-mcp`` added, if it is there."""
     path = skill.place_of(host)
     if not path or not skill.is_added(path):
         return

@@ -166,6 +166,7 @@ def _beside_model(options: argparse.Namespace, command: list[str]) -> "BesideMod
 
 
 def _check_command(command: list[str], options: argparse.Namespace) -> None:
+    """Refuse a command that is missing, or that has a misspelt or useless placeholder."""
     if not command and not options.listen:
         next_step = f"{EXAMPLE}, or --listen HOST:PORT for one that you connect yourself"
         raise UsageError("validate client", "the command of the client is missing", next_step)

@@ -90,6 +90,7 @@ def _outcome(step: LoginStep, login: Login) -> str:
 
 
 def _lines(login: Login, name: str, style: Style) -> Iterator[str]:
+    """Yield the steps of a login and its conclusion."""
     if login.steps:
         yield f"{name}, judged by {login.revision}"
         yield ""

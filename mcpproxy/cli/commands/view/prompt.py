@@ -172,6 +172,7 @@ def _explain_hint(findings: Sequence[PromptFinding]) -> str:
 
 
 def _server_lines(server: ServerWay, style: Style, *, everything: bool) -> Iterator[str]:
+    """Yield what became of the tools, instructions and calls of one server."""
     name = visible(server.server.label)
     own = visible(server.server.name)
     title = f"{name} ({own})" if own and own != name else name
