@@ -34,10 +34,13 @@ if TYPE_CHECKING:
 __all__ = ["Action", "McpFindings", "McpRecording", "Mode", "action_for"]
 
 Mode: TypeAlias = Literal["once", "none", "all", "new"]
+"""When a test records, see ``action_for``."""
 Action: TypeAlias = Literal["record", "replay", "extend"]
+"""What a test does with its recording, see ``McpRecording``."""
 
 _MCPPROXY: Final = tuple(own_command("mcpproxy"))
 _MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
+"""A line of stderr about a miss, and the text that describes it."""
 _END_S: Final = 10.0
 """How long a session may take to end after its client has ended."""
 _RECORDER_S: Final = 120.0
@@ -245,6 +248,7 @@ class McpRecording:
         return first and f"not recorded{more}: {visible(_NOT_IN_HEADLINES.sub('', first))}"
 
     def _fault_options(self, transport: Literal["stdio", "http"]) -> list[str]:
+        """Return the options that make a session inject the faults of this test."""
         if not self._faults:
             return []
         options = _read_faults(self._faults, transport, self._fault_seed)
@@ -266,6 +270,7 @@ class McpRecording:
         return [*_MCPPROXY, *replay]
 
     def _cannot_record(self, kind: Literal["command", "url"]) -> UsageError:
+        """Return the error of a test that has to record, but whose mark names no server of this ``kind``."""
         needed = 'command=["python", "server.py"]' if kind == "command" else 'url="http://127.0.0.1:3000/mcp"'
         fact = f"cannot be recorded: the mark gives no {kind} of a server"
         return UsageError(str(self.path), fact, f"@pytest.mark.mcp_recording(..., {needed})")
@@ -305,6 +310,7 @@ class McpRecording:
                 files.replace(path, file)
 
     def _show_commands(self) -> list[str]:
+        """Return a line for each session with the command that shows its messages."""
         return [f"the messages: mcpproxy show {trace}" for trace in self.sessions]
 
 

@@ -38,7 +38,7 @@ class Background:
         """Return the first group of the first line that matches ``pattern``.
 
         Raises:
-            McpProxyError: the command ends first, or prints no such line within 30 seconds.
+            McpProxyError: the command ends first, or prints no such line within ``_START_S``.
         """
         deadline = time.monotonic() + _START_S
         searched = 0

@@ -19,8 +19,7 @@ class McpModel:
     """A model that follows ``script`` and answers at ``url`` until ``end``.
 
     ``environment`` has the variables that lead hosts to it. Codex reads none of them; ``codex_arguments`` are
-    its options instead. ``turns`` has the state of each turn of the script, and ``results`` the results that
-    the host returned for the model's calls.
+    its options instead.
 
     Raises:
         UsageError: the script cannot be read.
@@ -37,10 +36,12 @@ class McpModel:
 
     @property
     def turns(self) -> Sequence[TurnState]:
+        """The state of each turn of the script."""
         return self._server.player.turns
 
     @property
     def results(self) -> list[GivenResult]:
+        """The results that the host returned for the calls of the model."""
         return self._server.player.results
 
     def end(self) -> None:

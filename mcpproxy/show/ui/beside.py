@@ -14,6 +14,7 @@ from mcpproxy.errors import UsageError
 from mcpproxy.record.relay.stderr_line import is_json
 
 _STDERR: Final = 2
+"""The file descriptor of stderr."""
 
 
 def check(where: str, *, is_quiet: bool) -> None:

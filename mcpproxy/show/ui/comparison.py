@@ -32,6 +32,7 @@ def compared(before: str, after: str) -> JSONObject:
 
 
 def _difference_row(item: ComparedItem) -> JSONObject:
+    """Return a difference. Each of its lines is a mark and a text: ``-`` before, ``+`` after, or a space."""
     lines: list[JSON] = []
     for change in item.changes:
         lines.append([" ", change.text])

@@ -1,4 +1,4 @@
-"""A search of all recordings, for the page: as many rows as one answer has, in a bounded time."""
+"""A search of all recordings, for the page: at most ``MOST_ROWS`` rows, in a bounded time."""
 
 import math
 import time
@@ -69,9 +69,10 @@ def found_rows(
     last: int = 0,
     is_over: Callable[[], bool] = lambda: False,
 ) -> JSONObject:
-    """Return rows that pass ``wanted``, and after those of each recording the findings about no row.
+    """Return rows that pass ``wanted``, and where to continue if there may be more.
 
-    ``static/types.js`` describes the answer as ``FoundRows``.
+    After the rows of a recording come its findings that belong to no row. ``static/types.js`` describes the
+    answer as ``FoundRows``.
 
     ``entries`` are searched in their order, from the recording with the id ``begin`` on; of this recording,
     only the rows after ``last``. Without ``begin``, all are searched. A recording is not opened if nothing in
@@ -130,7 +131,7 @@ def found_rows(
 
 
 def _may_match(entry: RecordingEntry, wanted: Filter) -> bool:
-    """Whether something in a recording may pass a filter, by the numbers from its end."""
+    """Whether something in a recording may pass a filter, by its counts of calls and findings."""
     if entry.running:
         return True
     if not may_have_failed_calls(entry, wanted):
@@ -164,7 +165,7 @@ def _finding_row(finding: Finding | None) -> JSONObject | None:
 
 
 def _passages(view: View, wanted: Filter) -> Callable[[int], Iterator[Passage]]:
-    """Return a function that yields the passages of a row in which it has the free texts of ``wanted``."""
+    """Return a function that yields the passages of a row that have the free texts of ``wanted``."""
     terms = [term for term in wanted.terms if term.key == "text" and not term.negated]
     searched = [cast("tuple[str, ...]", term.values) for term in terms]
     lines_of: list[dict[int, int]] = []

@@ -105,6 +105,7 @@ class Library:
         self._entries_of: Final = folder.RecordingFolder(path) if os.path.isdir(path) else None
         self._entries: dict[str, RecordingEntry] = {}
         self._added: Final[list[str]] = []
+        """The paths of the recordings that this page has made."""
         self._open: Final[OrderedDict[str, OpenRecording]] = OrderedDict()
 
     async def entries(self) -> dict[str, RecordingEntry]:

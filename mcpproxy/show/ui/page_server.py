@@ -48,6 +48,7 @@ class PageServer:
         return f"http://{name}:{self.port}{path}"
 
     def _guarded(self, app: ASGIApp) -> ASGIApp:
+        """Return ``app`` behind ``Access``, which allows the names by which this server can be reached."""
         names = {self._name.lower(), self._address}
         if self.is_local:
             names |= {"localhost", "127.0.0.1", "::1"}

@@ -17,7 +17,9 @@ from mcpproxy.base import own_sockets, paths
 from mcpproxy.show.ui.redirect_file import LIFETIME_S
 
 _ANSWER_S: Final = 5.0
+"""How long a running page may take to answer."""
 _USED: Final = b"used\n"
+"""The second line of an answer: the ticket was used."""
 
 
 def socket_path(folder: str, options: str) -> str:

@@ -53,7 +53,11 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class SentAnswer:
-    """The answer: its text, the recording of the new session, and the row of the call in it."""
+    """The answer to a call that was sent again.
+
+    ``path`` is the recording of the new session, ``call`` the row of the call in it, and ``took`` the time
+    until the answer came, such as ``12 ms``.
+    """
 
     path: str
     call: int
