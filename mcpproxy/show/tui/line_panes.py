@@ -17,6 +17,7 @@ from textual.widget import Widget
 from mcpproxy.show.tui.spans import TONES, Line, Span, fitted
 
 _COMPONENTS: Final = frozenset({f"tone--{tone}" for tone in TONES} | {"tone--cursor"})
+"""The names by which a widget asks for the style of a tone, or of the line under the cursor."""
 
 TONE_CSS: Final = """
     .tone--dim { color: $text-muted; }
@@ -96,7 +97,7 @@ class LinePane(ScrollView):
 
     @property
     def columns(self) -> int:
-        """The width of a line: that of the window without its scrollbar."""
+        """The width of a line in columns: that of the pane without its scrollbar."""
         return self.scrollable_content_region.width
 
     def texts(self) -> Iterator[str]:
@@ -111,12 +112,12 @@ class LinePane(ScrollView):
         self.refresh()
 
     def on_resize(self, event: Resize) -> None:
-        """Adapt to the width of the window."""
+        """Adapt to a new size of the pane."""
         del event
         self.lay_out()
 
     def render_line(self, y: int) -> Strip:
-        """Draw the line at ``y`` of the window."""
+        """Draw the line in row ``y`` of the pane, which may be scrolled."""
         index, width = y + self.scroll_offset.y, self.columns
         if index >= self.total:
             return Strip.blank(width, self.get_component_rich_style("tone--plain"))

@@ -63,6 +63,7 @@ class CallPane(CursorPane):
         super().__init__(id)
         self.rows: CallRows | None = None
         self.total_rows = 0
+        """How many rows pass the filter."""
         self._unfiltered_rows = 0
         self.message = ""
         """The text that says why there are no calls."""
@@ -115,6 +116,7 @@ class CallPane(CursorPane):
             self.go_to(self.rows.place(chosen), tell=False)
 
     def _count_rows(self) -> None:
+        """Take the numbers of rows from the recording as it is now."""
         self.total_rows = self.rows.count if self.rows else 0
         self._unfiltered_rows = self.rows.view.count() if self.rows else 0
 

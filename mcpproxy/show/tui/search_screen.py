@@ -24,7 +24,7 @@ from mcpproxy.show.tui.line_panes import Bar, CursorPane
 from mcpproxy.show.tui.spans import Line, Span, Tone, cut, padded
 
 MOST_FOUND: Final = 500
-"""How many calls are listed."""
+"""The most calls that are listed."""
 
 _NAME: Final = 20
 """How many columns the name of a recording takes."""
@@ -41,7 +41,7 @@ class FoundCall(NamedTuple):
 
 
 class FoundPane(CursorPane):
-    """The calls that were found."""
+    """The calls that were found, and the recordings without any message."""
 
     def __init__(self) -> None:
         super().__init__("found")
@@ -49,7 +49,7 @@ class FoundPane(CursorPane):
 
     @property
     def total(self) -> int:
-        """The number of calls."""
+        """The number of lines."""
         return len(self.found)
 
     def line(self, index: int, width: int) -> Line:
@@ -120,7 +120,7 @@ class SearchScreen(ModalScreen[FoundCall | None]):
         self._show_results(rows, search.place, search.faults)
 
     def _show_results(self, rows: list[FoundCall], searched: int, faults: Sequence[str]) -> None:
-        """Show the found rows, and in the last line how many recordings were searched."""
+        """Show the found rows, and in the status line how many recordings were searched."""
         self._pane.found = rows
         self._pane.lay_out()
         self._pane.go_to(0, tell=False)
