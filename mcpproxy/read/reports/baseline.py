@@ -1,4 +1,4 @@
-"""A baseline: a file of accepted findings, each with how often it may occur in one recording.
+"""Read and write a baseline: a file of accepted findings, each with its permitted count per recording.
 
 A baseline lets a project start with existing findings: accepted findings are known and do not count, new
 findings do. Findings are identified by their fingerprints (see ``fingerprint``). The file is sorted JSON that
@@ -30,9 +30,9 @@ _WRITE_ONE: Final = "--write-baseline writes one"
 class Entry:
     """A finding that is accepted up to ``count`` times in one recording.
 
-    The other fields are for people: the finding as it was when it was accepted, and the reason ``why`` it is
-    accepted, empty if none was given. Nothing in an entry is different in each run, as paths, times and
-    process ids are.
+    The other fields are for people: the finding as it was when it was accepted, and ``why`` it is accepted,
+    empty if no reason was given. An entry has nothing that differs between runs, such as paths, times and
+    process ids.
     """
 
     fingerprint: str
@@ -66,14 +66,16 @@ class Baseline:
         """Return the entries whose findings did not occur, except entries of rules that were not judged."""
         fingerprints = {finding.fingerprint for finding in findings}
         return tuple(
-            e for e in self.entries.values() if e.fingerprint not in fingerprints and was_judged(e.rule)
+            entry
+            for entry in self.entries.values()
+            if entry.fingerprint not in fingerprints and was_judged(entry.rule)
         )
 
     def renewed(self, findings: Iterable[Located], was_judged: Callable[[str], bool]) -> "Baseline":
         """Return a baseline that accepts all ``findings``.
 
-        Entries of rules that were not judged are kept, and so are the message and the ``why`` of a finding: a
-        message may have numbers that are different in each run.
+        Entries of rules that were not judged are kept. Entries of findings that occurred again keep their
+        message and ``why``, because a message may have numbers that differ between runs.
         """
         entries = {digest: e for digest, e in self.entries.items() if not was_judged(e.rule)}
         for finding in findings:

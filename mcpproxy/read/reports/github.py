@@ -1,4 +1,4 @@
-"""Findings as annotations of GitHub Actions: one workflow command per line, in the log of a step.
+"""Report findings as annotations of GitHub Actions: one workflow command per line, in the log of a step.
 
 GitHub shows at most ten errors and ten warnings of a step. So the worst findings come first, and findings
 with equal fingerprints share one annotation.
@@ -32,10 +32,11 @@ def lines(
 ) -> Iterator[str]:
     """Yield a command for each group of equal findings that are not known, then one for each remark.
 
-    Of equal severity those of rules come first: a failed check of ``validate`` often follows from one.
+    Among findings of equal severity, those of rules come before the failed checks of ``mcpproxy validate``,
+    which often are consequences of the former.
 
-    File paths are relative to ``base``, the root of the repository. A recording outside ``base``, or any if
-    ``base`` is ``None``, is nothing that GitHub can show, so the message has its name instead.
+    File paths are relative to ``base``, the root of the repository. GitHub cannot show a recording outside
+    ``base``, or any recording if ``base`` is ``None``, so the message has its name instead.
     """
     groups: dict[tuple[str, str], list[Located]] = {}
     for located in findings:

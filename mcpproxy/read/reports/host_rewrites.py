@@ -1,8 +1,8 @@
-"""Write a tool so that hosts take it: what to do instead, in the server's own words.
+"""Rewrite a tool's definition so that hosts accept it, as a suggestion to the author of the server.
 
-A rewritten tool means the same as far as a schema can say it; what it can no longer say is a sentence in a
-description, and the server has to check it itself. Only a tool that the facts no longer complain of is
-returned.
+A rewritten tool means the same, as far as its schema can express it. A constraint that the schema loses
+becomes a sentence in a description, and the server must check it itself. A tool is returned only if no fact
+about the hosts applies to it any more.
 """
 
 import copy
@@ -21,25 +21,25 @@ from mcpproxy.protocol.schema.soundness import subschemas
 Settings: TypeAlias = Mapping[str, Any]
 
 _SAID_CHARACTERS: Final = 300
-"""How much of a schema a sentence repeats."""
+"""How many characters of a schema a sentence repeats."""
 
 _MOST_ROUNDS: Final = 4
-"""How often all facts are gone through: what pleases one host may not please another one."""
+"""How often all facts are tried: a change for one host may violate a limit of another."""
 
 _MOST_INLINED: Final = 10_000
-"""How many objects and lists are written in the place of references at most."""
+"""How many JSON values may replace references."""
 
 
 @slotted(frozen=True)
 class RewrittenTool:
-    """A tool as its server lists it, and as it could list it."""
+    """A tool as its server lists it (``before``), and as it should list it (``after``)."""
 
     before: JSONObject
     after: JSONObject
 
     @property
     def changed(self) -> JSONObject:
-        """The members of the tool that differ, as they should be, with its name."""
+        """The members of ``after`` that differ from ``before``, and its name."""
         name: JSONObject = {"name": self.after["name"]}
         return name | {key: value for key, value in self.after.items() if self.before.get(key) != value}
 
@@ -47,20 +47,21 @@ class RewrittenTool:
 def rewritten(
     tool: JSONObject, facts: Iterable[HostFact], others: Sequence[str] = ()
 ) -> RewrittenTool | None:
-    """Return ``tool`` so that none of ``facts`` is met; ``None`` if there is nothing to do, or no way to.
+    """Return ``tool`` changed so that none of ``facts`` applies to it.
 
-    ``others`` are the names of the other tools of the server.
+    ``others`` are the names of the other tools of the server. Return ``None`` if no fact applies, or if no
+    change prevents it.
     """
     known = [fact for fact in facts if fact.kind in MEETS]
-    if not any(_met(fact, tool, others) for fact in known):
+    if not any(_applies(fact, tool, others) for fact in known):
         return None
     try:
         after = copy.deepcopy(tool)
         for _ in range(_MOST_ROUNDS):
-            met = [fact for fact in known if _met(fact, after, others)]
-            if not met:
+            applying = [fact for fact in known if _applies(fact, after, others)]
+            if not applying:
                 return RewrittenTool(tool, after)
-            for fact in met:
+            for fact in applying:
                 if fact.kind in _NAMES:
                     _NAMES[fact.kind](fact.settings, after, others)
                 elif fact.kind in _DEFINITIONS:
@@ -71,18 +72,18 @@ def rewritten(
 
 
 def meeting(facts: Iterable[HostFact], tools: Sequence[JSONObject]) -> dict[str, None]:
-    """Return the names of the ``tools``, each of which has one, that meet one of the facts."""
+    """Return the names of the ``tools`` to which one of the facts applies. Each tool must have a name."""
     named = [(at, str(tool["name"]), tool) for at, tool in enumerate(tools)]
-    found = (
+    names = (
         hit.name
         for fact in facts
         if fact.kind in MEETS and fact.settings.get("of") != "instructions"
         for hit in MEETS[fact.kind](fact.settings, named)
     )
-    return dict.fromkeys(found)
+    return dict.fromkeys(names)
 
 
-def _met(fact: HostFact, tool: JSONObject, others: Sequence[str]) -> bool:
+def _applies(fact: HostFact, tool: JSONObject, others: Sequence[str]) -> bool:
     name = tool.get("name")
     if not isinstance(name, str):
         return False
@@ -95,7 +96,7 @@ def _met(fact: HostFact, tool: JSONObject, others: Sequence[str]) -> bool:
 
 
 def _shorten_name(settings: Settings, tool: JSONObject, others: Sequence[str]) -> None:
-    """Leave out words at the end of a name, until it is short enough."""
+    """Remove words from the end of a name until it is short enough."""
     name = str(tool["name"])
     most = settings["limit"] - settings["before"]
     if not settings["limit"] or size_of(name, settings.get("unit", "characters")) <= most:
@@ -106,31 +107,34 @@ def _shorten_name(settings: Settings, tool: JSONObject, others: Sequence[str]) -
     short = "".join(words).rstrip("_-./ ")[:most]
     while little := _LITTLE_WORD.search(short):
         short = short[: little.start()]
-    tool["name"] = _unused(short, others, most)
+    tool["name"] = _unused_name(short, others, most)
 
 
 _GOOD_LENGTH: Final = 40
 _LITTLE_WORD: Final = re.compile(r"[_-](?:a|an|and|in|of|the|to|with)$")
-"""A word with which no name ends."""
+"""A word at the end of a name that is removed too."""
 
 
 def _replace_characters(settings: Settings, tool: JSONObject, others: Sequence[str]) -> None:
-    """Replace what is neither a letter of ASCII nor a digit by an underscore."""
+    """Replace each run of characters other than ASCII letters and digits by an underscore."""
     name = re.sub(r"[^A-Za-z0-9]+", "_", str(tool["name"])).strip("_") or "tool"
     if not pattern(settings["pattern"]).fullmatch(name):
         name = f"tool_{name}"
-    tool["name"] = _unused(name, others, len(name) + 4)
+    tool["name"] = _unused_name(name, others, len(name) + 4)
 
 
 def _separate_name(settings: Settings, tool: JSONObject, others: Sequence[str]) -> None:
-    """Let a name differ from the others in its first characters."""
+    """Make a name differ from the others in its first characters."""
     if settings["replaced"]:
         tool["name"] = re.sub(r"[^A-Za-z0-9]+", "_", str(tool["name"])).strip("_") or "tool"
     _shorten_name(settings, tool, others)
-    tool["name"] = _unused(str(tool["name"]), [re.sub(r"[^A-Za-z0-9]+", "_", other) for other in others], 64)
+    tool["name"] = _unused_name(
+        str(tool["name"]), [re.sub(r"[^A-Za-z0-9]+", "_", other) for other in others], 64
+    )
 
 
-def _unused(name: str, others: Container[str], most: int) -> str:
+def _unused_name(name: str, others: Container[str], most: int) -> str:
+    """Return ``name``; if ``others`` has it, shorten it and add a number, to at most ``most`` characters."""
     number, free = 2, name
     while free in others:
         suffix = f"_{number}"
@@ -139,7 +143,7 @@ def _unused(name: str, others: Container[str], most: int) -> str:
 
 
 def _rename_arguments(settings: Settings, tool: JSONObject) -> None:
-    """Replace the odd characters in the names of arguments."""
+    """Replace the characters in the names of arguments that a host does not accept."""
     schema = tool.get("inputSchema")
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(schema, dict) or not isinstance(properties, dict):
@@ -147,7 +151,7 @@ def _rename_arguments(settings: Settings, tool: JSONObject) -> None:
     allowed, new, taken = pattern(settings["pattern"]), dict[str, str](), set(properties)
     for name in properties:
         plain = re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_") or "value"
-        new[name] = name if allowed.fullmatch(name) else _unused(plain, taken, 64)
+        new[name] = name if allowed.fullmatch(name) else _unused_name(plain, taken, 64)
         taken.add(new[name])
     schema["properties"] = {new[name]: value for name, value in properties.items()}
     if isinstance(required := schema.get("required"), list):
@@ -158,7 +162,7 @@ def _rename_arguments(settings: Settings, tool: JSONObject) -> None:
 
 
 def _shorten_text(settings: Settings, tool: JSONObject) -> None:
-    """Cut a description behind a sentence, or else behind a word."""
+    """Cut a description after a sentence, or else after a word."""
     text, limit, of = tool.get("description"), settings["limit"], settings["of"]
     if of != "description" or not isinstance(text, str):
         return
@@ -170,8 +174,8 @@ def _shorten_text(settings: Settings, tool: JSONObject) -> None:
     tool["description"] = text
 
 
-def _say(holder: JSONObject, sentence: str) -> None:
-    """Add a sentence to a description."""
+def _describe(holder: JSONObject, sentence: str) -> None:
+    """Add a sentence to the description of ``holder``, a tool or a schema."""
     before = holder.get("description")
     text = before.rstrip() if isinstance(before, str) else ""
     if sentence not in text:
@@ -181,8 +185,8 @@ def _say(holder: JSONObject, sentence: str) -> None:
 # Schemas
 
 
-def _leave_keywords_out(settings: Settings, tool: JSONObject) -> None:
-    """Say in a description what the keywords say, and keep the properties that they name."""
+def _remove_keywords(settings: Settings, tool: JSONObject) -> None:
+    """Remove keywords from a schema, describe them in a sentence, and keep the properties that they name."""
     schema = tool.get(settings["of"])
     if not isinstance(schema, dict):
         return
@@ -195,12 +199,12 @@ def _leave_keywords_out(settings: Settings, tool: JSONObject) -> None:
         for keyword in [keyword for keyword in place if keyword in wanted and keyword != "$ref"]:
             value = place.pop(keyword)
             if keyword in ("oneOf", "anyOf", "allOf") and isinstance(value, list):
-                _take_in(place, value, is_all=keyword == "allOf")
-            _say(holder, _sentence(keyword, value))
+                _merge_branches(place, value, is_all=keyword == "allOf")
+            _describe(holder, _sentence(keyword, value))
 
 
-def _take_in(schema: JSONObject, branches: list[JSON], *, is_all: bool) -> None:
-    """Add the properties of the branches of a union, or of a whole, to the schema around them."""
+def _merge_branches(schema: JSONObject, branches: list[JSON], *, is_all: bool) -> None:
+    """Add the properties in ``branches`` to ``schema``, and if they are of an ``allOf`` also ``required``."""
     for branch in branches:
         properties = branch.get("properties") if isinstance(branch, dict) else None
         if isinstance(properties, dict):
@@ -215,52 +219,60 @@ def _take_in(schema: JSONObject, branches: list[JSON], *, is_all: bool) -> None:
 
 
 def _sentence(keyword: str, value: JSON) -> str:
-    choices = [_named(branch) for branch in value] if isinstance(value, list) else []
+    """Return a sentence that says what a keyword requires."""
+    choices = [_required_names(branch) for branch in value] if isinstance(value, list) else []
     if choices and all(choices) and keyword in ("oneOf", "anyOf"):
         number = "Give exactly one of these" if keyword == "oneOf" else "Give at least one of these"
         return f"{number}: {'; '.join(choices)}."
     if keyword == "allOf" and choices and all(choices):
         return f"Always give {' and '.join(choices)}."
-    said = json.dumps(value, ensure_ascii=False)
-    whole = said if len(said) <= _SAID_CHARACTERS else f"{said[:_SAID_CHARACTERS]}…"
-    return f"It also has to match {keyword}: {whole}."
+    text = json.dumps(value, ensure_ascii=False)
+    shortened = text if len(text) <= _SAID_CHARACTERS else f"{text[:_SAID_CHARACTERS]}…"
+    return f"It also has to match {keyword}: {shortened}."
 
 
-def _named(branch: JSON) -> str:
-    """Return the arguments that a branch asks for; empty if it says something else."""
+def _required_names(branch: JSON) -> str:
+    """Return the names that a branch requires, joined by "and"; empty if it requires none."""
     required = branch.get("required") if isinstance(branch, dict) else None
     names = [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
     return " and ".join(names)
 
 
 def _inline(schema: JSONObject) -> None:
-    """Write definitions where they are used, unless that is too long. One that refers to itself is left."""
+    """Replace references by their definitions, unless that takes too many values.
+
+    A definition that refers to itself is kept.
+    """
     document, left = copy.deepcopy(schema), _MOST_INLINED
 
     def resolved(value: JSON, inside: tuple[str, ...]) -> JSON:
         nonlocal left
         left -= bool(inside)
         if isinstance(value, list):
-            return [resolved(each, inside) for each in value]
+            return [resolved(item, inside) for item in value]
         if not isinstance(value, dict):
             return value
         reference = value.get("$ref")
         if isinstance(reference, str) and reference.startswith("#/") and reference not in inside and left > 0:
-            target = _at(document, reference)
+            target = _referenced(document, reference)
             if isinstance(target, dict):
-                rest = {key: each for key, each in value.items() if key != "$ref"}
+                rest = {key: member for key, member in value.items() if key != "$ref"}
                 return resolved({**target, **rest}, (*inside, reference))
-        return {key: resolved(each, inside) for key, each in value.items()}
+        return {key: resolved(member, inside) for key, member in value.items()}
 
-    whole = cast("JSONObject", resolved(schema, ()))
+    inlined = cast("JSONObject", resolved(schema, ()))
     if left <= 0:
         return
-    refers = any("$ref" in each for _, each in subschemas({**whole, "$defs": {}, "definitions": {}}))
+    needs_definitions = any(
+        "$ref" in place for _, place in subschemas({**inlined, "$defs": {}, "definitions": {}})
+    )
+    if not needs_definitions:
+        inlined = {key: value for key, value in inlined.items() if key not in ("$defs", "definitions")}
     schema.clear()
-    schema.update(whole if refers else {k: v for k, v in whole.items() if k not in ("$defs", "definitions")})
+    schema.update(inlined)
 
 
-def _at(document: JSON, reference: str) -> JSON:
+def _referenced(document: JSON, reference: str) -> JSON:
     for part in reference[2:].split("/"):
         key = part.replace("~1", "/").replace("~0", "~")
         document = document.get(key) if isinstance(document, dict) else None
@@ -268,7 +280,7 @@ def _at(document: JSON, reference: str) -> JSON:
 
 
 def _reshape(settings: Settings, tool: JSONObject) -> None:
-    """Give every subschema another form of the shape."""
+    """Change every subschema that has a shape which a host does not accept."""
     schema, shape = tool.get(settings["of"]), settings["shape"]
     if not isinstance(schema, dict):
         return
@@ -278,7 +290,7 @@ def _reshape(settings: Settings, tool: JSONObject) -> None:
         _SHAPES[shape](place)
 
 
-def _to_objects(schema: JSONObject) -> None:
+def _replace_booleans(schema: JSONObject) -> None:
     properties = schema.get("properties")
     if isinstance(properties, dict):
         for name, value in properties.items():
@@ -286,11 +298,11 @@ def _to_objects(schema: JSONObject) -> None:
                 properties[name] = {} if value else {"not": {}}
 
 
-def _to_union(schema: JSONObject) -> None:
+def _replace_type_list(schema: JSONObject) -> None:
     types = schema.get("type")
     if isinstance(types, list) and "anyOf" not in schema:
         del schema["type"]
-        schema["anyOf"] = [{"type": each} for each in types]
+        schema["anyOf"] = [{"type": name} for name in types]
 
 
 def _add_items(schema: JSONObject) -> None:
@@ -298,7 +310,7 @@ def _add_items(schema: JSONObject) -> None:
         schema.setdefault("items", {})
 
 
-def _name_required(schema: JSONObject) -> None:
+def _define_required(schema: JSONObject) -> None:
     required, known = schema.get("required"), schema.get("properties")
     if isinstance(required, list) and isinstance(known, dict):
         for name in required:
@@ -306,7 +318,7 @@ def _name_required(schema: JSONObject) -> None:
                 known.setdefault(name, {})
 
 
-def _say_free(schema: JSONObject) -> None:
+def _allow_additional(schema: JSONObject) -> None:
     schema.setdefault("additionalProperties", True)
 
 
@@ -315,44 +327,45 @@ def _merge_items(schema: JSONObject) -> None:
     branches = items.pop("anyOf", None) if isinstance(items, dict) and "anyOf" in items else None
     if not isinstance(items, dict) or not isinstance(branches, list):
         return
-    types = [each.get("type") for each in branches if isinstance(each, dict) and each.keys() == {"type"}]
-    if len(types) == len(branches) and all(isinstance(each, str) for each in types):
+    types = [
+        branch.get("type") for branch in branches if isinstance(branch, dict) and branch.keys() == {"type"}
+    ]
+    if len(types) == len(branches) and all(isinstance(name, str) for name in types):
         items["type"] = cast("list[JSON]", types)
     else:
-        _say(items, _sentence("anyOf", branches))
+        _describe(items, _sentence("anyOf", branches))
 
 
-def _say_format(schema: JSONObject) -> None:
+def _describe_format(schema: JSONObject) -> None:
     if isinstance(value := schema.get("format"), str):
         del schema["format"]
-        _say(schema, f"Format: {value}.")
+        _describe(schema, f"Format: {value}.")
 
 
-def _be_object(schema: JSONObject) -> None:
+def _add_object_type(schema: JSONObject) -> None:
     schema.setdefault("type", "object")
 
 
 _SHAPES: Final[Mapping[str, Callable[[JSONObject], None]]] = {
-    "boolean-property": _to_objects,
-    "type-array": _to_union,
-    "nullable-union": _to_union,
+    "boolean-property": _replace_booleans,
+    "type-array": _replace_type_list,
+    "nullable-union": _replace_type_list,
     "array-without-items": _add_items,
-    "unknown-required": _name_required,
+    "unknown-required": _define_required,
     "array-of-union": _merge_items,
-    "other-format": _say_format,
+    "other-format": _describe_format,
 }
-"""By name of a shape: what gives a subschema another form."""
+"""The name of a shape -> the function that removes it from a subschema."""
 
 _ROOT_SHAPES: Final[Mapping[str, Callable[[JSONObject], None]]] = {
-    "open-object": _say_free,
+    "open-object": _allow_additional,
     "shared-definition": _inline,
-    "root-without-object": _be_object,
+    "root-without-object": _add_object_type,
 }
-"""By name of a shape that only a whole schema has: what gives it another form."""
+"""The name of a shape that only the root of a schema has -> the function that removes it."""
 
 
-def _leave_dialect_out(settings: Settings, tool: JSONObject) -> None:
-    """Leave ``$schema`` out."""
+def _remove_dialect(settings: Settings, tool: JSONObject) -> None:
     if isinstance(schema := tool.get(settings["of"]), dict):
         schema.pop("$schema", None)
 
@@ -362,29 +375,30 @@ _NAMES: Final[Mapping[str, Callable[[Settings, JSONObject, Sequence[str]], None]
     "name-characters": _replace_characters,
     "name-collision": _separate_name,
 }
-"""By kind of a fact: what changes the name of a tool; the last argument has the names of the others."""
+"""The kind of a fact -> the function that changes a tool's name. Its last argument: the other tools'
+names."""
 
 _DEFINITIONS: Final[Mapping[str, Callable[[Settings, JSONObject], None]]] = {
     "argument-name": _rename_arguments,
     "text-length": _shorten_text,
-    "keyword-refused": _leave_keywords_out,
+    "keyword-refused": _remove_keywords,
     "schema-shape": _reshape,
     "wider-schema": _reshape,
-    "dialect": _leave_dialect_out,
+    "dialect": _remove_dialect,
 }
-"""By kind of a fact: what changes the definition of a tool."""
+"""The kind of a fact -> the function that changes a tool's definition."""
 
 REWRITTEN_KINDS: Final = frozenset((*_NAMES, *_DEFINITIONS))
-"""The kinds of facts that another tool does not meet."""
+"""The kinds of facts that a rewritten tool can avoid."""
 
 
 def tools_in(messages: Iterable[JSON]) -> list[JSONObject]:
-    """Return the tools in results of tools/list, of each name the latest."""
-    found: dict[str, JSONObject] = {}
+    """Return the tools in the results of tools/list among ``messages``: of each name, the last one."""
+    by_name: dict[str, JSONObject] = {}
     for message in messages:
         result = message.get("result") if isinstance(message, dict) else None
         tools = result.get("tools") if isinstance(result, dict) else None
         for tool in tools if isinstance(tools, list) else ():
             if isinstance(tool, dict) and isinstance(name := tool.get("name"), str):
-                found[name] = tool
-    return list(found.values())
+                by_name[name] = tool
+    return list(by_name.values())

@@ -1,4 +1,4 @@
-"""Findings as JSON: one object per run. Member names are stable: members may be added, never renamed."""
+"""Report findings as JSON: one object per run. Members may be added, but never renamed."""
 
 import json
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ def lines(verdict: JudgedTraces) -> Iterator[str]:
 
 
 def _hosts(verdict: JudgedTraces) -> dict[str, object]:
-    """Return what hosts do with the server, if some were named."""
+    """Return the member about the hosts, if the user named any."""
     if not verdict.hosts:
         return {}
     from mcpproxy.read.reports.host_matrix import as_objects, rows_of_run
@@ -45,7 +45,7 @@ def _hosts(verdict: JudgedTraces) -> dict[str, object]:
 
 
 def _baseline(verdict: JudgedTraces) -> dict[str, object]:
-    """Return the result of the comparison with a baseline, if there is one. Findings outside it are new."""
+    """Return the member about the baseline, if there is one. Findings that are not in it are new."""
     if verdict.fixed is None:
         return {}
     return {
@@ -59,7 +59,7 @@ def _baseline(verdict: JudgedTraces) -> dict[str, object]:
 
 
 def trace_object(trace: JudgedTrace) -> dict[str, object]:
-    """Return one trace with its findings; those that a baseline accepts are in the member ``known``."""
+    """Return the object of a trace. Findings that a baseline accepts are in its member ``known``."""
     return {
         "path": trace.path,
         "complete": trace.complete,

@@ -1,4 +1,4 @@
-"""The result of ``mcpproxy check``, independent of the output format."""
+"""Hold the result of ``mcpproxy check``, independent of the output format."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -15,17 +15,17 @@ if TYPE_CHECKING:  # most reports do not need it
 
 
 NamedHost: TypeAlias = tuple[str, str, bool]
-"""The id of a host that was named, its name and version, and whether it has facts of the wanted grade."""
+"""The id of a host that the user named, its name and version, and whether facts of the wanted grade exist."""
 
 
 def host_of(finding: Finding) -> str | None:
-    """Return the id of the host whose treatment of a legal message a finding says; ``None`` if none."""
+    """Return the id of the host that a finding is about (family HOST); ``None`` for any other finding."""
     data = finding.data if finding.rule.startswith("HOST-") else None
     return None if data is None else str(data["host"])
 
 
 def host_members(finding: Finding) -> dict[str, object]:
-    """Return the members that a finding of a host has in JSON: which host, and the effect; else none."""
+    """Return the JSON members that only a finding about a host has: the host, and the effect."""
     data = finding.data if finding.rule.startswith("HOST-") else None
     return {} if data is None else {"host": data["host"], "effect": data["effect"]}
 
@@ -38,13 +38,13 @@ class JudgedTrace:
     ``revision`` is the protocol revision at the end, ``None`` if the recording does not show it. ``located``
     are the findings with their places, if places were requested. It includes the findings that a baseline
     accepts, which ``findings`` leaves out. ``more`` are the repeated findings that were only counted.
-    ``journal_fault`` says why the journal of a killed session could not be read; then only a part was judged.
-    ``places`` maps the number of each frame with findings to its file and line (from 1), if they are known;
-    frame 0 is the session. ``calls`` says how many calls failed, or did so far; ``None`` if the recording
-    does not say it. ``waiting_ns`` is how long the oldest unanswered call of a running recording has waited,
-    ``None`` if there is none. ``not_begun`` says that the server ended before any message because it could
-    not be started, or failed; empty if it did not. ``not_judged`` says why its frames
-    are none that are judged; empty if they are.
+    ``journal_fault`` says why the journal of a killed session could not be read; in that case only a part was
+    judged. ``places`` maps the number of each frame with findings to its file and line (from 1), if they are
+    known; frame 0 is the session. ``calls`` are the counts of failed and other calls, so far if the recording
+    is running, or ``None`` if it does not have them. ``waiting_ns`` is how long the oldest unanswered call of
+    a running recording has waited, ``None`` if there is none. ``not_begun`` is a sentence if the server could
+    not be started, or failed before any message; otherwise it is empty. ``not_judged`` is the reason if the
+    recording is of a kind that is not judged; otherwise it is empty.
     """
 
     path: str
@@ -64,12 +64,12 @@ class JudgedTrace:
 
     @property
     def running(self) -> bool:
-        """Whether it was still being recorded. That is one of its ``notes``, too, and no fault."""
+        """Whether the trace was still being recorded. One of its ``notes`` says so too; it is no fault."""
         return STILL_RECORDING in self.notes
 
     @property
     def is_whole_so_far(self) -> bool:
-        """Whether nothing is missing of a running recording but what comes later."""
+        """Whether the recording is running, and has all that happened so far."""
         return self.notes == (STILL_RECORDING,)
 
     @property
@@ -80,9 +80,9 @@ class JudgedTrace:
 
 @slotted(frozen=True)
 class Unjudged:
-    """A trace that could not be judged, or only without its journal: its path, and one line that says why.
+    """A trace that could not be judged, or only without its journal. ``reason`` is one line that says why.
 
-    ``lines`` say the same on a terminal.
+    ``lines`` say the same for a terminal.
     """
 
     path: str
@@ -95,7 +95,7 @@ class JudgedTraces:
     """The result of a whole run: every trace in the requested order.
 
     ``fixed`` are the entries of the baseline whose findings did not occur, ``None`` without a baseline.
-    ``folders`` are the folders of custom rules. ``hosts`` are the hosts that were named. With ``strict``,
+    ``folders`` are the folders of custom rules. ``hosts`` are the hosts that the user named. With ``strict``,
     warnings count like errors.
     """
 
@@ -162,14 +162,16 @@ class JudgedTraces:
 
     @property
     def exit_code(self) -> int:
-        """0 if clean, 1 if there are findings that count, 2 if a trace could not be judged, also because its
-        server failed before any message."""
+        """0 if no finding counts, 1 if some do, and 2 if not everything could be judged.
+
+        Nothing could be judged if the server failed before any message.
+        """
         if self.unjudged or any(trace.not_begun for trace in self.traces):
             return 2
         return 1 if self.counts["error"] or (self.strict and self.counts["warning"]) else 0
 
 
 def more_text(repeated: Repeated) -> str:
-    """Return a sentence that says how many findings of a cause are not listed."""
+    """Return a clause that says how many findings with the same cause are not listed."""
     cause = f"{repeated.rule} {repeated.blame} ({repeated.severity})"
     return f"{repeated.count:,} more of {cause}, like those before"

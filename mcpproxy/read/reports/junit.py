@@ -1,10 +1,10 @@
-"""Test reports as JUnit XML, for build servers that show tests.
+"""Write test reports as JUnit XML, for build servers that show tests.
 
 The format has no standard. The output is valid under two common schemas: the schema of Jenkins, and Windy
 Road's schema of the reports that Apache Ant writes. But output with skipped cases is valid only under the
 first schema. Only the second schema needs the ``properties``, ``hostname`` and ``timestamp`` of a suite and
-its empty ``system-err``.
-Characters that XML does not allow are written as the escapes of ``mcpproxy.base.visible``.
+its empty ``system-err``. Characters that XML does not allow are written as the escapes of
+``mcpproxy.base.visible``.
 """
 
 from collections import Counter

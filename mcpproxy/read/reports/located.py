@@ -1,4 +1,4 @@
-"""Findings with their places (the file and line of the frame's record) and their fingerprints.
+"""Find the places of findings (the file and line of the frame's record) and their fingerprints.
 
 Build servers show a finding beside a line of a file, and distinguish new findings from known findings. For
 both, the recording must be read again, so places are looked up only if there are findings and the report
@@ -56,9 +56,9 @@ class Located:
 RemarkKind: TypeAlias = Literal[
     "incomplete recording", "more findings", "not judged", "failed before any message", "note"
 ]
-"""What a remark says: what a recording lacks, how many findings are not listed, why something could not be
-judged, how a server failed so that there was nothing to judge, or how the result came about. Reports use
-these words as titles."""
+"""What a remark is about: missing parts of a recording, findings that are not listed, a recording that was
+not
+judged, a server that failed before any message, or anything else. Reports use these words as titles."""
 
 
 @slotted(frozen=True)
@@ -91,12 +91,12 @@ def locate(trace: Trace, findings: Iterable[Finding]) -> tuple[Located, ...]:
 
 
 def recording_name(path: str) -> str:
-    """Return what a recording is called where its folder is known: its file without the suffix."""
+    """Return the name of a recording without its folder and without the suffix ``.jsonl``."""
     return os.path.basename(path).removesuffix(".jsonl")
 
 
 def relative(path: str, base: str) -> str:
-    """Return ``path`` relative to ``base``, separated by ``/``; unchanged if it is not inside ``base``."""
+    """Return ``path`` relative to ``base``; its absolute path if it is not inside. Separators are ``/``."""
     absolute = os.path.abspath(path)
     try:
         is_inside = os.path.commonpath([absolute, os.path.abspath(base)]) == os.path.abspath(base)

@@ -1,4 +1,4 @@
-"""Findings as Markdown: a table by rule, for the summary page of a build.
+"""Report findings as Markdown: a table by rule, for the summary page of a build.
 
 Text from a peer is escaped, so that it cannot add links, images or tables.
 """
@@ -79,7 +79,7 @@ def _rows(findings: list[Located], catalogue: Catalogue) -> Iterator[str]:
 
 
 def _name(path: str) -> str:
-    """Return a path as it was given; of one that only this machine has, the name of the recording."""
+    """Return a relative path as it is; for an absolute one, of this machine alone, the recording's name."""
     return recording_name(path) if os.path.isabs(path) else path
 
 

@@ -1,4 +1,4 @@
-"""A file of pins: the definitions of the tools that a user has approved.
+"""Read and write a file of pins: the definitions of the tools that a user has approved.
 
     {
       "pins": 1,
@@ -16,9 +16,9 @@
       }
     }
 
-Members are sorted and each is on its own line, also those of a definition, which is shown here on one line.
-So changing one member changes one line. ``sha256`` is the hash of the definition in canonical form (RFC
-8785). When the file is read, the hash shows whether a definition was edited.
+Members are sorted, and each is on its own line, even those of the definition, which is on one line above only
+to save space. So changing one member changes one line. ``sha256`` is the hash of the definition in canonical
+form (RFC 8785). When the file is read, the hash shows whether a definition was edited.
 """
 
 import json
@@ -142,7 +142,7 @@ def _pins_in(answer: SeenTools, server: str, path: str) -> CollectedPins:
 def _merged(earlier: Approved, later: Approved) -> Approved:
     """Return the tools of both. If both have a tool, the fields of ``later`` replace those of ``earlier``.
 
-    The instructions are those of ``earlier``, unless it does not show any.
+    The instructions are those of ``earlier``, unless it does not show them.
     """
     merged = dict(earlier.tools)
     for name, tool in later.tools.items():
@@ -198,7 +198,10 @@ def _server(name: str) -> str:
 
 
 def updated(old: Pins, new: Pins, partial: frozenset[str] = frozenset()) -> Pins:
-    """Return ``old`` with the servers in ``new`` replaced. Tools that a ``partial`` list lacks are kept."""
+    """Return ``old`` with the servers in ``new`` replaced.
+
+    Of a server in ``partial``, whose list is incomplete, the tools that the list lacks are kept.
+    """
     pins = dict(old)
     for server, approved in new.items():
         old_server = old.get(server)

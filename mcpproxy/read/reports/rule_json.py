@@ -1,11 +1,14 @@
-"""A rule as a JSON object."""
+"""Write a rule as a JSON object."""
 
 from mcpproxy.protocol.revisions import VERSIONS
 from mcpproxy.protocol.rules import Requirement, Rule
 
 
 def as_object(rule: Rule) -> dict[str, object]:
-    """Return a rule as a JSON object. ``levels`` has a member per revision, ``null`` if there is no level."""
+    """Return a rule as a JSON object.
+
+    ``levels`` has a member per revision, which is ``null`` if the rule does not hold there.
+    """
     return {
         "code": rule.code,
         "name": rule.name,

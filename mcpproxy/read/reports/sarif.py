@@ -1,4 +1,4 @@
-"""Findings as SARIF 2.1.0, which code hosts and editors read.
+"""Report findings as SARIF 2.1.0, which code hosts and editors read.
 
 The log has one run, and a result for each finding. The location of a result is the line of the trace that
 records its frame. Only rules that have findings are listed, because the texts of all rules would make up most
@@ -69,20 +69,20 @@ def lines(
 ) -> Iterator[str]:
     """Yield the log as one indented JSON object.
 
-    Paths inside the folder ``base`` are relative to it. If ``base`` is ``None``, the recordings are nothing
-    that a reader of the log could open, and each is given by its name alone. ``fixed`` are the entries of the
+    Paths inside the folder ``base`` are relative to it. If ``base`` is ``None``, readers of the log cannot
+    open the recordings, and each is identified by its name alone. ``fixed`` are the entries of the
     baseline whose findings did not occur, ``None`` without a baseline. ``hosts`` is the matrix of hosts, as
     JSON values.
     """
     findings, remarks = tuple(findings), tuple(remarks)
-    # Reversed, so that of several findings of a rule the first one gives the source.
+    # Reversed, so that the first of several findings of a rule gives the source.
     sources = {located.finding.rule: located.finding.source for located in reversed(findings)}
     codes = sorted(sources.keys() | {entry.rule for entry in fixed or ()})
     paths = list(
         dict.fromkeys([*(located.path for located in findings), *(remark.path for remark in remarks)])
     )
     objects = _RunObjects(codes, paths, base, is_compared=fixed is not None)
-    told = dict.fromkeys(_NOTIFICATIONS[remark.kind] for remark in remarks)
+    notifications = dict.fromkeys(_NOTIFICATIONS[remark.kind] for remark in remarks)
     driver: dict[str, object] = {
         "name": "mcpproxy",
         "version": mcpproxy.__version__,
@@ -90,8 +90,10 @@ def lines(
         "informationUri": INFORMATION_URI,
         "rules": [_descriptor(code, catalogue, sources.get(code, "")) for code in codes],
     }
-    if told:
-        driver["notifications"] = [{"id": id, "shortDescription": {"text": text}} for id, _, text in told]
+    if notifications:
+        driver["notifications"] = [
+            {"id": id, "shortDescription": {"text": text}} for id, _, text in notifications
+        ]
     run: dict[str, object] = {
         "tool": {"driver": driver},
         "invocations": [

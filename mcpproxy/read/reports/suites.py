@@ -1,4 +1,4 @@
-"""The result of ``mcpproxy check`` as tests: a suite for each recording, a case for each rule with findings.
+"""Report ``mcpproxy check`` as tests: a suite for each recording, a case for each rule with findings.
 
 A case has the name of its rule, so that a build server can follow it across runs. It fails if the rule has
 findings that count. Findings that do not count (warnings unless strict, findings of severity ``info``,
@@ -17,7 +17,7 @@ from mcpproxy.read.reports.junit import Case, Suite
 
 
 def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
-    """Yield a suite for each recording, one with an error for each that was not judged, and one of hosts."""
+    """Yield a suite for each recording, with an error if it was not judged, and one for the hosts."""
     for trace in verdict.traces:
         yield Suite(trace.path, tuple(_cases(trace, verdict, catalogue)), tuple(_notes(trace, verdict)))
     for unjudged in verdict.unjudged:

@@ -1,4 +1,4 @@
-"""Findings as text, one line each as from a linter: ``path:line: error PROTO-007 frame 12: ...``."""
+"""Report findings as text, one line each as a linter does: ``path:line: error PROTO-007 frame 12: ...``."""
 
 import os
 import shlex
@@ -23,10 +23,11 @@ def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Ite
 def trace_lines(
     trace: JudgedTrace, style: Style = PLAIN, *, base: str = "", hosts: tuple[NamedHost, ...] = ()
 ) -> Iterator[str]:
-    """Yield the findings of one trace, each with its source, then what is missing from it.
+    """Yield the findings of one trace, each with its source, then notes on missing parts.
 
-    Findings about the named ``hosts`` are left out, because the matrix at the end of the run has them.
-    Findings with the same text are one, with a count. Paths inside the folder ``base`` are relative to it.
+    Findings about the ``hosts`` that the user named are left out, because the matrix at the end of the run
+    has them. Several findings that say the same are shown once, with a count. Paths inside the folder
+    ``base`` are relative to it.
     """
     in_matrix = {id for id, _, _ in hosts}
     for folded in fold(finding for finding in trace.findings if host_of(finding) not in in_matrix):
@@ -85,7 +86,7 @@ def _evidence(finding: Finding) -> str:
 def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     """Yield the counts of traces, frames and findings, what could not be judged, and the next step.
 
-    Yield nothing if no trace could be judged: the caller says why.
+    Yield nothing if no trace could be judged: the caller tells the user why.
     """
     if not verdict.traces:
         return
@@ -116,20 +117,23 @@ def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
 
 
 def _incomplete_lines(traces: Sequence[JudgedTrace]) -> Iterator[str]:
-    """Yield what was not judged because it is not in the recordings, or not yet."""
+    """Yield sentences about incomplete and running recordings, which were judged only in part."""
     running = sum(trace.running for trace in traces)
     incomplete = sum(not (trace.complete or trace.is_whole_so_far) for trace in traces)
-    for number, one, several, what in (
+    for number, singular, plural, what in (
         (incomplete, "is incomplete", "are incomplete", "what was not recorded was not judged"),
         (running, "goes on", "go on", "what comes after this was not judged"),
     ):
         subject = "The recording" if len(traces) == 1 else f"{count(number, 'recording')} of them"
         if number:
-            yield f"{subject} {one if number == 1 else several}: {what}."
+            yield f"{subject} {singular if number == 1 else plural}: {what}."
 
 
 def _failure_lines(traces: Sequence[JudgedTrace]) -> Iterator[str]:
-    """Yield which servers and calls failed. These are not findings, but users look for them in a report."""
+    """Yield sentences about failed servers and calls.
+
+    These are no findings, but users expect them in a report.
+    """
     if not_begun := [trace for trace in traces if trace.not_begun]:
         several = f"{len(not_begun):,} servers could not be started, or failed before any message"
         yield (several if len(not_begun) > 1 else not_begun[0].not_begun) + _where(not_begun)
@@ -142,7 +146,7 @@ def _failure_lines(traces: Sequence[JudgedTrace]) -> Iterator[str]:
 
 
 def _where(traces: Sequence[JudgedTrace]) -> str:
-    """Return the command that shows what failed in these recordings; empty if there is no single one."""
+    """Return the command that shows the failures in these recordings; empty if no single command does."""
     paths = [trace.path for trace in traces]
     if len(paths) == 1:
         return f": mcpproxy show {_quoted(paths[0])}"
@@ -151,5 +155,5 @@ def _where(traces: Sequence[JudgedTrace]) -> str:
 
 
 def _quoted(path: str) -> str:
-    """Return a path as a word of a shell."""
+    """Return ``path`` quoted for a shell."""
     return visible(shlex.quote(path))

@@ -1,1 +1,1 @@
-"""The conversation in a recording, as ``mcpproxy show`` prints it."""
+"""Print the conversation in a recording, for ``mcpproxy show``."""

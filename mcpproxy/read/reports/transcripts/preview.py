@@ -18,9 +18,9 @@ _encode: Final = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).enc
 
 
 def preview(value: JSON, limit: int, *, is_short: bool = False) -> str:
-    """Return compact JSON of ``value``: at least its first ``limit`` characters, more if that is cheaper.
+    """Return the beginning of ``value`` as compact JSON: at least ``limit`` characters of it, or all.
 
-    ``is_short`` says that the JSON has at most ``SHORT_BYTES`` bytes.
+    ``is_short`` is true if the JSON is known to have at most ``SHORT_BYTES`` bytes.
     """
     if is_short:
         try:

@@ -1,6 +1,6 @@
-"""A session as text for people: one line per frame, with its findings below, and stderr in between.
+"""Show a session as text for people: one line per frame, with its findings below, and stderr in between.
 
-Columns of fixed width come first (frame number, seconds since the start, time a response took, size), then
+Columns of fixed width come first (frame number, seconds since the start, time until the response, size), then
 the arrow and the text, so lines can be printed before the next events are known. A finding that does not
 directly follow its frame names the frame.
 
@@ -49,9 +49,9 @@ _HEADER: Final = Header()
 
 
 class Transcript:
-    """Turns events into lines, in order; one per session.
+    """Turns the events of one session into lines, in order.
 
-    ``full`` shows each payload completely, on its own line. ``header`` is that of the recording.
+    ``full`` shows each payload completely, on its own line. ``header`` is the header of the recording.
     """
 
     def __init__(self, style: Style = PLAIN, *, full: bool = False, header: Header = _HEADER) -> None:
@@ -107,10 +107,10 @@ class Transcript:
                 took = "" if requested_at_ns is None else duration(at_ns - requested_at_ns)
                 words = f"{event.status} {visible(event.reason)}".strip()
                 fields = Fields(event.headers)
-                said = visible(fields.media_type) + "  from mcpproxy" * event.by_proxy
+                details = visible(fields.media_type) + "  from mcpproxy" * event.by_proxy
                 if session and SESSION_ID in fields:
-                    said += f"  session {session}"
-                return [self._head_line(event, "server", took, words, said.strip())]
+                    details += f"  session {session}"
+                return [self._head_line(event, "server", took, words, details.strip())]
             case ExchangeEnd():
                 self._requested_at_ns.pop(event.exchange, None)
                 self._non_message_exchanges.discard(event.exchange)
@@ -131,7 +131,7 @@ class Transcript:
                 return [self._event_line(at_ns, "mcpproxy", self._cut(words, 10))]
 
     def _head_line(
-        self, event: RequestHead | ResponseHead, sender: str, took: str, words: str, said: str
+        self, event: RequestHead | ResponseHead, sender: str, took: str, words: str, details: str
     ) -> str:
         """Return the line of a head; with ``full``, its fields follow."""
         style = self._style
@@ -139,7 +139,7 @@ class Transcript:
         line = (
             f"{head} {style.arrow(sender)} {style.paint(f'#{event.exchange}', 'dim')} {self._cut(words, 12)}"
         )
-        line += f"  {style.paint(said, 'dim')}" if said else ""
+        line += f"  {style.paint(details, 'dim')}" if details else ""
         if self._full:
             fields = [f"{visible(name)}: {visible(value)}" for name, value in event.headers]
             line = "\n".join([line, *(f"{INDENT}  {style.paint(field, 'dim')}" for field in fields)])
@@ -182,7 +182,7 @@ class Transcript:
             payload = decoded(frame.raw[: 4 * max(room, 0)])
         elif not isinstance(turn.body, Absent):
             payload = visible(preview(turn.body, room, is_short=len(frame.raw) <= SHORT_BYTES))
-        # Bytes that are no message are named by their flaw, unless they need not be one and were named above.
+        # A frame that is no message is named by its flaw, and red, unless it need not be a message.
         is_bad = turn.kind == "error" or (not is_message and name == turn.flaw)
         colour = "red" if is_bad else "bold"
         words = self._style.paint(name, colour) + self._style.paint(id, "dim")
@@ -190,7 +190,7 @@ class Transcript:
         return words, self._style.shorten(payload, room) if room >= 8 else ""
 
     def _event_words(self, frame: Frame, name: str, id: str, *, is_message: bool) -> tuple[str, str]:
-        """Return ``name`` and ``id`` of the message in an SSE event, with what the event's fields add."""
+        """Return ``name`` and ``id`` of the message in an SSE event, completed by the fields of the event."""
         event = frame.event
         assert event is not None
         if not frame.raw:
@@ -242,7 +242,7 @@ class Transcript:
         ]
 
     def _event_line(self, at_ns: int, word: str, text: str) -> str:
-        """Return the line of an event that is not a frame: no number or size, a word instead of the arrow."""
+        """Return the line of an event that is not a frame: no number, no size, a word for the arrow."""
         head = self._style.paint(f"{'':>5} {_seconds(at_ns)} {'':>8} {'':>8}", "dim")
         return f"{head} {self._style.paint(word, 'dim')} {text}"
 
@@ -263,6 +263,7 @@ class Transcript:
 
 
 def _unfinished(frame: Frame) -> str:
+    """Return a remark on a frame that does not end as a message does."""
     if frame.exchange:
         return " (a piece, more followed)" if frame.continues else " (cut short)"
     return " (a piece, the line goes on)" if frame.continues else " (no line feed)"

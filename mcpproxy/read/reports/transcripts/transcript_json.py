@@ -1,10 +1,10 @@
-"""A session as JSON: one object per line, in the order of the trace.
+"""Show a session as JSON: one object per line, in the order of the trace.
 
 Every object has a ``kind``: ``header``, one of the message kinds, ``batch``, ``stderr``, ``eof``,
 ``signal``, ``gap``, ``finding``, ``close`` or ``note``; over HTTP also ``http-request``, ``http-response``,
-``end``, ``opaque`` and ``proxy`` (what mcpproxy did). ``t`` is in nanoseconds since the start. A frame
-contains the findings that were recorded directly after it; later findings have their own lines. With
-``follow`` frames are not delayed, so every finding has its own line.
+``end``, ``opaque`` and ``proxy`` (a thing that mcpproxy did). ``t`` is in nanoseconds since the start. A
+frame contains the findings that were recorded directly after it; later findings have their own lines. With
+``follow``, frames are not delayed, so every finding has its own line.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -87,7 +87,7 @@ class _PendingFrame:
 def frame_object(
     frame: Frame, conversation: Conversation, findings: list[dict[str, object]], *, full: bool
 ) -> dict[str, object]:
-    """Return a frame: its kind, the request it answers, and its findings."""
+    """Return the object of a frame: its kind, the request that it answers, and ``findings``."""
     turns = conversation.turns(frame)
     head: dict[str, object] = {"seq": frame.seq, "t": frame.observed_at_ns, "from": frame.sender}
     if frame.exchange:
@@ -113,7 +113,10 @@ def frame_object(
 
 
 def turn_object(turn: Turn) -> dict[str, object]:
-    """Return one message. ``answers`` is the frame number of its request, ``method`` the request's method."""
+    """Return the object of one message.
+
+    ``answers`` is the frame number of the request that it answers, ``method`` the method of that request.
+    """
     shape: dict[str, object] = {
         "kind": turn.kind,
         "method": turn.method,
@@ -125,7 +128,7 @@ def turn_object(turn: Turn) -> dict[str, object]:
 
 
 def http_object(event: HttpEvent, conversation: Conversation) -> dict[str, object]:
-    """Return an HTTP event other than a body."""
+    """Return the object of an HTTP event that is not a frame."""
     session = conversation.track_session(event) or None
     head: dict[str, object] = {"t": event.observed_at_ns, "connection": event.connection}
     if isinstance(event, RequestHead | ResponseHead):
@@ -154,7 +157,7 @@ def http_object(event: HttpEvent, conversation: Conversation) -> dict[str, objec
 
 
 def event_object(event: Stderr | Eof | Signal | Gap | Close | Finding) -> dict[str, object]:
-    """Return an event that is not a frame."""
+    """Return the object of an event that is neither a frame nor one of HTTP."""
     match event:
         case Stderr(raw=raw, observed_at_ns=t):
             return {
