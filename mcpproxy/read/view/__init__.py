@@ -1,1 +1,1 @@
-"""Recordings as calls: what the terminal, the page and the export show."""
+"""Show recordings as calls, for the terminal, the page and the exports."""

@@ -1,4 +1,4 @@
-"""Short texts for the messages of the Agent Client Protocol: what each asks, says or gives.
+"""Make short texts for the messages of the Agent Client Protocol (ACP).
 
 A digest is a function that takes the params or the result of a message and returns its text. A text is empty
 if the message does not have the usual members; it is then shown as JSON.
@@ -11,7 +11,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import as_object
 
 _MAX_TEXT: Final = 400
-"""After this many characters, a text is cut."""
+"""How many characters of a text are shown."""
 
 _Members = Mapping[str, JSON]
 
@@ -54,24 +54,24 @@ def _update(params: _Members) -> str:
     if not isinstance(kind, str):
         return ""
     content = update.get("content")
-    said: tuple[JSON, ...] = ()
+    texts: tuple[JSON, ...] = ()
     if kind.endswith(("_chunk", "_message", "_thought")):
-        # A chunk has one block, a whole message a list of them.
+        # A chunk has one block, a complete message a list of blocks.
         blocks = (_block(_object(content)), *(_block(block) for block in _objects(content)))
-        said = (*blocks, _object(update.get("plan")).get("planId"))
+        texts = (*blocks, _object(update.get("plan")).get("planId"))
     title = update.get("title") or update.get("toolCallId") or update.get("terminalId")
     state = update.get("state") or update.get("status")
-    return _words(kind, state, update.get("stopReason"), update.get("currentModeId"), title, *said)
+    return _words(kind, state, update.get("stopReason"), update.get("currentModeId"), title, *texts)
 
 
 def _permission(params: _Members) -> str:
-    """Return what an agent asks permission for, and the options: ``Build (allow, reject)``."""
+    """Return the action for which an agent asks permission, and the options: ``Build (allow, reject)``."""
     subject = _object(params.get("subject"))
     call = _object(params.get("toolCall")) or _object(subject.get("toolCall"))
     about = params.get("title") or call.get("title") or call.get("toolCallId")
     options = ", ".join(_words(option.get("optionId")) for option in _objects(params.get("options")))
-    asked = _words(about, subject.get("command"))
-    return f"{asked} ({options})" if asked and options else asked
+    action = _words(about, subject.get("command"))
+    return f"{action} ({options})" if action and options else action
 
 
 def _outcome(result: _Members) -> str:

@@ -1,6 +1,6 @@
-"""What only several recordings of one run show: names and keys that one server has from another.
+"""Find what only several recordings of one run show: lookalike names of tools, keys that cross servers.
 
-A recording has one server. ``SeenInRecording`` collects, while a recording is judged, what has to be compared
+A recording has one server. While a recording is judged, ``SeenInRecording`` collects what must be compared
 with the recordings of the other servers that the same client used (see ``mcpproxy.read.view.runs``).
 """
 
@@ -33,7 +33,7 @@ CROSSING: Final = "SEC-008"
 
 _MOST_NAMES: Final = 10_000
 _MOST_SECRETS: Final = 10_000
-"""How many names and keys of one recording are compared."""
+"""How many names of tools, and how many keys, of one recording are compared."""
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class SeenInRecording:
     names: dict[str, SeenName] = field(default_factory=dict[str, SeenName])
     secrets: list[SeenSecret] = field(default_factory=list[SeenSecret])
     tools: "ListedTools | None" = None
-    """The latest list of tools that was read to its end, if hosts were named."""
+    """The latest list of tools that was read to its end, if the user named hosts."""
 
     def add_tools(self, seen: "ListedTools") -> None:
         self.tools = seen
@@ -58,20 +58,23 @@ class SeenInRecording:
 
     @property
     def has_some(self) -> bool:
-        """Whether something of it has to be compared."""
+        """Whether there is anything to compare."""
         return bool(self.names or self.secrets or self.tools)
 
     def taken(self) -> "SeenInRecording":
-        """Return what was seen, and forget it."""
-        taken = SeenInRecording(self.names, self.secrets, self.tools)
+        """Return what was collected, and forget it."""
+        collected = SeenInRecording(self.names, self.secrets, self.tools)
         self.names, self.secrets, self.tools = {}, [], None
-        return taken
+        return collected
 
 
 def collectors(
     seen: SeenInRecording, takes: Callable[[str], bool], key: bytes, hosts: "HostChoice | None" = None
 ) -> Iterator[RuleFamily]:
-    """Yield families that add to ``seen`` for the rules that ``takes`` accepts; see ``secrets.collector``."""
+    """Yield rule families that add to ``seen``, for the rules that ``takes`` accepts.
+
+    ``key`` is the key of the digests of secrets; see ``secrets.collector``.
+    """
     if takes(LOOKALIKE):
         yield lookalikes.collector(seen.add_name)
     if takes(CROSSING):
@@ -86,7 +89,7 @@ def collectors(
 def across_servers(
     seen: Mapping[str, SeenInRecording], catalogue: Catalogue, hosts: "HostChoice | None" = None
 ) -> Iterator[tuple[str, tuple[Finding, ...]]]:
-    """Yield the path of each recording with findings that only other recordings of its run show."""
+    """Yield the path of each recording with those findings that need other recordings of its run."""
     build = FindingBuilder(catalogue)
     found: dict[str, list[Finding]] = defaultdict(list)
     entries = [recording(path) for path, content in seen.items() if content.has_some]
@@ -148,12 +151,12 @@ def _crossings(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[
     for places in by_digest.values():
         _, origin, first = min(places, key=lambda place: place[0])
         if first.sender != SERVER:
-            continue  # The client had it before.
-        told: list[RecordingEntry] = [origin]
+            continue  # the client had it before
+        handled: list[RecordingEntry] = [origin]
         for _, entry, secret in sorted(places, key=lambda place: place[0]):
-            if any(_is_same_server(entry, known) for known in told):
+            if any(_is_same_server(entry, earlier) for earlier in handled):
                 continue
-            told.append(entry)
+            handled.append(entry)
             if secret.sender == CLIENT:
                 problem = (
                     f"client put {secret.kind} into {secret.place} that it had from {_named(origin)}, in "
@@ -168,21 +171,23 @@ def _crossings(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[
 def _too_many(
     run: ClientRun, seen: Mapping[str, SeenInRecording], hosts: "HostChoice | None"
 ) -> Iterator[_Found]:
-    """Yield the limits of hosts that the tools of all servers in the run are over together."""
-    if hosts is None or run.certainty is Certainty.LIKELY:  # those were not open at the same time
+    """Yield the limits of hosts that the tools of all servers in the run exceed together."""
+    if hosts is None or run.certainty is Certainty.LIKELY:  # likely: not open at the same time
         return
     listed: list[tuple[RecordingEntry, ListedTools]] = []
     for entry in run.entries:
         tools = _content(seen, entry).tools
         if tools is not None:
-            listed = [each for each in listed if not _is_same_server(each[0], entry)]
+            listed = [
+                (other, list_of_other) for other, list_of_other in listed if not _is_same_server(other, entry)
+            ]
             listed.append((entry, tools))
     if len(listed) < 2:
         return
     from mcpproxy.judge.checks.hosts.runs import too_many_together
 
-    for tools, violation in too_many_together(hosts, [each for _, each in listed], _doubt(run)):
-        entry = next(entry for entry, each in listed if each is tools)
+    for tools, violation in too_many_together(hosts, [tools for _, tools in listed], _doubt(run)):
+        entry = next(entry for entry, tools_of_entry in listed if tools_of_entry is tools)
         yield entry, tools.seq, violation, tools.revisions
 
 
@@ -202,7 +207,7 @@ def _named(entry: RecordingEntry) -> str:
 
 
 def _spelled(name: str) -> str:
-    """Return a name with its unusual characters named."""
+    """Return a quoted name, followed by the code points of its characters beyond ASCII."""
     unusual = " ".join(f"U+{ord(character):04X}" for character in name if not character.isascii())
     return f"{visible(shown(name))} ({unusual[:60]})" if unusual else shown(name)
 
@@ -212,5 +217,5 @@ def _doubt(run: ClientRun) -> str:
 
 
 def _at_most(run: ClientRun) -> Severity | None:
-    """Return the highest severity of a finding in the run: an info if the run is not certain to be one."""
+    """Return ``info``, the highest severity of findings in an uncertain run; ``None`` if it is certain."""
     return None if run.certainty is Certainty.CERTAIN else "info"

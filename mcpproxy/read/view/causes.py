@@ -1,4 +1,4 @@
-"""Why a call failed, or has no answer: in a sentence or two, and in a few words for its row."""
+"""Explain why a call failed or has no answer: in a sentence or two, and in a few words for its row."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -35,25 +35,28 @@ from mcpproxy.read.view.index.seen import FirstEnd
 from mcpproxy.read.view.rows.stray_rows import names_id
 
 LOST: Final = UNSUCCESSFUL
-"""The outcomes of calls that got no result, as far as is known."""
+"""The outcomes of calls that got no successful result."""
 
 _LONG_NS: Final = 5_000_000_000
-"""A call that waited so long may have met a limit of its client, which progress could have moved."""
+"""A call that waited so long may have hit its client's timeout, which progress could have extended."""
 _MOST_BYTES: Final = 64 << 10
-"""How much of the end of stderr is searched for the line that says what went wrong."""
+"""How many bytes of the end of stderr are searched for the line that names the error."""
 _REASON_CHARACTERS: Final = 240
 
 
 @slotted(frozen=True)
 class HowEnded:
-    """How a recording ended, in words; what began that end; and whether it still runs."""
+    """How a recording ended, in words (``text``); the event that began the end; whether it still runs."""
 
     text: str
     first: FirstEnd | None
     running: bool
 
     def words(self, call: Call) -> str:
-        """Return how it ended for a call without an answer, and who left before the server did."""
+        """Return how the recording ended for a call without an answer: who left first, and what followed.
+
+        Empty while it runs.
+        """
         first = self.first
         if self.running or first is None or first.by == SERVER or first.at_ns < call.started_ns:
             return "" if self.running else self.text
@@ -77,63 +80,66 @@ def declined_words(call: Call) -> str:
 
 
 def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, ended: HowEnded) -> str:
-    """Return why a call failed or has no answer; empty for any other call, unless there is a ``stray``.
+    """Return sentences that say why a call failed or has no answer; empty for other calls without ``stray``.
 
-    It is empty, too, while the answer may be in a part of the recording that was not read yet. ``parts`` are
-    the records of the call, ``stray`` is the record of another row that came in the place of its answer, or
-    before it.
+    They are also empty while the answer may be in a part of the recording that has not been read. ``parts``
+    are the records of the call. ``stray`` is the record of another row that came instead of the answer, or
+    before it (``rows.stray_rows``).
     """
     if _is_unread(call):
         return ""
-    said = [] if stray is None else [_stray_sentence(call, stray)]
+    sentences = [] if stray is None else [_stray_sentence(call, stray)]
     match call.outcome:
         case Outcome.UNANSWERED if _wrong_id(stray) is None:
-            said += [*_waited(call, stray, ended), *_exchange(call, parts), *_progress(call, parts)]
+            sentences += _wait_sentence(call, stray, ended)
+            sentences += [*_exchange_sentence(call, parts), *_progress_sentence(call, parts)]
         case Outcome.CANCELLED:
-            said.append(_cancelled(call, parts))
+            sentences.append(_cancellation_sentences(call, parts))
         case Outcome.UNREADABLE:
-            said.append(f"Its answer could not be read: {_unread(parts, are_all=True)}")
+            sentences.append(f"Its answer could not be read: {_unreadable_words(parts, are_all=True)}")
         case _ if words := error_words(call):
-            said.append(words)
+            sentences.append(words)
         case _:
             pass
     if more := said_beyond(call, parts):
-        said.append(f"Its {more}")
+        sentences.append(f"Its {more}")
     if call.outcome in LOST and (line := _error_on_stderr(call, parts, more)):
-        said.append(f"On stderr: {line}")
+        sentences.append(f"On stderr: {line}")
     elif line := _last_on_stderr(call, parts):
-        said.append(f"Last on stderr: {line}")
-    return " ".join(text if text.endswith((".", "…")) else f"{text}." for text in said)
+        sentences.append(f"Last on stderr: {line}")
+    return " ".join(text if text.endswith((".", "…")) else f"{text}." for text in sentences)
 
 
 def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, ended: HowEnded) -> str:
-    """Return why a call got no result, in a few words for its row, which has its outcome and its result.
+    """Return why a call got no result, in a few words for its row, which also shows outcome and result.
 
-    It is empty for a call with a result, and where ``cause_of`` is. ``latest`` are some of the last records
-    of the call, without its request; the others are as for ``cause_of``.
+    It is empty for a call with a result, and if ``cause_of`` is empty. ``latest`` are some of the last
+    records of the call, without its request; the other parameters are those of ``cause_of``.
     """
     if call.outcome not in LOST or _is_unread(call):
         return ""
-    said = [] if stray is None or call.result else [_stray_words(call, stray)]
+    clauses = [] if stray is None or call.result else [_stray_words(call, stray)]
     if call.outcome is Outcome.CANCELLED and not call.result:
-        said += [reason for part in latest if (reason := _reason(part))]
+        clauses += [reason for part in latest if (reason := _cancel_reason(part))]
     elif call.outcome is Outcome.UNANSWERED and _wrong_id(stray) is None:
         words = ended.words(call).removeprefix("the ")
-        said += _exchange(call, latest) or filter(None, [words])
+        clauses += _exchange_sentence(call, latest) or filter(None, [words])
     elif call.outcome is Outcome.UNREADABLE:
-        return _unread(latest, are_all=False)
+        return _unreadable_words(latest, are_all=False)
     more = said_beyond(call, latest)
     line = _error_on_stderr(call, latest, more)
     if call.result or more:
-        return "; ".join(filter(None, (*said, more, line and f"stderr: {line}")))
+        return "; ".join(filter(None, (*clauses, more, line and f"stderr: {line}")))
     if not line and (last := _last_on_stderr(call, latest)):
-        return "; ".join((*said, f"stderr: {last}"))
-    return ": ".join(filter(None, ("; ".join(said), line)))
+        return "; ".join((*clauses, f"stderr: {last}"))
+    return ": ".join(filter(None, ("; ".join(clauses), line)))
 
 
 def said_beyond(call: Call, parts: Sequence[Part]) -> str:
-    """Return what an error says beyond the result of its call, on one line: the ``data: …`` of an error of
-    JSON-RPC, or the ``body: …`` of an HTTP error that is no message; empty for any other call."""
+    """Return what an error has beyond the result of its call, on one line; empty for other calls.
+
+    It is the ``data: …`` of a JSON-RPC error, or the ``body: …`` of an HTTP error that is no message.
+    """
     name = text = ""
     for part in parts:
         if not isinstance(frame := part.record, Frame) or frame.sender == call.sender:
@@ -141,31 +147,31 @@ def said_beyond(call: Call, parts: Sequence[Part]) -> str:
         if call.outcome is Outcome.RPC_ERROR and (part.seq == call.answer or part.role is Role.GIVEN):
             name, text = "data", _data_of(frame, call)
         elif call.outcome is Outcome.HTTP_ERROR and part.role is Role.BODY:
-            name, text = "body", text or _beyond(_body_of(frame).removeprefix("HTTP "), call.result)
+            name, text = "body", text or _without_prefix(_body_of(frame).removeprefix("HTTP "), call.result)
     return f"{name}: {text}" if text and text not in call.result else ""
 
 
 def _data_of(frame: Frame, call: Call) -> str:
-    """Return the ``data`` of the error in a frame; in a batch, of the one with the id of the call."""
-    errors = [each for each in singles(frame.message) if isinstance(each, ErrorResponse)]
+    """Return the ``data`` of the error in a frame; in a batch, of the error with the id of the call."""
+    errors = [single for single in singles(frame.message) if isinstance(single, ErrorResponse)]
     if len(errors) > 1:
-        errors = [each for each in errors if id_text(each.value.get("id")) == call.id]
+        errors = [error for error in errors if id_text(error.value.get("id")) == call.id]
     if not errors and call.method in WRAPPERS:  # its result may carry the error
         return _on_one_line(member(outcome_in(member(value_of(frame.message), "result")), "error", "data"))
     return _on_one_line(member(errors[0].error, "data")) if errors else ""
 
 
-def _beyond(text: str, known: str) -> str:
-    """Return a text without what is ``known`` before it: the title of a page, and its first heading."""
+def _without_prefix(text: str, known: str) -> str:
+    """Return ``text`` without ``known`` at its beginning, even if repeated: a page's title, its heading."""
     while known and text.startswith(known) and not text[len(known) : len(known) + 1].isalnum():
         text = text[len(known) :].lstrip(" .:;|-")
     return text
 
 
 def _body_of(frame: Frame) -> str:
-    """Return a body that is no message; empty if it could not be decoded, as one of which a piece is missing.
+    """Return a body that is no message, on one line; empty if it is a message or a piece of a longer body.
 
-    Of a page, it is the text that its reader sees.
+    Of an HTML page, only the visible text is returned.
     """
     if frame.continues or not isinstance(frame.message, Malformed):
         return ""
@@ -176,8 +182,7 @@ def _body_of(frame: Frame) -> str:
 
 
 def _on_one_line(value: JSON) -> str:
-    """Return the beginning of a JSON value on one line, without secrets; of a traceback, the error that it
-    ends with."""
+    """Return the beginning of a JSON value on one line, without secrets; of a traceback, its last line."""
     if value in (None, "", {}, []):
         return ""
     if not isinstance(value, str):
@@ -194,9 +199,9 @@ def _is_unread(call: Call) -> bool:
 
 
 def stderr_lines(part: Part, most_bytes: int = 0) -> list[str]:
-    """Return the lines on stderr that a part holds, safe to show, without blanks at their ends.
+    """Return the lines of stderr in a part, safe to show, without blanks at their ends.
 
-    With ``most_bytes``, they are those in so many bytes of its end.
+    With ``most_bytes``, only so many bytes at the end of the part are read.
     """
     if not isinstance(part.record, Stderr):
         return []
@@ -205,15 +210,17 @@ def stderr_lines(part: Part, most_bytes: int = 0) -> list[str]:
 
 
 def stderr_preview(part: Part, most_lines: int) -> list[str]:
-    """Return the last lines of a part on stderr, or only the line that says most if it is before them."""
+    """Return the last lines of a part of stderr, or only its summary line if that comes before them."""
     last = stderr_lines(part, _MOST_BYTES)[-most_lines:]
-    is_told = part.lines <= most_lines or part.summary in " ".join(map(str.strip, last))
-    return last if is_told else [part.summary]
+    has_summary = part.lines <= most_lines or part.summary in " ".join(map(str.strip, last))
+    return last if has_summary else [part.summary]
 
 
 def _error_on_stderr(call: Call, parts: Sequence[Part], more: str) -> str:
-    """Return the last line on stderr that names an error; empty if there is none, or the result has it, or
-    ``more`` that the answer says."""
+    """Return the last line on stderr that names an error; empty if there is none.
+
+    It is also empty if the result of the call or ``more``, the other words of the answer, has that line.
+    """
     line = telling_line(
         [line for part in parts for line in stderr_lines(part, _MOST_BYTES)],
         only_errors=True,
@@ -223,7 +230,7 @@ def _error_on_stderr(call: Call, parts: Sequence[Part], more: str) -> str:
 
 
 def _last_on_stderr(call: Call, parts: Sequence[Part]) -> str:
-    """Return the last line on stderr within a call that was waited for in vain: what the server was at."""
+    """Return the last line on stderr during a call without an answer: it may say what the server was doing."""
     if call.outcome not in (Outcome.UNANSWERED, Outcome.CANCELLED):
         return ""
     lines = (line.strip() for part in reversed(parts) for line in reversed(stderr_lines(part, _MOST_BYTES)))
@@ -235,31 +242,32 @@ def _shortened(text: str) -> str:
 
 
 _MARKUP: Final = pattern(r"<(style|script)\b.*?(?:</\1[^>]*>?|\Z)|<[^>]*>?", re.IGNORECASE | re.DOTALL)
-"""What a browser does not show of a page."""
+"""Matches the parts of a page that a browser does not show."""
 
 _ERRORS: Final[Mapping[Outcome, Callable[[Call], str]]] = {
     Outcome.TOOL_ERROR: lambda call: f"{WORDS[call.outcome]}: {call.result}",
-    Outcome.RPC_ERROR: lambda call: f"{_error(call)}: {call.result}",
+    Outcome.RPC_ERROR: lambda call: f"{_error_name(call)}: {call.result}",
     Outcome.HTTP_ERROR: lambda call: f"HTTP {call.result}",
     Outcome.REFUSED: lambda call: f"{WORDS[call.outcome]}: {call.result.removeprefix('mcpproxy: ')}",
 }
 
 
-def _error(call: Call) -> str:
+def _error_name(call: Call) -> str:
     words = state_words(call.outcome, call.error_code)
     return f"{words} without an integer code" if call.error_code is None else words
 
 
 def _wrong_id(stray: Part | None) -> Response | ErrorResponse | None:
-    """Return the answer that names its call by a wrong id; ``None`` if ``stray`` is not one."""
+    """Return the answer in ``stray`` that has a wrong id; ``None`` if ``stray`` is no such answer."""
     if stray is None or not isinstance(stray.record, Frame) or stray.record.is_undelivered or stray.lines > 1:
         return None
     return next(iter(answers_in(stray.record.message)), None)
 
 
 def _over_lines(call: Call, stray: Part) -> tuple[str, str]:
-    """Return what was printed over lines, and what became of it: the answer to a call, another message, or
-    JSON that is none; empty for what is on one line.
+    """Return a noun for output that was printed over several lines, and a clause on its fate.
+
+    The noun is "answer", "message" or "JSON". Both are empty if the output is on one line.
     """
     if stray.lines == 1 or not isinstance(frame := stray.record, Frame):
         return "", ""
@@ -268,9 +276,9 @@ def _over_lines(call: Call, stray: Part) -> tuple[str, str]:
     if value_of(frame.message) is ABSENT:
         what = "answer" if names_id(frame.raw, call.id) else "message"
         return what, f"begun {spread} and not finished"
-    if all(isinstance(each, Malformed) for each in messages):
+    if all(isinstance(single, Malformed) for single in messages):
         return "JSON", f"printed {spread} and is no message: {_body_of(frame)}"
-    is_answer = any(id_text(each.value.get("id")) == call.id for each in answers_in(frame.message))
+    is_answer = any(id_text(answer.value.get("id")) == call.id for answer in answers_in(frame.message))
     fate = f"printed {spread}, so no {other(frame.sender)} could read it"
     return ("answer", fate) if is_answer else ("message", f"{fate}: {stray.summary}")
 
@@ -314,7 +322,7 @@ def _stray_words(call: Call, stray: Part) -> str:
     )
 
 
-def _waited(call: Call, stray: Part | None, ended: HowEnded) -> list[str]:
+def _wait_sentence(call: Call, stray: Part | None, ended: HowEnded) -> list[str]:
     is_lost = stray is not None and isinstance(stray.record, Frame) and stray.record.is_undelivered
     is_lost = is_lost or (stray is not None and _over_lines(call, stray)[0] == "answer")
     what = "other answer" if is_lost else "answer"
@@ -328,13 +336,15 @@ def _waited(call: Call, stray: Part | None, ended: HowEnded) -> list[str]:
     return [f"{lasted} recording ended{f': {words}' if words else ''}"]
 
 
-def _exchange(call: Call, parts: Sequence[Part]) -> list[str]:
-    """Say what was in the HTTP exchange in the place of the answer; nothing if the answer may still come."""
+def _exchange_sentence(call: Call, parts: Sequence[Part]) -> list[str]:
+    """Return a sentence on what the HTTP exchange had instead of the answer; none if that may still come."""
     records = [part.record for part in parts]
-    end = next((one for one in reversed(records) if isinstance(one, ExchangeEnd)), None)
-    has_half_event = any(isinstance(one, Frame) and one.is_unfinished_event for one in records)
+    end = next((record for record in reversed(records) if isinstance(record, ExchangeEnd)), None)
+    has_half_event = any(isinstance(record, Frame) and record.is_unfinished_event for record in records)
+    heads = [record for record in records if isinstance(record, ResponseHead)]
+    heads = [head for head in heads if end is not None and head.exchange == end.exchange]
     if end is not None and end.cut:
-        if not any(isinstance(one, ResponseHead) and one.exchange == end.exchange for one in records):
+        if not heads:
             by, done = "closed the connection", "connection was closed"
             where = " before an answer began"
         else:
@@ -345,29 +355,32 @@ def _exchange(call: Call, parts: Sequence[Part]) -> list[str]:
         return ["No blank line ends the last event, so clients discard what it says"]
     if end is None or not call.closed:
         return []
-    heads = [one for one in records if isinstance(one, ResponseHead) and one.exchange == end.exchange]
-    bodies = [one for one in records if isinstance(one, Frame) and one.exchange == end.exchange]
-    return [_whole_answer(heads[-1], bodies) if heads else "Its HTTP answer ended without its response"]
+    bodies = [record for record in records if isinstance(record, Frame) and record.exchange == end.exchange]
+    return [
+        _complete_answer_sentence(heads[-1], bodies)
+        if heads
+        else "Its HTTP answer ended without its response"
+    ]
 
 
-def _whole_answer(head: ResponseHead, frames: Sequence[Frame]) -> str:
-    """Say what a whole HTTP answer was that did not hold the response. ``frames`` are in its exchange."""
+def _complete_answer_sentence(head: ResponseHead, frames: Sequence[Frame]) -> str:
+    """Return a sentence on a complete HTTP answer without the response. ``frames`` are in its exchange."""
     if (location := location_of(head)) is not None:
         return f"It was answered with HTTP {head.status} to {visible(location[:_REASON_CHARACTERS])}"
     fields = Fields(head.headers)
     sent = [frame for frame in frames if frame.sender == SERVER]
     is_stream = fields.is_event_stream
-    if fields.media_type and not is_stream and any(isinstance(each.message, Malformed) for each in sent):
-        said = f"Its answer was {visible(fields.media_type)}, not JSON-RPC"
-        return ": ".join(filter(None, (said, *map(_body_of, sent[:1]))))
+    if fields.media_type and not is_stream and any(isinstance(frame.message, Malformed) for frame in sent):
+        sentence = f"Its answer was {visible(fields.media_type)}, not JSON-RPC"
+        return ": ".join(filter(None, (sentence, *map(_body_of, sent[:1]))))
     status = visible(f"{head.status} {head.reason}".strip())
     return f"It was answered with HTTP {status}, without its response"
 
 
-def _unread(parts: Sequence[Part], *, are_all: bool) -> str:
-    """Say why what answered a call could not be read. ``are_all`` says that no part of the call is missing.
+def _unreadable_words(parts: Sequence[Part], *, are_all: bool) -> str:
+    """Return why an answer could not be read. ``are_all`` is true if ``parts`` are all records of the call.
 
-    Recordings of earlier releases have no note of it among the records of the call, but the coding.
+    Recordings of earlier releases have no note about it among these records, but the head names the coding.
     """
     for part in parts:
         if isinstance(part.record, Note | Gap):
@@ -386,8 +399,8 @@ def _unread(parts: Sequence[Part], *, are_all: bool) -> str:
     return f"it was cut{f' at {size:,} bytes' if are_all else ''}{f' by the {end.by}' if end.by else ''}"
 
 
-def _progress(call: Call, parts: Sequence[Part]) -> list[str]:
-    """Say how far the call came, or that it could not say so."""
+def _progress_sentence(call: Call, parts: Sequence[Part]) -> list[str]:
+    """Return the last progress of a call, or that the server had no way to report any; else nothing."""
     if call.progress:
         return [f"The last progress: {call.progress}"]
     if call.kind is not Kind.REQUEST or call.method != "tools/call" or (call.waited_ns or 0) < _LONG_NS:
@@ -398,11 +411,11 @@ def _progress(call: Call, parts: Sequence[Part]) -> list[str]:
     return ["The request has no progressToken, so no progress could show that the server works on it"]
 
 
-def _cancelled(call: Call, parts: Sequence[Part]) -> str:
+def _cancellation_sentences(call: Call, parts: Sequence[Part]) -> str:
     by, why = call.sender, ""
     for part in parts:
         if part.role is Role.CANCEL and isinstance(part.record, Frame):
-            by, why = part.record.sender, _reason(part)
+            by, why = part.record.sender, _cancel_reason(part)
             break
     waited = "" if call.waited_ns is None else f" after {duration(call.waited_ns)}"
     came = f" The last progress: {call.progress}." if call.progress else ""
@@ -410,8 +423,8 @@ def _cancelled(call: Call, parts: Sequence[Part]) -> str:
     return f"The {by} cancelled the call{waited}{f': {why}' if why else ''}.{came}{late}"
 
 
-def _reason(part: Part) -> str:
-    """Return the reason that a cancellation gives; empty if it gives none, or the part is another one."""
+def _cancel_reason(part: Part) -> str:
+    """Return the reason in a cancellation; empty if it has none, or if the part is no cancellation."""
     message = part.record.message if part.role is Role.CANCEL and isinstance(part.record, Frame) else None
     params: Any = message.params if isinstance(message, Notification) else None
     reason = member(params, "reason")

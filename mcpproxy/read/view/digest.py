@@ -1,4 +1,4 @@
-"""Short texts for the messages of well-known methods, shown in place of their JSON.
+"""Make short texts for the messages of well-known methods, to show in place of their JSON.
 
 The text for the handshake names the peer, the text for a list the items. Methods without an entry here, and
 messages that do not have the usual members, are shown as JSON.
@@ -13,7 +13,7 @@ from mcpproxy.protocol.message_parts import member
 from mcpproxy.read.view import acp_digests
 
 _MAX_NAMES_CHARACTERS: Final = 240
-"""After this many characters, no more names of a list are shown."""
+"""How many characters of names in a list are shown; no further name follows them."""
 
 
 def arguments_digest(method: str, params: Mapping[str, Any]) -> str:
@@ -74,7 +74,7 @@ def _listed(list_name: str, noun: str, key: str = "name") -> _Digest:
 
 
 def _skill(members: Mapping[str, Any]) -> str:
-    """Return the digest of an answer with the entry of a skill: its name, and how many files it has."""
+    """Return the digest of an answer with the entry of a skill: its name, and its number of files."""
     entry = members.get("skill")
     name, files = member(entry, "frontmatter", "name"), member(entry, "resources")
     if not isinstance(name, str) or not isinstance(files, list | str):

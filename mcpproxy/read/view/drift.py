@@ -1,7 +1,6 @@
-"""The tools of a recording beside their pins: which differ from what a user has approved.
+"""Compare the tools of a recording with their pins, the definitions that a user has approved.
 
-This is what ``mcpproxy check --pins`` reports, as the state of each tool instead of findings at the frames in
-which something has changed.
+``mcpproxy check --pins`` reports the same as findings about frames. Here it is a state of each tool.
 """
 
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ GONE: Final = "gone"
 
 @slotted(frozen=True)
 class Drift:
-    """One tool beside its pin: its ``state``, and a line for each field that differs."""
+    """One tool compared with its pin: its ``state``, and a line for each field that differs."""
 
     server: str
     name: str
@@ -38,12 +37,12 @@ def drift(
     """Compare the listed tools of ``sessions`` with the pins of their servers.
 
     Returns:
-        By session and name the drift of each tool whose server is pinned, and the pinned tools that are not
-        listed any more.
+        The drift of each tool whose server is pinned, by session number and name; and the pinned tools that
+        are not listed any more.
     """
     approved_of = {visible(name): approved for name, approved in pins.items()}
-    all_tools, whole = tools.all(), tools.whole_lists()
-    found: dict[tuple[int, str], Drift] = {}
+    all_tools, complete_sessions = tools.all(), tools.whole_lists()
+    by_tool: dict[tuple[int, str], Drift] = {}
     gone: list[Drift] = []
     for session in sessions:
         approved = approved_of.get(session.server)
@@ -52,14 +51,14 @@ def drift(
         listed = [tool for tool in all_tools if tool.session == session.number and tool.listed]
         for tool in listed:
             if not holds_mask([tool.definition]):  # a masked definition cannot be compared
-                found[session.number, tool.name] = _compared(tool, session, approved)
-        if session.number in whole:
+                by_tool[session.number, tool.name] = _drift_of(tool, session, approved)
+        if session.number in complete_sessions:
             missing = {visible(name) for name in approved.tools} - {tool.name for tool in listed}
             gone += (Drift(session.server, name, GONE) for name in sorted(missing))
-    return found, tuple(gone)
+    return by_tool, tuple(gone)
 
 
-def _compared(tool: ToolDefinition, session: SessionSummary, approved: Approved) -> Drift:
+def _drift_of(tool: ToolDefinition, session: SessionSummary, approved: Approved) -> Drift:
     listed = tool.definition if isinstance(tool.definition, dict) else {}
     pinned = approved.tools.get(str(listed.get("name")))
     if pinned is None:

@@ -1,9 +1,9 @@
-"""What the beginning and the end of one file say about a recording.
+"""Read facts about a recording from the beginning and the end of one file.
 
-The header and the handshake say who took part, and the last record says how the recording ended and how many
-calls failed. A short recording without an end, which is usually running, is read as a whole: whoever lists
-recordings while a call hangs looks for that one. Nothing is written; a journal, the file from which a
-recording is completed if its recorder was killed, is only read.
+The header and the handshake name the peers. The last record tells how the recording ended and how many calls
+failed. A short recording without an end, which is usually running, is read completely: a user who lists
+recordings while a call hangs looks for that call. Nothing is written; a journal, from which a recording is
+completed if its recorder was killed, is only read.
 """
 
 import os
@@ -38,15 +38,15 @@ _MAX_HEAD_RECORDS: Final = 40
 _ON_STDERR: Final = (b'{"type":"stderr"', b'{"type":"lines"')
 _MAX_TAIL_RECORDS: Final = 200
 _MOST_READ_BYTES: Final = 1 << 20
-"""The largest recording without an end of which the calls are counted, which takes about 10 ms."""
+"""The size up to which the calls of a recording without an end are counted, which takes about 10 ms."""
 
 
 @dataclass(slots=True)
 class FileEnds:
-    """What the beginning and the end of one file say about a recording.
+    """Facts about a recording from the beginning and the end of one file.
 
-    ``continues`` is the name of the file before it, ``goes_on_in`` that of the file after it; empty if there
-    is none.
+    ``continues`` is the name of the previous file of the recording, ``goes_on_in`` that of the next; each is
+    empty if there is none.
     """
 
     name: str
@@ -56,7 +56,7 @@ class FileEnds:
 
 
 def file_ends(path: str) -> FileEnds:
-    """Return what the ends of a file say, or, as long as it has no whole header, its journal."""
+    """Return the facts in the ends of a file, or in its journal while the file has no complete header."""
     name = os.path.basename(path)
     try:
         head, tail, size = _read_ends(path)
@@ -161,16 +161,16 @@ def _continued(entry: RecordingEntry, header: Header, last: Continued) -> Record
 def _without_end(entry: RecordingEntry, header: Header, tail: bytes) -> RecordingEntry:
     state = "running" if _is_recording(entry.path, header) else "ended" if header.imported else "cut"
     at_ns, seq = _last_counts(tail)
-    # Over HTTP the heads of messages have sequence numbers, too, so the last one does not count the frames.
+    # Over HTTP, heads have sequence numbers too, so the last number is not the number of frames.
     frames = None if header.transport == "http" else seq
-    if state == "running":  # until now, and not until its last record
+    if state == "running":  # its duration is until now, and not until its last record
         at_ns = max(_now_ns(header), at_ns or 0)
     entry = replace(entry, state=state, ended=state, ending=state, duration_ns=at_ns, frames=frames)
     return entry if header.continues else _with_calls(entry, header)
 
 
 def _now_ns(header: Header) -> int:
-    """Return how long ago a running recording began."""
+    """Return how long ago a running recording began, in nanoseconds."""
     return time.monotonic_ns() - header.started_ns
 
 
@@ -199,7 +199,7 @@ def _with_tally(entry: RecordingEntry, tally: Tally | None) -> RecordingEntry:
 
 
 def _ending(close: Close, transport: str) -> str:
-    """Return in a word or two how a recording ended. Over HTTP it ends when mcpproxy does."""
+    """Return in a word or two how a recording ended. A recording over HTTP ends with mcpproxy itself."""
     match close.ending:
         case "exited" if transport == "http" and close.exit_code == 0:
             return "stopped"
@@ -220,7 +220,7 @@ def _read_ends(path: str) -> tuple[bytes, bytes, int]:
 
 
 def _of_later_format(line: bytes) -> str:
-    """Return that a header is of a format which this mcpproxy cannot read, in words; empty if it is not."""
+    """Return a sentence if a header is of a later format, which we cannot read; otherwise an empty string."""
     try:
         upgrades.upgrade_steps(header_format(line))
     except LookupError as fault:
@@ -238,11 +238,11 @@ def _record(line: bytes) -> object:
 
 
 def _handshake(lines: Iterable[bytes]) -> tuple[SessionFacts, int]:
-    """Return the peers that the first records name, and the time of the first message."""
+    """Return the peers that the first records name, and the time of the first message in ns."""
     facts, first_ns = SessionFacts(), 0
-    # Many servers write what they do to stderr before they answer; it says nothing about the peers.
-    told = (line for line in lines if not line.startswith(_ON_STDERR))
-    for _, line in zip(range(_MAX_HEAD_RECORDS), told, strict=False):
+    # Many servers write a lot to stderr before they answer; these records say nothing about the peers.
+    candidates = (line for line in lines if not line.startswith(_ON_STDERR))
+    for _, line in zip(range(_MAX_HEAD_RECORDS), candidates, strict=False):
         frame = _record(line)
         if not isinstance(frame, Frame):
             continue
@@ -264,7 +264,10 @@ def _handshake(lines: Iterable[bytes]) -> tuple[SessionFacts, int]:
 
 
 def last_frame(path: str) -> int | None:
-    """Return the number of the last frame, or head of HTTP, of the recording whose first file is ``path``."""
+    """Return the number of the last frame or HTTP head in the recording whose first file is ``path``.
+
+    Return ``None`` if its end cannot be read.
+    """
     try:
         _, tail, _ = _read_ends(chain.files_of(path)[-1])
     except (OSError, McpProxyError):
@@ -273,7 +276,7 @@ def last_frame(path: str) -> int | None:
 
 
 def _last_counts(tail: bytes) -> tuple[int | None, int | None]:
-    """Return the time of the last record, and the number of the last frame, from the end of a file."""
+    """Return the time of the last record in ns, and the number of the last frame, from the end of a file."""
     at_ns, seq = None, None
     for line in reversed(tail[: tail.rfind(b"\n") + 1].splitlines()[-_MAX_TAIL_RECORDS:]):
         try:

@@ -1,7 +1,7 @@
-"""What mcpproxy did to the messages of a call because the user asked for it, in words.
+"""Describe what mcpproxy did to the messages of a call because the user asked for it.
 
-A frame with a fault mark is what its sender sent; the receiver did not get it like that. A frame that also is
-``by_proxy`` is what mcpproxy gave a peer in its place. The number of the mark holds both together.
+A frame with a fault mark was sent, but the receiver did not get it like that. A frame with a fault mark that
+is also ``by_proxy`` was given to a peer in its place. Both have the same number in their marks.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,7 +10,7 @@ from typing import Final
 from mcpproxy.judge.session.frame import FaultMark, Frame, Sender
 
 MOST_FRAMES: Final = 20
-"""Of a call with more frames that met a fault, only the first ones are looked at."""
+"""How many frames with a fault mark are examined of a call."""
 
 _EDITS: Final = ("set", "remove", "merge", "replace", "pause")
 
@@ -18,7 +18,8 @@ _EDITS: Final = ("set", "remove", "merge", "replace", "pause")
 def interventions(frames: Iterable[Frame], sender: Sender, *, is_running: bool) -> str:
     """Return what mcpproxy did to the messages of a call: ``request edited by mcpproxy``; empty if nothing.
 
-    ``frames`` are those of the call with a fault mark, in order. ``sender`` is the peer that made the call.
+    ``frames`` are the frames of the call with a fault mark, in order. ``sender`` is the peer that made the
+    call.
     """
     sent: dict[int, tuple[FaultMark, Frame]] = {}
     given: dict[int, list[Frame]] = {}
@@ -27,18 +28,18 @@ def interventions(frames: Iterable[Frame], sender: Sender, *, is_running: bool) 
             given.setdefault(frame.fault.number, []).append(frame)
         elif frame.fault is not None:
             sent.setdefault(frame.fault.number, (frame.fault, frame))
-    said: dict[str, None] = {}  # in order, each once
+    clauses: dict[str, None] = {}  # ordered, without repetitions
     for number, (mark, frame) in sent.items():
         side = "request" if frame.sender == sender else "answer"
         if words := _words(mark.action, side, frame, given.get(number, ()), is_running=is_running):
-            said[words] = None
-    return f"{', '.join(said)} by mcpproxy" if said else ""
+            clauses[words] = None
+    return f"{', '.join(clauses)} by mcpproxy" if clauses else ""
 
 
 def given_instead(frames: Iterable[Frame], seq: int | None) -> Frame | None:
-    """Return what mcpproxy gave in the place of the frame ``seq``; ``None`` if it gave nothing else.
+    """Return the frame that mcpproxy gave in place of the frame ``seq``; ``None`` if it gave none.
 
-    ``frames`` are those of a call with a fault mark.
+    ``frames`` are the frames of a call with a fault mark.
     """
     marked = [(frame.fault.number, frame) for frame in frames if frame.fault is not None]
     replaced = {number for number, frame in marked if frame.seq == seq and not frame.by_proxy}
@@ -46,7 +47,7 @@ def given_instead(frames: Iterable[Frame], seq: int | None) -> Frame | None:
 
 
 def _words(action: str, side: str, sent: Frame, given: Sequence[Frame], *, is_running: bool) -> str:
-    """Return what was done to one message; empty if it only waited behind another one."""
+    """Return what was done to one message; empty if it only waited behind another message."""
     if any(frame.answers_instead(sent.sender) for frame in given):
         return "answered"
     if not given:

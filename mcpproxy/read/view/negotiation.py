@@ -1,4 +1,7 @@
-"""How the peers of a session agreed on its revision: what was asked for, and how the server reacted."""
+"""Describe how the peers of a session agreed on a revision: the client's requests, the server's reactions.
+
+Such a request, ``initialize`` or ``server/discover``, is called a probe here.
+"""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -19,27 +22,27 @@ from mcpproxy.read.view.view import View
 _PROBES: Final = ("server/discover", "initialize")
 _REQUEST_OF_CLIENT: Final = KINDS.index(Kind.REQUEST)
 _MOST: Final = 6
-"""How many probes of a session are told, and how many revisions of an answer."""
+"""How many probes of a session are described, and how many revisions in an answer."""
 
 
 def negotiations(view: View) -> dict[int, str]:
-    """Return, for the ``number`` of a session, in one line how its peers agreed on the revision.
+    """Return a line for each session, by number, that describes how its peers agreed on the revision.
 
     ``server/discover for 2026-07-28: declined -32601; initialize for 2025-11-25: 2025-06-18``
 
-    A session is left out if its ``initialize`` got what it asked for: there the revision says it all.
+    A session is left out if its ``initialize`` got the revision that it asked for: that needs no description.
     """
-    told = {number: _words(view, rows) for number, rows in _probes(view).items()}
+    lines = {number: _words(view, rows) for number, rows in _probes(view).items()}
     for session in view.sessions:
-        if session.number not in told and session.revision in STATELESS:
-            told[session.number] = f"no probe: each request names {session.revision}"
-    return {number: words for number, words in told.items() if words}
+        if session.number not in lines and session.revision in STATELESS:
+            lines[session.number] = f"no probe: each request names {session.revision}"
+    return {number: words for number, words in lines.items() if words}
 
 
 def _probes(view: View) -> dict[int, list[int]]:
-    """Return the rows in which the client asks for a revision, for the numbers of their sessions.
+    """Return the rows of the probes, by the number of their session.
 
-    A probe over HTTP comes before there is a session; it is of the session that the client begins next.
+    A probe over HTTP may precede the session; it counts for the session that the client begins next.
     """
     columns = view.columns
     names = {place for place, (method, _) in enumerate(columns.names) if method in _PROBES}
@@ -62,11 +65,11 @@ def _probes(view: View) -> dict[int, list[int]]:
 
 
 def _words(view: View, rows: list[int]) -> str:
-    asked = [_Probe(view, view.call(row)) for row in rows[:_MOST]]
-    if len(rows) == 1 and asked[0].got_what_it_asked_for:
+    probes = [_Probe(view, view.call(row)) for row in rows[:_MOST]]
+    if len(rows) == 1 and probes[0].got_what_it_asked_for:
         return ""
     more = [f"{len(rows) - _MOST:,} more"] if len(rows) > _MOST else []
-    return "; ".join([*(probe.words for probe in asked), *more])
+    return "; ".join([*(probe.words for probe in probes), *more])
 
 
 class _Probe:
@@ -74,8 +77,8 @@ class _Probe:
 
     def __init__(self, view: View, call: Call) -> None:
         self._call: Final = call
-        self.wanted: Final = _version(_sent(view, call.frame, Request), "params")
-        self.given: Final = tuple(_given(_sent(view, call.answer, Response)))
+        self.wanted: Final = _version(_message(view, call.frame, Request), "params")
+        self.given: Final = tuple(_given_revisions(_message(view, call.answer, Response)))
 
     @property
     def got_what_it_asked_for(self) -> bool:
@@ -100,8 +103,8 @@ class _Probe:
                 return state_words(call.outcome, call.error_code)
 
 
-def _sent(view: View, seq: int | None, kind: type[Request | Response]) -> JSON:
-    """Return the message of a frame as JSON; ``None`` if there is none of this kind, or it is in a batch."""
+def _message(view: View, seq: int | None, kind: type[Request | Response]) -> JSON:
+    """Return the message of a frame as JSON; ``None`` if it is not of this kind, or is in a batch."""
     try:
         record = view.record(seq) if seq else None
     except LookupError:
@@ -118,7 +121,7 @@ def _version(message: JSON, part: str) -> str:
     return ""
 
 
-def _given(answer: JSON) -> Iterator[str]:
+def _given_revisions(answer: JSON) -> Iterator[str]:
     """Yield the revisions in the answer to ``initialize`` or ``server/discover``."""
     if version := _version(answer, "result"):
         yield version

@@ -1,11 +1,12 @@
-"""Runs: recordings of several servers that one client process drives.
+"""Group recordings into runs: the recordings of the servers that one client process uses.
 
 A client that uses several servers starts an mcpproxy for each, so each server has a recording of its own.
 Together these recordings are one run, which is shown on one timeline. Two recordings belong to one run if
 
-- the same process started both mcpproxys, on one boot of the machine. If both sessions were open at the same
-  time, this is certain. If one ended before the other began, it is only likely, because the system gives the
-  number of a process that has ended to a new one.
+- the same process started both mcpproxys, since one boot of the machine. If both sessions were open at the
+same
+  time, this is certain. If one ended before the other began, it is only likely, because the system reuses the
+  numbers of processes that have ended.
 - clients of the same name and version began both sessions within a few seconds of each other, and both were
   open at the same time. This is a guess, for recordings whose processes are unknown or differ.
 
@@ -20,10 +21,10 @@ from typing import Final
 from mcpproxy.read.view.recording_entry import RecordingEntry
 
 _TOGETHER_NS: Final = 10_000_000_000
-"""The most time between the first messages of two sessions that are put together as a guess."""
+"""The greatest time between the first messages of two sessions that are grouped as a guess."""
 
 _PAUSE_NS: Final = 12 * 3600 * 1_000_000_000
-"""After this much time without a session, a process of the same number counts as another process."""
+"""After so long without a session, a process with the same number is taken for another process."""
 
 
 class Certainty(StrEnum):
@@ -51,7 +52,7 @@ class ClientRun:
 
     @property
     def client(self) -> str:
-        """The name of the client; empty if no recording says it."""
+        """The name of the client; empty if no recording has it."""
         return next((entry.client for entry in self.entries if entry.client), "")
 
     @property
@@ -71,7 +72,7 @@ def runs(entries: Iterable[RecordingEntry]) -> list[ClientRun]:
     groups: list[tuple[list[RecordingEntry], Certainty]] = []
     for entry in ordered:
         best_link: tuple[Certainty, int] | None = None
-        # Only the latest runs are compared, so that the time does not grow with the square of the number.
+        # Only the latest runs are compared, so that the time does not grow with the square of their number.
         for index in range(len(groups) - 1, max(len(groups) - _LOOK_BACK, 0) - 1, -1):
             links = [link for member in groups[index][0] if (link := link_between(member, entry))]
             if links:
@@ -88,7 +89,7 @@ def runs(entries: Iterable[RecordingEntry]) -> list[ClientRun]:
 
 
 _LOOK_BACK: Final = 200
-"""With how many of the latest runs a recording is compared."""
+"""How many of the latest runs a recording is compared with."""
 
 
 def link_between(one: RecordingEntry, other: RecordingEntry) -> Certainty | None:

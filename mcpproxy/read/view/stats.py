@@ -1,4 +1,4 @@
-"""Statistics: how often each tool and method was called, how long the answers took, and their sizes.
+"""Compute statistics: how often each tool and method was called, how long answers took, and their sizes.
 
 A token is estimated as four bytes of JSON, which is roughly right for English text and JSON.
 """
@@ -20,7 +20,7 @@ ESTIMATE: Final = f"tokens are estimated: one for {BYTES_PER_TOKEN} bytes of JSO
 
 
 Order: TypeAlias = Literal["calls", "failed", "latency", "tokens"]
-"""What stands first: the most calls, the most that were not successful, the slowest, the largest."""
+"""What comes first: the most calls, the most unsuccessful calls, the slowest, or the largest answers."""
 
 ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 
@@ -34,9 +34,10 @@ class CallStatistics:
 
     ``name`` is the tool, prompt or resource, or ``None``.
 
-    The median ``p50_ns``, the 95th percentile ``p95_ns`` and the maximum ``max_ns`` count a request without
-    an answer with the time that it waited, cancelled or not. ``at_least`` names those of them that are such
-    a time: an answer would have taken longer. They are ``None`` if nothing is known of any request.
+    ``p50_ns`` (the median), ``p95_ns`` and ``max_ns`` are of the latencies; a request without an answer
+    counts with the time that it waited, cancelled or not. ``at_least`` names those that are such a waiting
+    time: an answer would have taken longer. They are ``None`` if no request has a known latency. ``bytes_in``
+    is the sum of the sizes of all requests, ``bytes_out`` that of all answers.
     """
 
     method: str
@@ -49,7 +50,6 @@ class CallStatistics:
     at_least: tuple[Latency, ...]
     bytes_in: int
     bytes_out: int
-    """``bytes_in`` is the sum of the sizes of all requests, ``bytes_out`` that of all answers."""
 
     @property
     def result_tokens(self) -> int:
@@ -59,7 +59,7 @@ class CallStatistics:
 
 @dataclass(frozen=True, slots=True)
 class ToolCost:
-    """A tool that a server listed, with the size of its definition, which a model has to read to use it."""
+    """A tool that a server listed. ``definition_bytes`` is the size that a model must read to use it."""
 
     name: str
     server: str
@@ -83,8 +83,8 @@ class ToolCost:
 class Statistics:
     """The statistics of one or more recordings.
 
-    ``tools`` are the tools that a server listed, ``not_begun`` says of each server that failed before any
-    message how it did.
+    ``tools`` are the tools that servers listed. ``not_begun`` has a sentence for each server that failed
+    before any message.
     """
 
     recordings: int
@@ -161,10 +161,10 @@ class StatisticsBuilder:
                 self._tools[key] = ToolCost(tool.name, key[0], tool.size, calls, size)
 
     def result(self, order: Order = "calls") -> Statistics:
-        """Return the statistics. Of those that are equal in ``order``, the most frequent calls are first."""
+        """Return the statistics, sorted by ``order``; the most frequent calls come first among equals."""
         calls = [group.statistics(*key) for key, group in self._groups.items()]
         calls.sort(key=lambda row: (-row.counts.total, row.method, row.name or ""))
-        calls.sort(key=_KEYS[order], reverse=True)  # which keeps the order of those that are equal
+        calls.sort(key=_KEYS[order], reverse=True)  # a stable sort: equal ones keep their order
         return Statistics(
             self._recordings,
             self._frames,
@@ -184,14 +184,14 @@ _KEYS: Final[Mapping[Order, Callable[[CallStatistics], tuple[int, ...]]]] = {
 
 
 def _result_bytes(view: View) -> Counter[tuple[int, str]]:
-    """Return the sizes of the answers to each tool in each session, added up."""
+    """Return the total size of the answers for each session and tool."""
     names = enumerate(view.index.reader.names())
     tools = {number: visible(name) for number, (method, name) in names if method == "tools/call" and name}
-    columns, found = view.columns, Counter[tuple[int, str]]()
+    columns, sizes = view.columns, Counter[tuple[int, str]]()
     for number, session, size in zip(columns.name, columns.session, columns.answer_bytes, strict=True):
         if number in tools:
-            found[session, tools[number]] += size
-    return found
+            sizes[session, tools[number]] += size
+    return sizes
 
 
 class _Group:
@@ -203,14 +203,14 @@ class _Group:
         self.outcomes: Final = [0] * len(OUTCOMES)
         self.latencies: Final = array("q")
         self.waits: Final = array("q")
-        """How long those without an answer waited."""
+        """How long the requests without an answer waited."""
         self.bytes_in = 0
         self.bytes_out = 0
 
     def statistics(self, method: str, name: str | None, sender: str) -> CallStatistics:
         """Return the statistics of these requests."""
         ordered = sorted([*self.latencies, *self.waits])
-        found: dict[Latency, int | None] = {
+        latencies: dict[Latency, int | None] = {
             "p50": percentile(ordered, 50), "p95": percentile(ordered, 95), "max": percentile(ordered, 100)
         }  # fmt: skip
         waits = set(self.waits)
@@ -219,17 +219,17 @@ class _Group:
             None if name is None else visible(name),
             sender,
             counts=count_calls(dict(zip(OUTCOMES, self.outcomes, strict=True))),
-            p50_ns=found["p50"],
-            p95_ns=found["p95"],
-            max_ns=found["max"],
-            at_least=tuple(name for name, ns in found.items() if ns in waits),
+            p50_ns=latencies["p50"],
+            p95_ns=latencies["p95"],
+            max_ns=latencies["max"],
+            at_least=tuple(name for name, ns in latencies.items() if ns in waits),
             bytes_in=self.bytes_in,
             bytes_out=self.bytes_out,
         )
 
 
 def statistics(views: Iterable[View]) -> Statistics:
-    """Return the statistics of recordings together."""
+    """Return the common statistics of several recordings."""
     builder = StatisticsBuilder()
     for view in views:
         builder.add(view)

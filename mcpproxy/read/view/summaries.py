@@ -1,4 +1,4 @@
-"""How many calls of a recording ended how, and its sessions with their rows, calls and findings.
+"""Count the calls of a recording by outcome, and summarise its sessions with their calls and findings.
 
 Here a call is a request of either peer. A row may be something else, for example a notification.
 """
@@ -15,7 +15,7 @@ from mcpproxy.read.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, SEVER
 from mcpproxy.read.view.index.peers import SessionFacts
 
 _NO_CALL: Final = 0xFF
-"""Stands in the place of an outcome for rows that are not calls."""
+"""The outcome of rows that are not calls."""
 _REQUESTS: Final = (KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER)
 _MASKS: Final = bytes(0 if kind in _REQUESTS else _NO_CALL for kind in range(256))
 
@@ -27,16 +27,16 @@ def call_outcomes(columns: Columns) -> Counter[Outcome]:
 
 
 def oldest_unanswered_ns(columns: Columns) -> int | None:
-    """Return when the oldest call without an answer began; ``None`` if there is none."""
+    """Return when the oldest unanswered call began, in ns since the start; ``None`` if there is none."""
     outcomes, number = _outcomes(columns), OUTCOMES.index(Outcome.UNANSWERED)
     row = outcomes.find(number) + 1  # rows are in the order in which they began
     return columns.started_ns[row] if row else None
 
 
 def _outcomes(columns: Columns) -> bytes:
-    """Return the outcome of each row, as its place in ``OUTCOMES``; ``_NO_CALL`` if it is not a call.
+    """Return the outcome of each row, as its index in ``OUTCOMES``; ``_NO_CALL`` if it is not a call.
 
-    Rows are not read one by one, which would take a hundred times as long.
+    All rows are computed at once: one by one they would take a hundred times as long.
     """
     masks = columns.kind[1:].tobytes().translate(_MASKS)
     outcomes = int.from_bytes(columns.outcome[1:].tobytes())
@@ -48,7 +48,8 @@ def summaries(
 ) -> tuple[SessionSummary, ...]:
     """Return the sessions that have rows, in the order in which they began.
 
-    ``findings`` are the findings with their rows; ``last_ns`` is the time of the last record.
+    ``findings`` are the findings with their rows (0: a whole session). ``last_ns`` is the time of the last
+    record.
     """
     outcomes, spans = _counted(columns, last_ns)
     found: dict[int, Counter[int]] = {number: Counter() for number in spans}
@@ -80,8 +81,7 @@ def summaries(
 
 
 def _counted(columns: Columns, last_ns: int) -> tuple[Counter[tuple[int, int]], dict[int, tuple[int, int]]]:
-    """Return how often each (session, outcome of ``_outcomes``) occurs, and when each session began and
-    ended."""
+    """Return the count of each (session, outcome of ``_outcomes``), and start and end of each session."""
     outcomes: Counter[tuple[int, int]] = Counter()
     spans: dict[int, tuple[int, int]] = {}
     if not columns.rows:

@@ -149,7 +149,7 @@ class IndexedTrace:
         while len(self._searches) >= _KEPT_SEARCHES:
             del self._searches[next(iter(self._searches))]
         self._searches[texts] = search
-        yield from search.go_on(self.columns, self.scan.odd_lines, self.source, self.scan.end_offset)
+        yield from search.search_until(self.columns, self.scan.odd_lines, self.source, self.scan.end_offset)
         return search.rows(self.columns, self.reader.record if self._is_masked else None)
 
     def lines_with_text(self, texts: tuple[str, ...]) -> dict[int, int]:

@@ -1,1 +1,1 @@
-"""A login of a client, as numbered steps with what was asked and answered."""
+"""Show the login of a client (OAuth) as numbered steps, each a request and its answer."""

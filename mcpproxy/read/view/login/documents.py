@@ -1,6 +1,6 @@
-"""What a login says in its documents, queries, forms and challenges, as far as it may be shown.
+"""Read the documents, queries, forms and challenges of a login, and show them without credentials.
 
-Nothing that is a credential leaves this module: of codes, tokens, verifiers and secrets only the names.
+Of codes, tokens, verifiers and secrets, ``members`` shows only the names.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,11 +25,11 @@ SECRET_MEMBERS: Final = frozenset(
         "actor_token", "device_code", "code_challenge", "state", "nonce", "dpop_jkt",
     }
 )  # fmt: skip
-"""Members and parameters of which only the name is shown."""
+"""Members and parameters whose values are not shown, only their names."""
 
 
 def document(body: bytes | bytearray) -> JSONObject:
-    """Return the JSON object that a body is; empty if it is none."""
+    """Return a body as a JSON object; empty if it is not one."""
     try:
         value: JSON = orjson.loads(bytes(body)) if len(body) < LONGEST_BODY else None
     except orjson.JSONDecodeError:
@@ -38,15 +38,15 @@ def document(body: bytes | bytearray) -> JSONObject:
 
 
 def parameters(text: str) -> dict[str, str]:
-    """Return the parameters of a query or a form; of equal names the first."""
-    found: dict[str, str] = {}
+    """Return the parameters of a query or a form; the first of equal names counts."""
+    values: dict[str, str] = {}
     for name, value in parse_qsl(text[:LONGEST_BODY], keep_blank_values=True, max_num_fields=None):
-        found.setdefault(name, value)
-    return found
+        values.setdefault(name, value)
+    return values
 
 
 def form(exchange: WebExchange) -> dict[str, str]:
-    """Return the parameters of a form that was sent."""
+    """Return the parameters of the form in a request."""
     return parameters(exchange.body.decode("utf-8", "replace"))
 
 
@@ -61,7 +61,7 @@ def challenge(fields: Fields) -> dict[str, str]:
 
 
 def urlsplit_or_empty(url: str) -> SplitResult:
-    """Split a URL; one that cannot be split counts as empty."""
+    """Split a URL. A URL that cannot be split is treated as empty."""
     try:
         return urlsplit(url)
     except ValueError:
@@ -69,7 +69,7 @@ def urlsplit_or_empty(url: str) -> SplitResult:
 
 
 def place(url: str) -> str:
-    """Return a URL as it is shown: without its query."""
+    """Return a URL without query and fragment, safe to show."""
     return shown(url.partition("?")[0].partition("#")[0])
 
 
@@ -80,19 +80,21 @@ def origin(url: str) -> str:
 
 
 def shown(value: object) -> str:
-    """Return a text of a peer as it may be shown: on one line, without secrets, at most 300 characters."""
+    """Return a value from a peer as text that is safe to show: one line, no secrets, 300 characters."""
     text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
     text = secrets_masked(text[: 4 * _LONGEST_TEXT], lambda _: "masked")
     return visible(text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…")
 
 
 def members(values: Mapping[str, object], names: Iterable[str]) -> str:
-    """Return the members of these names as ``name value, …``; of secrets only the names."""
-    found = [name for name in names if name in values]
-    return ", ".join(one if one in SECRET_MEMBERS else f"{one} {_listed(values[one])}" for one in found)
+    """Return the members with these names as ``name value, …``; of secrets only the names."""
+    present = [name for name in names if name in values]
+    return ", ".join(
+        name if name in SECRET_MEMBERS else f"{name} {_shown_value(values[name])}" for name in present
+    )
 
 
-def _listed(value: object) -> str:
+def _shown_value(value: object) -> str:
     if not isinstance(value, list):
         return shown(value)
     listed = cast("list[object]", value)

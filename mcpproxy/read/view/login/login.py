@@ -1,4 +1,4 @@
-"""A login in a recording over HTTP: its steps, the first one that failed, and why.
+"""Read the logins in a recording over HTTP: their steps, the first one that failed, and why.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization#authorization-flow-steps
 """
@@ -21,10 +21,11 @@ MOST_STEPS: Final = 500
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """The steps of all logins of a recording. ``failed`` is the first step that nothing after it mended.
+    """The steps of all logins of a recording.
 
-    ``conclusion`` is a clause, ``revision`` the revision whose sentences apply, and ``left_out`` counts steps
-    after the first ``MOST_STEPS``.
+    ``failed`` is the first step that failed and was not made good later, ``None`` if there is none.
+    ``conclusion`` is a clause on how the login ended. ``revision`` is the protocol revision that applies.
+    ``left_out`` counts the steps after the first ``MOST_STEPS``.
     """
 
     steps: tuple[LoginStep, ...]
@@ -35,7 +36,7 @@ class Login:
 
 
 def read_login(trace: Trace) -> Login:
-    """Read the login in a recording.
+    """Read the logins in a recording.
 
     Raises:
         TraceError: the recording cannot be read.
@@ -63,9 +64,9 @@ def read_login(trace: Trace) -> Login:
 
 
 def _add_findings(steps: list[LoginStep], findings: Iterable[Finding]) -> None:
-    """Add what the judge has found at the messages of the steps, but no infos."""
+    """Add the errors and warnings of the judge about the messages of the steps."""
     for finding in findings:
-        step = next((one for one in steps if one.seq <= finding.frame <= one.last_seq), None)
+        step = next((step for step in steps if step.seq <= finding.frame <= step.last_seq), None)
         if step and finding.severity != "info":
             step.remarks.append(
                 LoginRemark(finding.blame, f"{finding.rule} {shown(finding.message)}", finding.source)
@@ -73,7 +74,7 @@ def _add_findings(steps: list[LoginStep], findings: Iterable[Finding]) -> None:
 
 
 def _is_mended(failed: LoginStep, steps: list[LoginStep]) -> bool:
-    """Whether the login went on: a later step of this stage, or of one after it, worked."""
+    """Whether the login continued: a later step of this stage, or of a stage after it, succeeded."""
     later = [step.stage for step in steps[failed.number :] if not step.fault]
     return any(stage in ORDER[ORDER.index(failed.stage) :] for stage in later)
 
@@ -88,14 +89,14 @@ def _conclusion(
     if accepted := next((step for step in reversed(steps) if step.stage is Stage.RETRY), None):
         return f"the server takes the token (step {accepted.number})"
     last = max(steps, key=lambda step: ORDER.index(step.stage))
-    said = f"it ends with step {last.number}, {last.stage}; next comes the {_next(last.stage)}"
+    clause = f"it ends with step {last.number}, {last.stage}; next comes the {_next_stage(last.stage)}"
     elsewhere = sorted({origin(url) for url in named} - {origin(header.upstream), origin(header.listen)})
     if header.mode == "reverse" and elsewhere:
         origins = ", ".join(map(shown, elsewhere[:3]))
-        said += f"; what goes to {origins} does not pass here, and mcpproxy http --forward records it"
-    return said
+        clause += f"; what goes to {origins} does not pass here, and mcpproxy http --forward records it"
+    return clause
 
 
-def _next(stage: Stage) -> str:
+def _next_stage(stage: Stage) -> str:
     after = ORDER[ORDER.index(stage) + 1]
     return after if after is not Stage.REGISTRATION else f"{after}, or authorization with a known client id"

@@ -1,4 +1,4 @@
-"""The steps of a login: which request is one, what it asked, what was answered, and what that breaks."""
+"""Recognise the steps of a login, and describe the request, the answer and any fault of each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -82,7 +82,7 @@ _IN_TOKEN: Final = ("token_type", "expires_in", "scope", "access_token", "refres
 
 @dataclass(frozen=True, slots=True)
 class LoginRemark:
-    """What in a step breaks a sentence of the specification.
+    """A thing in a step that breaks a sentence of the specification.
 
     ``blame`` is the peer that breaks it, ``source`` the URL of the sentence.
     """
@@ -96,10 +96,10 @@ class LoginRemark:
 class LoginStep:
     """One request of a login and its answer.
 
-    ``seq`` is the frame of the request, ``last_seq`` that of the answer, ``at_ns`` the time of the request
-    since the start of the recording. ``asked`` and ``answered`` say what the request and the answer hold.
+    ``seq`` is the frame of the request, ``last_seq`` that of the answer. ``at_ns`` is the time of the request
+    in nanoseconds since the start of the recording. ``asked`` and ``answered`` describe request and answer.
     ``fault`` says why the step failed, and ``source`` is the URL that explains it; both are empty if it did
-    not. ``again`` counts further requests with the same answer.
+    not fail. ``again`` counts repetitions of the request with the same answer.
     """
 
     number: int
@@ -116,9 +116,9 @@ class LoginStep:
 
 
 class StepReader:
-    """Makes steps from exchanges, which come in the order of their answers.
+    """Makes steps from exchanges, which are given to ``read`` in the order of their answers.
 
-    ``named`` are the URLs that documents and challenges have named, each with the stage that it is for.
+    ``named`` are the URLs that documents and challenges have named, each with its stage.
     """
 
     def __init__(self, header: Header) -> None:
@@ -131,13 +131,13 @@ class StepReader:
         self._tokens: Final[set[Mask]] = set()
         self._has_new_token = True
         self._readers: Final[Mapping[Stage, Callable[[WebExchange, LoginStep], None]]] = {
-            Stage.CHALLENGE: self._challenge,
-            Stage.RESOURCE: self._resource,
-            Stage.SERVER: self._server,
-            Stage.REGISTRATION: self._registration,
-            Stage.AUTHORIZATION: self._authorization,
-            Stage.TOKEN: self._token,
-            Stage.RETRY: self._retry,
+            Stage.CHALLENGE: self._read_challenge,
+            Stage.RESOURCE: self._read_resource,
+            Stage.SERVER: self._read_server,
+            Stage.REGISTRATION: self._read_registration,
+            Stage.AUTHORIZATION: self._read_authorization,
+            Stage.TOKEN: self._read_token,
+            Stage.RETRY: self._read_retry,
         }
 
     @property
@@ -146,7 +146,7 @@ class StepReader:
         return self._revision or REVISIONS[-1]
 
     def read(self, exchange: WebExchange) -> LoginStep | None:
-        """Return the step that an exchange is, with 0 as its number; ``None`` if it is no step of a login."""
+        """Return an exchange as a step with number 0; ``None`` if it is no step of a login."""
         stage = self._stage(exchange)
         if stage is None:
             return None
@@ -176,11 +176,11 @@ class StepReader:
         if exchange.is_mcp:
             return self._stage_of_message(exchange)
         path = urlsplit_or_empty(exchange.url).path
-        if RESOURCE_METADATA in path or self.named.get(_plain(exchange.url)) is Stage.RESOURCE:
+        if RESOURCE_METADATA in path or self.named.get(_url_key(exchange.url)) is Stage.RESOURCE:
             return Stage.RESOURCE
         if any(name in path for name in SERVER_METADATA):
             return Stage.SERVER
-        if named := self.named.get(_plain(exchange.url)) or self._named_behind_proxy(exchange.url):
+        if named := self.named.get(_url_key(exchange.url)) or self._named_behind_proxy(exchange.url):
             return named
         if exchange.method == "POST":
             if "grant_type" in form(exchange):
@@ -191,13 +191,13 @@ class StepReader:
         return Stage.AUTHORIZATION if is_authorization else None
 
     def _named_behind_proxy(self, url: str) -> Stage | None:
-        """Return the stage for which a document named the upstream's URL with the path of ``url``.
+        """Return the stage of ``url`` if a document named the same path at the upstream.
 
-        The client asks mcpproxy for it if mcpproxy stands in front of the upstream.
+        The client uses mcpproxy's own URL if mcpproxy is in front of the upstream.
         """
         if not self._header.listen or not self._header.upstream:
             return None
-        return self.named.get(_plain(origin(self._header.upstream) + urlsplit_or_empty(url).path))
+        return self.named.get(_url_key(origin(self._header.upstream) + urlsplit_or_empty(url).path))
 
     def _stage_of_message(self, exchange: WebExchange) -> Stage | None:
         self._note_revision(exchange)
@@ -226,18 +226,18 @@ class StepReader:
         if isinstance(named, str) and named in REVISIONS:
             self._revision = named
 
-    def _challenge(self, exchange: WebExchange, step: LoginStep) -> None:
+    def _read_challenge(self, exchange: WebExchange, step: LoginStep) -> None:
         step.asked += f"{_method(exchange)}, without a token"
         said = challenge(exchange.answer_fields)
         if url := said.get("resource_metadata"):
-            self.named[_plain(url)] = Stage.RESOURCE
+            self.named[_url_key(url)] = Stage.RESOURCE
         if "www-authenticate" not in exchange.answer_fields:
             step.answered += ", without WWW-Authenticate"
-        elif told := members(said, ("resource_metadata", "scope", "error", "error_description")):
-            step.answered += f"; {told}"
+        elif shown_members := members(said, ("resource_metadata", "scope", "error", "error_description")):
+            step.answered += f"; {shown_members}"
 
-    def _resource(self, exchange: WebExchange, step: LoginStep) -> None:
-        found = self._found(exchange, step)
+    def _read_resource(self, exchange: WebExchange, step: LoginStep) -> None:
+        found = self._document(exchange, step)
         if not found:
             return
         step.answered += f"; {members(found, ('resource', 'authorization_servers', 'scopes_supported'))}"
@@ -251,14 +251,14 @@ class StepReader:
             text = f"resource is not {place(self._mcp_url)}: a client must not use this document"
             step.remarks.append(LoginRemark("server", text, RESOURCE_RULE))
 
-    def _server(self, exchange: WebExchange, step: LoginStep) -> None:
-        found = self._found(exchange, step)
+    def _read_server(self, exchange: WebExchange, step: LoginStep) -> None:
+        found = self._document(exchange, step)
         if not found:
             return
         step.answered += f"; {members(found, _IN_METADATA)}"
         for name, stage in _ENDPOINTS.items():
             if isinstance(url := found.get(name), str):
-                self.named[_plain(url)] = stage
+                self.named[_url_key(url)] = stage
                 parts = urlsplit_or_empty(url)
                 if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
                     source = page(self.revision, "communication-security")
@@ -276,8 +276,11 @@ class StepReader:
             source = page(self.revision, "authorization-code-protection")
             step.remarks.append(LoginRemark("server", text, source))
 
-    def _found(self, exchange: WebExchange, step: LoginStep) -> "Mapping[str, object]":
-        """Return the document in an answer; an empty one, and set the fault of the step, if there is none."""
+    def _document(self, exchange: WebExchange, step: LoginStep) -> "Mapping[str, object]":
+        """Return the document in an answer.
+
+        If there is none, set the fault of the step, and return ``{}``.
+        """
         if not exchange.status:
             return {}
         if exchange.status != 200:
@@ -294,17 +297,17 @@ class StepReader:
         )
         return {}
 
-    def _registration(self, exchange: WebExchange, step: LoginStep) -> None:
-        step.asked += _after(members(document(exchange.body), _IN_REGISTRATION))
+    def _read_registration(self, exchange: WebExchange, step: LoginStep) -> None:
+        step.asked += _after_semicolon(members(document(exchange.body), _IN_REGISTRATION))
         said = document(exchange.answer)
         if exchange.status in (200, 201) and "client_id" in said:
-            step.answered += _after(members(said, ("client_id", "client_secret", "redirect_uris")))
+            step.answered += _after_semicolon(members(said, ("client_id", "client_secret", "redirect_uris")))
         else:
             self._refuse(step, exchange.status, said)
 
-    def _authorization(self, exchange: WebExchange, step: LoginStep) -> None:
+    def _read_authorization(self, exchange: WebExchange, step: LoginStep) -> None:
         asked = query(exchange.url) or form(exchange)
-        step.asked += _after(members(asked, _IN_AUTHORIZATION))
+        step.asked += _after_semicolon(members(asked, _IN_AUTHORIZATION))
         if "client_id" in asked:
             self._check_resource(asked, step)
             if "code_challenge" not in asked:
@@ -337,9 +340,9 @@ class StepReader:
             text = "the answer has no iss, which the metadata promises: a client must not use the code"
             step.remarks.append(LoginRemark("server", text, ISS_RULE))
 
-    def _token(self, exchange: WebExchange, step: LoginStep) -> None:
+    def _read_token(self, exchange: WebExchange, step: LoginStep) -> None:
         asked = form(exchange)
-        step.asked += _after(members(asked, _IN_TOKEN_REQUEST))
+        step.asked += _after_semicolon(members(asked, _IN_TOKEN_REQUEST))
         self._check_resource(asked, step)
         if asked.get("grant_type") == "authorization_code" and "code_verifier" not in asked:
             self._remark_pkce(step, "the request has no code_verifier")
@@ -348,11 +351,11 @@ class StepReader:
         if exchange.status == 200 and isinstance(token, str):
             self._tokens.add(as_mask(token))
             self._has_new_token = True
-            step.answered += _after(members(said, _IN_TOKEN))
+            step.answered += _after_semicolon(members(said, _IN_TOKEN))
         else:
             self._refuse(step, exchange.status, said)
 
-    def _retry(self, exchange: WebExchange, step: LoginStep) -> None:
+    def _read_retry(self, exchange: WebExchange, step: LoginStep) -> None:
         scheme, token = credential(exchange.fields.get("authorization") or "")
         step.asked += f"{_method(exchange)}, with a {shown(scheme)} token"
         if self._tokens and as_mask(token) not in self._tokens:
@@ -360,7 +363,7 @@ class StepReader:
         if exchange.status >= 300:
             said = challenge(exchange.answer_fields)
             if url := said.get("resource_metadata"):
-                self.named[_plain(url)] = Stage.RESOURCE
+                self.named[_url_key(url)] = Stage.RESOURCE
             self._refuse(step, exchange.status, said)
             if scope := said.get("scope"):
                 step.answered += f"; scope {shown(scope)}"
@@ -374,14 +377,14 @@ class StepReader:
         step.remarks.append(LoginRemark("client", text, page(self.revision, "authorization-code-protection")))
 
     def _refuse(self, step: LoginStep, status: int, said: "Mapping[str, object]") -> None:
-        """Add to a step what the answer says of its error, and set the fault and what that error means."""
+        """Add the error in an answer to a step, and set the step's fault with the meaning of that error."""
         if not status and not said:
             return
         error = said.get("error")
         code = error if isinstance(error, str) else ""
         described = said.get("error_description")
-        if told := members(said, ("error", "error_description")):
-            step.answered += f"; {told}"
+        if shown_members := members(said, ("error", "error_description")):
+            step.answered += f"; {shown_members}"
         why, step.source = meaning(step.stage, code)
         named = shown(described) if isinstance(described, str) and described else why
         step.fault = f"{shown(code)}: {named}" if code and named else shown(code) or f"refused with {status}"
@@ -394,22 +397,22 @@ def _method(exchange: WebExchange) -> str:
     return f" ({shown(method)})" if isinstance(method, str) else ""
 
 
-def _after(told: str) -> str:
-    return f"; {told}" if told else ""
+def _after_semicolon(text: str) -> str:
+    return f"; {text}" if text else ""
 
 
-def _plain(url: str) -> str:
-    """Return a URL as a key: without query, fragment and a slash at its end, its origin in lower case."""
+def _url_key(url: str) -> str:
+    """Return a URL as a key: without query, fragment and final slash, its origin in lower case."""
     return origin(url) + urlsplit_or_empty(url).path.rstrip("/")
 
 
 def _covers(resource: str, url: str) -> bool:
-    """Whether ``resource`` means the server at ``url``: same origin, and same path or one above it."""
-    above, path = (urlsplit_or_empty(one).path.rstrip("/") for one in (resource, url))
+    """Whether ``resource`` is the server at ``url``: the same origin, and the same path or one above it."""
+    above, path = (urlsplit_or_empty(address).path.rstrip("/") for address in (resource, url))
     return origin(resource) == origin(url) and (path == above or path.startswith(f"{above}/"))
 
 
 def _well_known(issuer: str) -> set[str]:
-    """Return the paths at which the metadata of an issuer may lie."""
+    """Return the paths at which the metadata of an issuer may be."""
     path = urlsplit_or_empty(issuer).path.rstrip("/")
     return {f"{name}{path}" for name in SERVER_METADATA} | {f"{path}{SERVER_METADATA[1]}"}

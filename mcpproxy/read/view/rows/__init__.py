@@ -1,1 +1,1 @@
-"""Which rows of a recording pass a filter, and which came in the place of an answer."""
+"""Select, search and sort the rows of a recording, and find rows that came instead of an answer."""

@@ -1,4 +1,4 @@
-"""The rows that pass a filter, and rows in another order, kept for what was asked for last."""
+"""Keep the rows that pass the latest filters, and the rows in the latest orders."""
 
 from array import array
 from bisect import bisect_left
@@ -22,7 +22,7 @@ _KEPT_ORDERS: Final = 2
 class _Selection:
     """The rows that pass a filter.
 
-    Those from row ``stale_from`` on have to be selected again; it is 0 if all are up to date.
+    The rows from ``stale_from`` on must be selected again; it is 0 if all are up to date.
     """
 
     rows: "Rows" = field(default_factory=lambda: array("I"))
@@ -39,7 +39,7 @@ class FilteredRows:
         self._sorted: dict[tuple[Filter | None, str], Rows] = {}
 
     def find(self, wanted: Filter | None, order: str = "") -> Iterator[Progress]:
-        """Apply a filter and then an order step by step, and yield how far it is."""
+        """Apply a filter and then an order, step by step; yield the progress."""
         if wanted:
             yield from self._filter(wanted)
         if order and (wanted, order) not in self._sorted:

@@ -29,15 +29,15 @@ _STDERR: Final = b'{"type":"stderr",'
 _TEXT: Final = b'"text":'
 _STDERR_HEAD_BYTES: Final = 64
 _AROUND_BYTES: Final = 80
-"""How much of a record is told before and after the text that was found in it."""
+"""How many bytes of a record are shown before and after the text that was found in it."""
 
 
 @slotted()
 class TextSearch:
     """A search for ``texts``; the case of ASCII letters does not matter.
 
-    ``lines`` are the lines with one of the texts so far. ``end`` is the offset up to which the recording was
-    searched, ``odd`` the number of odd lines that were searched.
+    ``lines`` are the lines with one of the texts that were found so far. ``end`` is the offset up to which
+    the recording was searched, ``odd`` the number of odd lines that were searched.
     """
 
     texts: tuple[str, ...]
@@ -45,7 +45,7 @@ class TextSearch:
     end: int = 0
     odd: int = 0
 
-    def go_on(
+    def search_until(
         self, columns: Columns, odd_lines: list[int], source: Source, until: int
     ) -> Generator[Progress, None, None]:
         """Continue the search up to ``until``, the offset of a line's end.
@@ -56,11 +56,11 @@ class TextSearch:
         while self.end < until:
             chunk = source.read(self.end, min(CHUNK_BYTES, until - self.end))
             if self.end + len(chunk) < until:
-                whole = chunk.rfind(b"\n") + 1
-                if not whole:  # a line that is longer than a chunk
+                lines_end = chunk.rfind(b"\n") + 1
+                if not lines_end:  # a line that is longer than a chunk
                     chunk = source.line_at(self.end)
-                    whole = len(chunk)
-                chunk = chunk[:whole]
+                    lines_end = len(chunk)
+                chunk = chunk[:lines_end]
             if not chunk:
                 break
             self._search(chunk.lower(), needles, columns)
@@ -74,8 +74,8 @@ class TextSearch:
     def rows(self, columns: Columns, masked: Callable[[int], Record] | None = None) -> set[int]:
         """Return the rows to which ``lines`` belong.
 
-        With ``masked``, which returns the record of a line with its values masked, a line counts only if the
-        text is not in a masked value. So nobody learns a value by searching for it.
+        ``masked`` returns the record of a line with its secret values masked. If it is given, a line counts
+        only if the text is outside of masked values. So nobody can learn a value by searching for it.
         """
         lines = self.lines if masked is None else [n for n in self.lines if _has(masked(n), self.texts)]
         return set(map(columns.line_row.__getitem__, lines)) - {0}
@@ -87,18 +87,18 @@ class TextSearch:
             match = find(needle)
             while match >= 0:
                 start = rfind(b"\n", 0, match) + 1
-                end = _end(chunk, match)
+                end = _line_end(chunk, match)
                 content, last = _content(chunk, start, end)
                 if match < content:
                     match = find(needle, content)
-                elif match + len(needle) > last:  # behind the content, or a record of another kind
+                elif match + len(needle) > last:  # after the content, or in a record of another kind
                     match = find(needle, end + 1)
                 else:
                     self.lines.append(bisect_right(offsets, self.end + start) - 1)
                     match = find(needle, end + 1)
 
 
-def _end(chunk: bytes, position: int) -> int:
+def _line_end(chunk: bytes, position: int) -> int:
     """Return the end of the line that contains the byte at ``position``."""
     end = chunk.find(b"\n", position)
     return len(chunk) if end < 0 else end
@@ -107,8 +107,8 @@ def _end(chunk: bytes, position: int) -> int:
 def _content(chunk: bytes, start: int, end: int) -> tuple[int, int]:
     """Return where the content of the record from ``start`` to ``end`` begins and ends; (0, 0) if none.
 
-    The content is the message of a frame, or the text of a record of stderr: their last members. Odd lines
-    are searched elsewhere.
+    The content is the message of a frame, or the text of a record of stderr; it is the last member of the
+    record. Odd lines are searched elsewhere.
     """
     if chunk.startswith(_FRAME, start):
         member = chunk.find(_MESSAGE, start, end)
@@ -140,7 +140,7 @@ def _has(record: Record, texts: tuple[str, ...]) -> bool:
 
 
 class Passage(NamedTuple):
-    """A place in the bytes of a message or of stderr: the text that was found, and what is around it."""
+    """A text that was found in a message or in stderr, with the text around it."""
 
     before: str
     found: str

@@ -1,4 +1,4 @@
-"""A search of many recordings, one after the other, that may stop when its time is up and go on later."""
+"""Search many recordings, one after the other; the search may stop after a time and continue later."""
 
 import math
 import time
@@ -25,8 +25,8 @@ _AT_ONCE: Final = 25
 class RecordingSearch(Generic[_T]):
     """Searches ``recordings`` in their order. ``opened`` opens one for as long as it is searched.
 
-    ``place`` is the index of the recording that is being searched, or from which the search has to go on; at
-    the end, it is their number. ``faults`` says why some could not be read, or not whole, one text for each.
+    ``place`` is the index of the recording that is being searched, or from which to continue; at the end it
+    is the number of recordings. ``faults`` has a text for each recording that could not be read completely.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class RecordingSearch(Generic[_T]):
     ) -> Iterator[_R]:
         """Yield what ``found`` yields for each recording from index ``place`` on.
 
-        After ``for_s`` seconds no further recording is opened; at least one is. Within a recording, the
-        search runs as long as the results are taken.
+        After ``for_s`` seconds no further recording is opened; at least one is. The search within a recording
+        continues as long as the caller takes results.
         """
         until = self._clock() + for_s
         for index, recording in enumerate(self._recordings[place:], start=place):
@@ -64,25 +64,25 @@ class RecordingSearch(Generic[_T]):
 
 
 def may_have_failed_calls(entry: RecordingEntry, wanted: Filter) -> bool:
-    """Whether a recording may have what passes a filter, by the calls that were counted when it ended.
+    """Whether a recording may have rows that pass a filter, by the calls that were counted when it ended.
 
-    Only where the filter asks for calls that were not successful, some recordings have none. An exchange over
-    HTTP without a request of JSON-RPC is no call and is not counted, and may have failed, too.
+    The answer is no only if the filter asks for unsuccessful calls, and the recording has none. An HTTP
+    exchange without a JSON-RPC request is not counted as a call, and may have failed as well.
     """
     if entry.running or entry.calls is None or entry.has_failed:
         return True
-    asked = [term for term in wanted.terms if not term.negated]
+    positive_terms = [term for term in wanted.terms if not term.negated]
     has_calls_only = entry.transport == "stdio" or any(
-        (term.key, term.values) == ("kind", ("request",)) for term in asked
+        (term.key, term.values) == ("kind", ("request",)) for term in positive_terms
     )
     return not has_calls_only or not any(
-        term.key == "status" and all(STATUS[str(each)] <= UNSUCCESSFUL for each in term.values)
-        for term in asked
+        term.key == "status" and all(STATUS[str(word)] <= UNSUCCESSFUL for word in term.values)
+        for term in positive_terms
     )
 
 
 def calls_after(view: "View", wanted: Filter, last: int = 0) -> Iterator[Call]:
-    """Yield the rows after the row ``last`` that pass a filter. Few are read before they are taken."""
+    """Yield the rows after the row ``last`` that pass a filter. They are read in small groups."""
     start = view.position(last + 1, wanted)
     while calls := view.calls(wanted, start, _AT_ONCE):
         start += len(calls)
@@ -90,11 +90,14 @@ def calls_after(view: "View", wanted: Filter, last: int = 0) -> Iterator[Call]:
 
 
 def findings_of_sessions(view: "View", wanted: Filter) -> list[Finding]:
-    """Return the findings about a whole session that pass a filter which asks for nothing but findings."""
+    """Return the findings about a whole session that pass a filter.
+
+    Return none if the filter has terms about anything but findings.
+    """
     if not wanted or any(term.key not in ("rule", "severity") for term in wanted.terms):
         return []
     of_sessions = (finding for finding, row in view.findings.with_rows() if not row)
-    return [each for each in of_sessions if all(_holds(term, each) for term in wanted.terms)]
+    return [finding for finding in of_sessions if all(_holds(term, finding) for term in wanted.terms)]
 
 
 def _holds(term: Term, finding: Finding) -> bool:

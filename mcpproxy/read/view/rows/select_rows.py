@@ -1,8 +1,8 @@
 """Select the rows that pass a filter.
 
-Each term is applied to the rows that the terms before it left. Terms that need only columns of the index come
-first, then those that read lines of the recording, and free texts last. The first term takes about a tenth of
-a second for a million rows.
+Each term is applied to the rows that passed the terms before it. Terms that need only columns of the index
+come first, then those that read lines of the recording, and free texts last. The first term takes about a
+tenth of a second for a million rows.
 """
 
 from array import array
@@ -32,7 +32,7 @@ _LATE: Final = {"id": 1, "text": 2}
 def select(
     index: IndexedTrace, findings: RecordedFindings, wanted: Filter, first: int
 ) -> Generator[Progress, None, Rows]:
-    """Return the rows from ``first`` on that pass a filter; yield how far the search for a text is."""
+    """Return the rows from ``first`` on that pass a filter; yield the progress of a search for a text."""
     rows: _Candidates = range(first, index.columns.rows + 1)
     for term in sorted(wanted.terms, key=lambda term: _LATE.get(term.key, 0)):
         if not rows:
@@ -48,8 +48,10 @@ def select(
 
 @slotted(frozen=True)
 class _Tested:
-    """A term, and the rows to test. A test returns for each row whether the term holds, whatever ``negated``
-    says."""
+    """A term, and the rows to test.
+
+    A test returns for each row whether the term holds. It ignores ``negated``.
+    """
 
     index: IndexedTrace
     findings: RecordedFindings
@@ -73,7 +75,7 @@ class _Tested:
         return (values.tobytes() if isinstance(values, array) else bytes(values)).translate(chosen)
 
 
-# Words: each stands for some bytes of a column.
+# Words: each means some values of a column.
 
 _WORDS: Final[Mapping[str, tuple[str, Mapping[str, Collection[int]]]]] = {
     "status": (
@@ -87,7 +89,7 @@ _WORDS: Final[Mapping[str, tuple[str, Mapping[str, Collection[int]]]]] = {
     "from": ("kind", {"client": range(FROM_SERVER), "server": range(FROM_SERVER, 256)}),
     "severity": ("severity", {word: {number} for number, word in enumerate(SEVERITIES) if word}),
 }
-"""Key -> a column, and word -> the values of the column for which the word stands."""
+"""Key -> a column, and word -> the values of the column that the word means."""
 
 
 def _by_word(tested: _Tested) -> Iterable[object]:
@@ -149,7 +151,7 @@ def _by_latency(tested: _Tested) -> Sequence[bool]:
     """Test the latency; for an open request, the time that it has waited."""
     columns, now_ns, term = tested.columns, tested.index.now_ns(), tested.term
     ranges = [value for value in term.values if isinstance(value, Range)]
-    low, high = max(ranges[0].low, 0), ranges[0].high  # -1 stands for no latency, and never fits
+    low, high = max(ranges[0].low, 0), ranges[0].high  # -1 means no latency, and never fits
     if len(ranges) == 1:
         keep = [low <= latency_ns <= high for latency_ns in tested.values(columns.latency_ns)]
     else:

@@ -1,4 +1,4 @@
-"""Sort the rows of a recording, in steps: a thread that sorts a million rows at once lets no other run."""
+"""Sort the rows of a recording in steps: while Python sorts a million rows at once, no other thread runs."""
 
 from array import array
 from collections.abc import Callable, Generator, Mapping, Sequence
@@ -13,7 +13,7 @@ from mcpproxy.read.view.index.indexed_trace import IndexedTrace
 Rows: TypeAlias = "array[int]"
 
 _STEP: Final = 50_000
-"""How many rows are sorted at once, in some 20 ms."""
+"""How many rows are sorted in one step, which takes some 20 ms."""
 
 _LAST: Final = (1 << 63) - 1
 
@@ -35,10 +35,13 @@ _URGENT: Final = tuple(
 
 
 def check_order(order: str) -> str:
-    """Return ``order``: empty for that of the recording, or what to sort by, after a ``-`` the largest first.
+    """Return ``order`` if it is valid.
+
+    It is empty for the order of the recording, or a key of ``_KEYS``; with a ``-`` before it, the largest
+    come first.
 
     Raises:
-        ValueError: rows are not sorted by this.
+        ValueError: rows cannot be sorted by ``order``.
     """
     if order.removeprefix("-") not in ("", *_KEYS) or order == "-":
         raise ValueError(f"order: rows are sorted by {', '.join(_KEYS)}")
@@ -46,9 +49,9 @@ def check_order(order: str) -> str:
 
 
 def sort_rows(index: IndexedTrace, rows: Sequence[int], order: str) -> Generator[Progress, None, Rows]:
-    """Return rows in an order that ``check_order`` allows; yield how far it is.
+    """Return rows in an order that ``check_order`` allows; yield the progress.
 
-    Equal rows stay in the order of the recording.
+    Equal rows keep the order of the recording.
     """
     falls = order.startswith("-")
     key = _KEYS[order.removeprefix("-")](index, falls).__getitem__
@@ -60,7 +63,7 @@ def sort_rows(index: IndexedTrace, rows: Sequence[int], order: str) -> Generator
         merged: list[list[int]] = []
         for left in range(0, len(parts), 2):
             both = [row for part in parts[left : left + 2] for row in part]
-            both.sort(key=key, reverse=falls)  # merges what is sorted already
+            both.sort(key=key, reverse=falls)  # this merges two sorted halves
             merged.append(both)
             yield Progress(len(rows), len(rows), len(rows))
         parts = merged
@@ -86,7 +89,7 @@ def _by_method(index: IndexedTrace, _: bool) -> Sequence[int]:
 
 
 def _by_latency(index: IndexedTrace, falls: bool) -> Sequence[int]:
-    """Sort by the latency, or how long an open request has waited; rows without either are the last."""
+    """Return the latencies, or how long open requests have waited; rows with neither come last."""
     columns, now_ns = index.columns, index.now_ns()
     no_answer, none = OUTCOMES.index(Outcome.UNANSWERED), -1 if falls else _LAST
     return array(

@@ -1,7 +1,7 @@
-"""What the receiver of a request wrote on stdio in the place of its answer, or before it, and is no message.
+"""Find output on stdio that is no message and came instead of the answer to a request, or before it.
 
-A message that is printed over lines has a row for each line, and none of them says what it is. Here it is one
-part.
+If a message is printed over several lines, each line is a row of its own and no message. Here these lines are
+joined into one part again.
 """
 
 import re
@@ -18,7 +18,7 @@ from mcpproxy.read.view.details import CallParts, frame_summary
 from mcpproxy.read.view.index.columns import FROM_SERVER, KINDS, Columns
 
 _NEAR_ROWS: Final = 16
-"""In so many rows after that of the request it is looked for; a message over lines counts as one."""
+"""How many rows after the request are searched; a message over several lines counts as one."""
 _MOST_ROWS: Final = 4096
 _MOST_ATTEMPTS: Final = 4
 """How many rows are read for one call to join lines, and how often joined lines are parsed."""
@@ -27,11 +27,11 @@ _NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
 
 
 def stray_output(columns: Columns, parts: CallParts, row: int, id: str) -> Part | None:
-    """Return the first of the next rows that is not a message, if the receiver of the request in ``row``
-    wrote it before it answered, or was told that the request is cancelled; ``None`` if there is none.
+    """Return the first output without a message that the receiver of the request in ``row`` wrote after it.
 
-    One that names the ``id`` of the request is taken before others, which may be lines of a log. Lines that
-    form one JSON value together are one part, whose ``lines`` says how many; its record is made of them.
+    Output that came after the answer, or after the cancellation of the request, does not count. Output that
+    names the ``id`` of the request precedes any other, which may be a log. Lines that together form one JSON
+    value are joined into one part, and ``lines`` is their number. Return ``None`` if there is no such output.
     """
     kind = _NOT_A_MESSAGE | (~columns.kind[row] & FROM_SERVER)
     is_before = _end_of_call(columns, row)
@@ -44,7 +44,7 @@ def stray_output(columns: Columns, parts: CallParts, row: int, id: str) -> Part 
             number += 1
             continue
         first = parts.first(number)
-        joined, end = _joined(columns, parts, number, number + rows_left)
+        joined, end = _join_lines(columns, parts, number, number + rows_left)
         rows_left -= end - number
         number = end if joined else number + 1
         part = joined or first
@@ -61,7 +61,7 @@ def names_id(raw: bytes, id: str) -> bool:
 
 
 def _end_of_call(columns: Columns, row: int) -> Callable[[int], bool]:
-    """Return what says whether another row began before the call in ``row`` was answered or cancelled."""
+    """Return a function that tells whether a row began before the end of the call in ``row``."""
     if answer := columns.answer_line[row]:
         return lambda number: columns.first_line[number] < answer
     if (took_ns := columns.latency_ns[row]) >= 0:
@@ -70,11 +70,11 @@ def _end_of_call(columns: Columns, row: int) -> Callable[[int], bool]:
     return lambda _: True
 
 
-def _joined(columns: Columns, parts: CallParts, row: int, end: int) -> tuple[Part | None, int]:
-    """Return the value that begins in ``row`` and goes on in the rows after it, if it does, and the row after
-    the last that was read, which is at most ``end``.
+def _join_lines(columns: Columns, parts: CallParts, row: int, end: int) -> tuple[Part | None, int]:
+    """Return the JSON value that begins in ``row`` and continues in the next rows, and the next unread row.
 
-    A value that does not end is joined only if it begins as a message does.
+    That row is at most ``end``. The value is ``None`` if none begins in ``row``. A value that does not end is
+    returned only if it begins like a message.
     """
     kind, held = columns.kind[row], SplitMessage()
     begin: Part | None = None
@@ -90,27 +90,27 @@ def _joined(columns: Columns, parts: CallParts, row: int, end: int) -> tuple[Par
                 continue
             if not held.hold(frame):
                 if begin is not None:
-                    return _unfinished(begin, held), number
+                    return _unfinished_part(begin, held), number
                 continue
             if begin is None:
                 begin, indent = part, _indent(frame.raw)
             is_closed = held.attempts < _MOST_ATTEMPTS and _indent(frame.raw) == indent
             if is_closed and held.whole() is not None:
-                return _one_part(begin, held), number + 1
+                return _joined_part(begin, held), number + 1
         number += 1
         if begin is None:
             break
-    return begin and _unfinished(begin, held), number
+    return begin and _unfinished_part(begin, held), number
 
 
-def _unfinished(begin: Part, held: SplitMessage) -> Part | None:
-    """Return the held lines as one part if they begin a message."""
+def _unfinished_part(begin: Part, held: SplitMessage) -> Part | None:
+    """Return the held lines as one part if they look like the beginning of a message."""
     text = b"\n".join(frame.raw for frame in held.frames)
     is_begun = len(held.frames) > 1 and b'"jsonrpc"' in text and unclosed(text)
-    return _one_part(begin, held) if is_begun else None
+    return _joined_part(begin, held) if is_begun else None
 
 
-def _one_part(begin: Part, held: SplitMessage) -> Part:
+def _joined_part(begin: Part, held: SplitMessage) -> Part:
     first, *_, last = frames = held.frames
     raw = b"\n".join(frame.raw for frame in frames)
     frame = replace(first, raw=raw, terminated=last.terminated)
