@@ -1,4 +1,4 @@
-"""The members of a call in JSON, as the page and the agents' tools give them."""
+"""Return the members of a call in JSON that the page and the agents' tools have in common."""
 
 from typing import TypedDict, overload
 
@@ -8,9 +8,9 @@ from mcpproxy.read.view.calls import Call
 
 
 class CallMembers(TypedDict):
-    """What is said of a call by everybody who gives it as JSON; ``view.calls.Call`` says what it is.
+    """The common JSON members of a call; ``view.calls.Call`` explains them.
 
-    Each gives the number of the row and the time of the request under a name of its own.
+    The number of the row and the time of the request are not among them: their names differ.
     """
 
     kind: Kind
@@ -72,5 +72,5 @@ def milliseconds(time_ns: int) -> float: ...
 @overload
 def milliseconds(time_ns: int | None) -> float | None: ...
 def milliseconds(time_ns: int | None) -> float | None:
-    """Return a time in milliseconds, rounded to the microsecond; ``None`` stays."""
+    """Return a time in milliseconds, rounded to the microsecond; ``None`` if there is none."""
     return None if time_ns is None else round(time_ns / 1e6, 3)

@@ -1,4 +1,4 @@
-"""Make the ``Call`` of a row from the columns of the index, and from texts that are read from the trace."""
+"""Make the ``Call`` of a row from the columns of the index and from texts in the trace."""
 
 import json
 from typing import Any, Final, Protocol, cast
@@ -37,7 +37,7 @@ PREVIEW_CHARACTERS: Final = 240
 
 
 class Masking(Protocol):
-    """Masks values in what is read from a recording; ``mcpproxy.read.edit.redact.Redaction`` is one."""
+    """Masks values in records; ``mcpproxy.read.edit.redact.Redaction`` is one."""
 
     def record(self, record: Event | Finding) -> Event | Finding:
         """Return the record with its values masked; the same object if there is nothing to mask."""
@@ -52,7 +52,7 @@ class CallReader:
     """Makes the ``Call`` of a row.
 
     Only the beginning of a large answer is read, so that a list of rows is shown quickly. With ``masking``,
-    everything is masked, and a large answer has no preview: masking needs the whole of it.
+    everything is masked, and a large answer has no preview, because masking would need all of it.
     """
 
     def __init__(self, columns: Columns, source: Source, masking: Masking | None = None) -> None:
@@ -60,7 +60,7 @@ class CallReader:
         self._source: Final = source
         self._masking: Final = masking
         self._kept: dict[int, Record] = {}
-        """Line -> record, for the request and the answer of the last call: its parts are read next."""
+        """Line -> record, for request and answer of the last call: its parts are usually read next."""
 
     def line(self, line: int) -> bytes:
         """Return the bytes of a line of the recording."""
@@ -70,21 +70,24 @@ class CallReader:
         """Return the record on a line.
 
         Raises:
-            TraceError: the line is not what it was when the index was made.
+            TraceError: the line has changed since the index was made.
         """
         if line in self._kept:
             return self._kept[line]
         try:
-            record = self._decoded(line)
+            record = self._decode_line(line)
         except NotARecordError as fault:
             path = self._source.trace.path
             raise TraceError(path, line + 1, str(fault), "the file was changed: open it again") from None
         if self._masking and isinstance(record, Event | Finding):
-            return cast("Record", self._masking.record(record))  # a record stays of its type
+            return cast("Record", self._masking.record(record))  # masking keeps the type of a record
         return record
 
-    def _decoded(self, line: int) -> Record:
-        """Return the record on a line; a body that repeats earlier ones with all its bytes."""
+    def _decode_line(self, line: int) -> Record:
+        """Return the record on a line.
+
+        A body that was shortened, because it repeats an earlier one, is completed.
+        """
         record = decode(self.line(line))
         shortened: list[Shortened] = []
         while isinstance(record, Shortened):
@@ -164,7 +167,7 @@ class CallReader:
         )
 
     def _answer(self, row: int, line: int, method: str, params: Any) -> tuple[int | None, str]:
-        """Return the sequence number and the preview of the answer to a row, which asks with ``params``."""
+        """Return sequence number and preview of the answer to a row; ``params`` are of the request."""
         if not line:
             return None, ""
         if self._columns.answer_bytes[row] < _LARGE_BYTES or row in self._columns.answer_elements:
@@ -193,7 +196,7 @@ def _seq(record: object) -> int:
 
 
 def id_text(id: JSON) -> str:
-    """Return an id as JSON, as ``Call`` has it; empty if there is none."""
+    """Return an id as JSON, for ``Call.id``; empty if there is none."""
     return "" if id is None else str(id) if type(id) is int else visible(preview(id, 60))
 
 
@@ -235,7 +238,7 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
 
 
 def _empty_event(event: SseEvent) -> str:
-    """Return what an SSE event without data is for: a client that has its id can resume the stream."""
+    """Return a description of an SSE event without data. A client that has its id can resume the stream."""
     facts = ["empty event"]
     facts += [f"id {shortened(event.id)}"] if event.id is not None else []
     facts += [f"retry after {event.retry} ms"] if event.retry is not None else []
@@ -245,8 +248,8 @@ def _empty_event(event: SseEvent) -> str:
 def result_preview(record: object, element: int | None = None, method: str = "", params: Any = None) -> str:
     """Return the text of the content of an answer to ``method``, or the message of its error, on one line.
 
-    ``params`` are those of the request. Of an answer that carries one of MCP, the text is that of MCP; an
-    error of ACP that is certainly none of MCP says so.
+    ``params`` are the params of the request. If an ACP answer carries an answer of MCP, the text is of the
+    latter. An error that is certainly of ACP, and not of MCP, is marked as such.
     """
     if isinstance(record, ResponseHead):
         return _cut(visible(f"{record.status} {record.reason}".strip()))
@@ -258,7 +261,7 @@ def result_preview(record: object, element: int | None = None, method: str = "",
         code: Any = member(message["error"], "code")
         name = f" ({ERRORS[code]})" if type(code) is int and code in ERRORS else ""
         whose = f"of ACP{name}, not of MCP: "
-    method, _ = inner_message(*inner_message(method, params))  # a proxy sends on what carries MCP
+    method, _ = inner_message(*inner_message(method, params))  # twice: a proxy may forward a message that carries MCP
     if "error" in message or "result" not in message:
         error: Any = message.get("error")
         text: Any = member(error, "message")
@@ -280,18 +283,18 @@ def result_preview(record: object, element: int | None = None, method: str = "",
 
 def _orphan_answer(record: object, element: int | None, message: dict[str, Any]) -> str:
     """Return the preview of an answer to no open request. Its row has no outcome, so it names errors."""
-    said = result_preview(record, element)
+    text = result_preview(record, element)
     if "error" not in message:
-        return said
+        return text
     error: Any = message["error"]
     code: Any = member(error, "code")
-    return _cut(f"error {code}: {said}" if type(code) is int else f"error: {said}")
+    return _cut(f"error {code}: {text}" if type(code) is int else f"error: {text}")
 
 
 def shortened(text: str) -> str:
     """Return ``text`` safe to show, on one line of at most ``PREVIEW_CHARACTERS``.
 
-    JSON in it that is laid out over lines is on one, too, or the line would show little but its indentation.
+    Line feeds and indentation of JSON are removed, or the text would be little but white space.
     """
     return _cut(visible(_LAYOUT.sub("", text[: 4 * PREVIEW_CHARACTERS])))
 
@@ -340,18 +343,18 @@ def _content_of(method: str, result: dict[str, Any]) -> object:
         return result.get("contents")
     messages: Any = result.get("messages")
     if method == "prompts/get" and isinstance(messages, list):
-        said = cast("list[Any]", messages)
-        return [cast("dict[str, Any]", each).get("content") for each in said if isinstance(each, dict)]
+        items = cast("list[Any]", messages)
+        return [cast("dict[str, Any]", item).get("content") for item in items if isinstance(item, dict)]
     return result.get("content")
 
 
 _LAYOUT: Final = pattern(
     r"(?<=[\[{])[^\S\n]*+\n\s*+|(?<!\s)[^\S\n]*+\n\s*+(?=[\]}])|(?<=,)[^\S\n]*+\n\s*(?=\s)"
 )
-"""The line feeds and the indentation of JSON that is laid out. After a comma one blank is left."""
+"""The line feeds and the indentation of JSON over several lines. After a comma, one blank is kept."""
 _LARGE_BYTES: Final = 256 << 10
 _HEAD_BYTES: Final = 8 << 10
-"""Of an answer of ``_LARGE_BYTES`` or more, only this many bytes are read."""
+"""How many bytes are read of an answer of ``_LARGE_BYTES`` or more."""
 
 _MESSAGE: Final = b'"message":'
 _SEQ: Final = pattern(rb'"seq":(\d{1,18}),')
@@ -363,7 +366,7 @@ _CHARACTERS: Final = pattern(rb'(?:[^"\\]|\\(?:u[0-9A-Fa-f]{4}|[^u]))*+')
 _RESULT: Final = pattern(rb'"(?:result|error)"\s*+:\s*+')
 
 _OF_MESSAGES: Final = frozenset({"method", "params", "result", "error"})
-"""An object without these members says nothing that a message says."""
+"""An object without any of these members is shown as it is, because it is no message."""
 _WITH_ARGUMENTS: Final = ("tools/call", "prompts/get")
 
 

@@ -1,8 +1,8 @@
-"""What the terminal, the page and the exports show: calls with their parts, sessions, findings and tools.
+"""The data that the terminal, the page and the exports show: calls, their parts, sessions, findings, tools.
 
-Texts in these classes are safe to show: control characters and invisible characters are escapes, see
-``mcpproxy.base.visible``. Records (``Part.record``) and ``View.raw`` hold what was recorded, unchanged.
-Times are nanoseconds since the start of the recording; durations are nanoseconds, too.
+Texts in these classes are safe to show: control characters and invisible characters are escaped (see
+``mcpproxy.base.visible``). Records (``Part.record``) and ``View.raw`` are unchanged. Times are nanoseconds
+since the start of the recording; durations are nanoseconds, too.
 """
 
 from enum import StrEnum
@@ -14,12 +14,12 @@ from mcpproxy.judge.session.outcomes import ERRORS, CallCounts, Kind, Outcome
 from mcpproxy.protocol.jsonrpc import JSON
 
 _WITHOUT_CONTENT: Final = ("", "{}", '{"content":[]}')
-"""The previews of results that say nothing."""
+"""The previews of results without content."""
 
 
 @slotted(frozen=True)
 class Call:
-    """One row: a request with its answer, or an orphan.
+    """One row: a request with its answer, or an orphan, a record that is not part of a request.
 
     ``number`` counts the rows from 1, in the order in which they began on the wire. ``frame`` is the
     sequence number of the request or orphan (0 for a gap), ``answer`` that of the answer. ``session`` is
@@ -27,12 +27,12 @@ class Call:
     name of the tool or prompt, or the URI of the resource.
 
     ``latency_ns`` is the time from the request to its answer; ``None`` if that is not known, as in a
-    recording by another program without times. A request without an answer has ``None`` there, and
-    ``waited_ns`` says how long it waited: until it was cancelled, until its HTTP exchange ended, until the
-    end of the recording, or until now if the recording is running. It is 0 if nothing is known of it, as the
-    request is the last record, and ``None`` while the answer may be in a part of the recording that was not
-    read yet. ``parent`` is the row of the call during which the server sent this request or update; 0 if
-    there is no such call, or if it is not certain which one it is.
+    recording by another program without times, or if there is no answer. A request without an answer has
+    ``waited_ns``, how long it waited: until it was cancelled, until its HTTP exchange ended, until the end of
+    the recording, or until now if the recording is running. It is 0 if the request is the last record, and
+    ``None`` while the answer may be in a part of the recording that has not been read. ``parent`` is the row
+    of the call during which the server sent this request or update; 0 if there is no such call, or if it is
+    not certain which call it is.
 
     Texts are shortened to 240 characters. ``arguments`` and ``result`` are previews on one line;
     ``result`` is the text of the content, or the message of the error, as the caller got it.
@@ -68,7 +68,7 @@ class Call:
     exchange: int = 0
     """Over HTTP the number of the exchange of its first record, else 0."""
     progress: str = ""
-    """How far a call came by its last progress notification: ``1 of 2, model 1``; empty if it had none."""
+    """The last progress notification of a call: ``1 of 2, model 1``; empty if it had none."""
     cause: str = ""
     """Why it got no result, in a few words, beyond what ``outcome`` and ``result`` say."""
     intervention: str = ""
@@ -76,7 +76,7 @@ class Call:
 
     @property
     def said(self) -> str:
-        """The result, or how far the call came if that is known and the result says nothing."""
+        """The result; if it has no content, the progress of the call if that is known."""
         return self.result if self.result not in _WITHOUT_CONTENT else self.progress or self.result
 
     @property
@@ -86,7 +86,7 @@ class Call:
 
 
 class Role(StrEnum):
-    """What a record is in the call that it belongs to."""
+    """The role of a record in its call."""
 
     REQUEST = "request"
     ANSWER = "answer"
@@ -98,7 +98,7 @@ class Role(StrEnum):
     """A request that the receiver sent while it worked on the call."""
     INNER_ANSWER = "inner answer"
     GIVEN = "given instead"
-    """What mcpproxy gave a peer in the place of a message: edited, changed, or later."""
+    """A message that mcpproxy gave a peer in place of another: edited, changed, or delayed."""
     MESSAGE = "message"
     """Another message: for example an update of ACP, or a notification in the stream of the call."""
     HTTP_REQUEST = "http request"
@@ -116,7 +116,7 @@ class Part:
     """One record that belongs to a call, or successive lines that the server wrote to stderr.
 
     ``record`` is a frame, the head of an HTTP message, or another event. Successive lines on stderr are one
-    event; ``lines`` says how many, and the summary is the line that probably says what went wrong.
+    event; ``lines`` is their number, and ``summary`` the line that probably names the error.
 
     ``seq`` is the sequence number of the record, ``None`` if it has none. ``row`` is the number of the call's
     row, or that of the inner request if the record belongs to one.
@@ -136,8 +136,8 @@ class FoundRule:
     """A finding with the texts of its rule. They are empty for a rule that this mcpproxy does not know.
 
     ``row`` is the row that the finding is about, 0 if it is about the whole session. ``sentence`` is the
-    requirement, ``instead`` says what to send, and ``link`` is the requirement's place in the specification;
-    it is empty if the finding names a place that is not one.
+    requirement, ``instead`` says what to send, and ``link`` is the URL of the requirement in the
+    specification, empty if the source that the finding names is no URL.
     """
 
     finding: Finding
@@ -153,9 +153,9 @@ class FoundRule:
 class Detail:
     """A call with everything that belongs to it.
 
-    ``parts`` are in the order of the wire, and ``told`` as a person asks for them. ``cause`` says in one or
-    two sentences why the call failed, or why it has no answer, or that the peer wrote what is not a message
-    before its answer; it is empty for any other call. ``cause_row`` is the other row that it names, or 0.
+    ``parts`` are in the order of the wire, ``told`` in the order in which people want them. ``cause`` says in
+    one or two sentences why the call failed, why it has no answer, or that output without a message preceded
+    the answer; it is empty for any other call. ``cause_row`` is the other row that ``cause`` names, or 0.
     """
 
     call: Call
@@ -170,8 +170,7 @@ class Detail:
 
     @property
     def told(self) -> tuple[Part, ...]:
-        """The parts, first the request and the answer, and what was given instead of them; then what came
-        before and between them."""
+        """The parts: first the request, the answer and messages given instead of them; then all others."""
         first = (Role.REQUEST, Role.ANSWER, Role.GIVEN)
         main = tuple(part for part in self.parts if part.role in first)
         return main + tuple(part for part in self.parts if part.role not in first)
@@ -243,10 +242,10 @@ class ToolDefinition:
 
 @slotted(frozen=True)
 class Refreshed:
-    """What ``View.refresh`` found.
+    """The result of ``View.refresh``.
 
     Rows from ``first`` on are new or have changed; ``first`` is 0 if none are. ``count`` is the number of
-    rows now. ``rebuilt`` says that the file was replaced, so that every row may be another one.
+    rows now. ``rebuilt`` is true if the file was replaced, so that every row may have changed.
     """
 
     first: int
@@ -257,9 +256,9 @@ class Refreshed:
 
 @slotted(frozen=True)
 class Progress:
-    """How much of the recording a search has searched, or the index has read.
+    """How much of a recording a search has searched, or the index has read.
 
-    ``found`` counts its results.
+    ``found`` counts the results so far.
     """
 
     done_bytes: int

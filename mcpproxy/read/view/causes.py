@@ -230,7 +230,7 @@ def _error_on_stderr(call: Call, parts: Sequence[Part], more: str) -> str:
 
 
 def _last_on_stderr(call: Call, parts: Sequence[Part]) -> str:
-    """Return the last line on stderr during a call without an answer: it may say what the server was doing."""
+    """Return the last line on stderr during a call without an answer: a hint at what the server did."""
     if call.outcome not in (Outcome.UNANSWERED, Outcome.CANCELLED):
         return ""
     lines = (line.strip() for part in reversed(parts) for line in reversed(stderr_lines(part, _MOST_BYTES)))

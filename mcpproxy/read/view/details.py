@@ -1,4 +1,4 @@
-"""The records that belong to a call, each with its role."""
+"""Find the records that belong to a call, each with its role."""
 
 import re
 import sys
@@ -55,11 +55,12 @@ _LINES_BEFORE: Final = 4096
 
 _NEAR_LINES: Final = 1 << 14
 _LATEST: Final = 200
-"""For its row in a list, a call's records are looked for in so many lines, and so many of them are read: the
-SDK for Python logs of a tool that fails an error of its own, in 50 lines, below the one of the tool."""
+"""For a row in a list, ``_NEAR_LINES`` lines are searched for a call's records, and the last ``_LATEST`` of
+them are read. There can be many: if a tool fails, the SDK for Python logs 50 lines after the tool's own
+error."""
 
 _LATE_LINES: Final = 256
-"""In so many lines after an answer are lines on stderr that belong to its call."""
+"""How many lines after an answer are searched for lines on stderr that belong to its call."""
 
 
 class CallParts:
@@ -76,8 +77,8 @@ class CallParts:
     def parts(self, row: int, inner: list[int], limit: int | None, known: str = "") -> tuple[list[Part], int]:
         """Return the parts that belong to ``row`` or to one of the rows ``inner``, in order.
 
-        If there are more than ``limit``, those in the middle are left out; the number says how many.
-        ``known`` is what the result says already.
+        If there are more than ``limit``, those in the middle are left out; the second value is their number.
+        ``known`` is the text of the result, which summaries of stderr do not repeat.
         """
         start = max(self._columns.first_line[row] - _LINES_BEFORE, 0)
         lines = sorted(line for number in (row, *inner) for line in self._lines(number, start))
@@ -90,8 +91,9 @@ class CallParts:
         return [*_join_stderr(parts[:half], known), *_join_stderr(parts[half:], known)], left_out
 
     def latest(self, row: int) -> list[Part]:
-        """Return the last records of a row near its answer, or without an answer near its request; both are
-        left out. It takes as long in a recording of any length.
+        """Return the last records of a row near its answer, or near its request if there is no answer.
+
+        Request and answer themselves are left out. The time does not depend on the length of the recording.
         """
         begin, answer = self._columns.first_line[row] + 1, self._columns.answer_line[row]
         if answer:
@@ -104,7 +106,7 @@ class CallParts:
         return [part for line in lines[-_LATEST:] for part in self._on_line(row, line)]
 
     def stderr(self, row: int) -> tuple[Part, int]:
-        """Return the last lines of a row of stderr as one part, and how many records are before them."""
+        """Return the last lines of a row of stderr as one part, and the number of records before them."""
         begin, columns = self._columns.first_line[row], self._columns
         end = columns.first_line[row + 1] if row < columns.rows else columns.lines
         lines = [begin + place for place in _places_near(columns.line_row[begin:end], row)]
@@ -117,11 +119,11 @@ class CallParts:
         return list(self._on_line(row, self._columns.answer_line[row]))
 
     def begin(self, row: int) -> Iterator[Part]:
-        """Yield the record that a row began with; a run of short lines has a part for each."""
+        """Yield the first record of a row; a record of several short lines gives a part for each."""
         return self._on_line(row, self._columns.first_line[row])
 
     def first(self, row: int) -> Part:
-        """Return the record that a row began with, or the first line of a run."""
+        """Return the first record of a row, or the first line of a record of several short lines."""
         return next(self.begin(row))
 
     def _lines(self, row: int, start: int) -> list[int]:
@@ -134,7 +136,7 @@ class CallParts:
 
 
 class SortedCallParts(CallParts):
-    """The same for very many calls: the columns are sorted once."""
+    """The records of calls, for very many calls: the columns are sorted once."""
 
     def __init__(self, columns: Columns, reader: CallReader) -> None:
         super().__init__(columns, reader)
@@ -183,7 +185,7 @@ def places(column: "array[int]", value: int, start: int = 0) -> list[int]:
 
 
 def _places_near(column: "array[int]", value: int) -> list[int]:
-    """Return the same for a few values: to compile a pattern takes longer than to search them."""
+    """Return the same for a short column, where compiling a pattern would take longer than the search."""
     size, data = column.itemsize, column.tobytes()
     wanted = value.to_bytes(size, sys.byteorder)
     positions: list[int] = []
@@ -197,7 +199,7 @@ def _places_near(column: "array[int]", value: int) -> list[int]:
 
 
 def _join_stderr(parts: Iterable[Part], known: str) -> Iterator[Part]:
-    """Yield the parts with successive lines on stderr as one part; its summary does not repeat ``known``."""
+    """Yield the parts, but successive lines on stderr as one, whose summary does not repeat ``known``."""
     for is_stderr, run in groupby(parts, lambda part: isinstance(part.record, Stderr)):
         same = list(run)
         if not is_stderr or len(same) == 1:
@@ -210,15 +212,14 @@ def _join_stderr(parts: Iterable[Part], known: str) -> Iterator[Part]:
 
 
 def progress_of(columns: Columns, reader: CallReader, row: int) -> str:
-    """Return what the last progress notification of a row says: ``1 of 2, model 1``; empty if there is
-    none."""
+    """Return the text of the last progress notification of a row: ``1 of 2, model 1``; empty without one."""
     line = columns.progress[row]
     record = reader.record(line) if line else None
     return _progress_words(record.message) if isinstance(record, Frame) else ""
 
 
 def _progress_words(message: Message) -> str:
-    """Return how far a progress notification says that a call came; empty for any other message."""
+    """Return the progress in a progress notification; empty for any other message."""
     if not isinstance(message, Notification) or message.method != _PROGRESS:
         return ""
     params = message.params
@@ -229,7 +230,7 @@ def _progress_words(message: Message) -> str:
 
 
 def with_telling_line(call: Call, last: Part, left_out: int) -> Call:
-    """Return a row of stderr with the line that says most, after the number of lines if there are several.
+    """Return a row of stderr that shows its most telling line, after the number of lines if above one.
 
     ``last`` are its last lines; each of the ``left_out`` records before them has at least one.
     """
@@ -305,7 +306,7 @@ def _frame_role(columns: Columns, frame: Frame, line: int, owner: int, *, is_inn
 
 
 def frame_summary(frame: Frame) -> str:
-    """Return on one line what a frame says."""
+    """Return the content of a frame on one line."""
     messages = singles(frame.message)
     return f"batch of {len(messages)}" if isinstance(frame.message, Batch) else _summary_of(frame, *messages)
 

@@ -1,7 +1,7 @@
-"""The recordings in a folder: who took part, when each was made, and whether it is running or how it ended.
+"""List the recordings in a folder: their peers, when each was made, and whether it runs or how it ended.
 
 Only the beginning and the end of every file are read (``view.file_ends``), and nothing is written. A
-recording in several files is one entry: each file names the one before it and the one after it.
+recording in several files is one entry: each file names the previous and the next one.
 """
 
 import os
@@ -52,7 +52,7 @@ class RecordingFolder:
         ends_of: dict[str, FileEnds] = {}
         for name in sorted({name.removesuffix(".journal") for name in names}):
             path = os.path.join(self._folder, name)
-            # What is said about a recording with a journal depends on processes, too.
+            # The state of a recording with a journal depends on processes, not only on the file.
             state = None if f"{name}.journal" in names else _file_state(path)
             before = self._known.get(name)
             ends_of[name] = before[1] if state and before and before[0] == state else file_ends(path)
@@ -78,7 +78,7 @@ def _file_state(path: str) -> _FileState | None:
 
 
 def _skip_empty(ends_of: dict[str, FileEnds]) -> None:
-    """Leave out files that were made a moment ago, and in which recordings will go on."""
+    """Remove empty files that were just created, in which recordings will be continued."""
     for following in [ends.goes_on_in for ends in ends_of.values()]:
         entry = ends_of[following].entry if following in ends_of else None
         if entry is not None and entry.state == "unreadable" and not entry.size:
@@ -86,7 +86,7 @@ def _skip_empty(ends_of: dict[str, FileEnds]) -> None:
 
 
 def _skip_shipped(folder: str, ends_of: dict[str, FileEnds]) -> None:
-    """Join the first file of a recording to the one after those that were shipped and deleted."""
+    """Link the first file of a recording to the next one that is left, if the others were uploaded."""
     for name, ends in list(ends_of.items()):
         if ends.continues or not ends.goes_on_in or ends.goes_on_in in ends_of:
             continue
@@ -118,7 +118,10 @@ def recording(path: str) -> RecordingEntry:
 
 
 def _after(following: FileEnds, last: Continued) -> FileEnds:
-    """Return a file that may have no frame yet with the frames of those before it; ``last`` ends them."""
+    """Return ``following`` with the frame count of the files before it, if it has no frame yet.
+
+    ``last`` is the last record of those files.
+    """
     entry = following.entry
     if entry.frames is not None or entry.transport == "http":
         return following
@@ -126,7 +129,7 @@ def _after(following: FileEnds, last: Continued) -> FileEnds:
 
 
 def _joined(first: FileEnds, ends_of: Mapping[str, FileEnds]) -> RecordingEntry:
-    """Return the entry of a recording: its first file, with the end that its last file gives.
+    """Return the entry of a recording: that of its first file, with the end of its last file.
 
     ``ends_of`` has the files by name.
     """

@@ -1,6 +1,6 @@
-"""A recording that may still grow, opened again and again: its trace, or a draft of it.
+"""Open a recording again and again while it grows: its trace, or a draft of it.
 
-While no recorder writes the trace, a draft takes its place: a copy of the trace, continued from the journal
+While no recorder writes the trace, a draft replaces it: a copy of the trace, continued from the journal
 (``mcpproxy.record.recorder.draft``).
 """
 
@@ -41,9 +41,9 @@ class GrowingTrace:
 
             if draft.is_needed(first):
                 try:
-                    return self._drafted(first)
+                    return self._open_draft(first)
                 except (OSError, McpProxyError):
-                    self.close()  # what the trace has by now is all that can be shown
+                    self.close()  # only the trace as it is now can be shown
             elif self._draft and is_recording(first):
                 from mcpproxy.read.view.file_ends import last_frame
 
@@ -83,7 +83,7 @@ class GrowingTrace:
         # The trace begins with the same events as the draft.
         yield from islice(follow(self._path, poll_s), number, None)
 
-    def _drafted(self, first: str) -> Trace:
+    def _open_draft(self, first: str) -> Trace:
         from mcpproxy.record.recorder.draft import Draft
 
         if self._draft is None:
@@ -94,7 +94,7 @@ class GrowingTrace:
 
 
 class UntouchedTrace(GrowingTrace):
-    """The recording at ``path`` as it is on disk. Nothing is completed, imported or drafted for it."""
+    """The recording at ``path`` as it is on disk. It is not completed, imported or drafted."""
 
     def open(self) -> Trace:
         """Open the recording as it is now.

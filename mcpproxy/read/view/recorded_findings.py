@@ -1,4 +1,4 @@
-"""The findings of a recording that have a record, with the rows that they are about."""
+"""Read the findings that are recorded in a trace, with the rows that they are about."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from mcpproxy.protocol.rules import Rule
 
 _WRONG_ID: Final = "PROTO-007"
-"""The rule whose findings name the request that an answer with a wrong id is meant for, if that is known."""
+"""The rule about answers with a wrong id. Its findings name the request that the answer is for, if known."""
 
 
 class RecordedFindings:
-    """The findings in the index. Row 0 stands for the whole session."""
+    """The findings in the index. Row 0 means the whole session."""
 
     def __init__(self, index: IndexedTrace) -> None:
         self._scan: Final = index.scan
@@ -29,12 +29,12 @@ class RecordedFindings:
         self._with_rows: list[tuple[Finding, int]] = []
         self._of_row: dict[int, list[Finding]] = {}
         self.wrongly_answered: Final[dict[int, int]] = {}
-        """Frame of a request -> frame of the answer that names it by a wrong id."""
+        """Frame of a request -> frame of its answer, which has a wrong id."""
 
     def with_rows(self) -> list[tuple[Finding, int]]:
         """Return all findings with their rows, in the order of the recording.
 
-        New ones are first counted in the columns of the index.
+        New findings are first counted in the columns of the index.
         """
         columns = self._columns
         for line in self._scan.finding_lines[self._read_lines :]:
@@ -49,13 +49,13 @@ class RecordedFindings:
                 self._scan.touch(row)
             if finding.rule == _WRONG_ID and finding.related:
                 self.wrongly_answered.setdefault(finding.related[0], finding.frame)
-                if asked := columns.row_of(finding.related[0]):
-                    self._scan.touch(asked)
+                if request_row := columns.row_of(finding.related[0]):
+                    self._scan.touch(request_row)
         self._read_lines = len(self._scan.finding_lines)
         return self._with_rows
 
     def with_texts(self) -> tuple[FoundRule, ...]:
-        """Return all findings that have a record, with the texts of their rules, in the same order."""
+        """Return all recorded findings with the texts of their rules, in the order of the recording."""
         return tuple(_with_texts(finding, row) for finding, row in self.with_rows())
 
     def of_row(self, row: int) -> tuple[FoundRule, ...]:
@@ -63,21 +63,21 @@ class RecordedFindings:
         return tuple(_with_texts(finding, row) for finding in self._of_row.get(row, ()))
 
     def worst_of_row(self, row: int) -> Finding | None:
-        """Return the worst finding about a row, of those the first; ``None`` if there is none."""
+        """Return the first of the worst findings about a row; ``None`` if there is none."""
         return worst(self._of_row.get(row, ()))
 
     def worst_count(self, row: int) -> int:
         """Return how many findings about a row are as severe as the worst of them."""
-        found = [SEVERITIES.index(finding.severity) for finding in self._of_row.get(row, ())]
-        return found.count(max(found, default=0))
+        severities = [SEVERITIES.index(finding.severity) for finding in self._of_row.get(row, ())]
+        return severities.count(max(severities, default=0))
 
     def counts(self) -> Mapping[Severity, int]:
-        """Return how many there are of each severity, including those that the recorder only counted."""
-        found: Counter[Severity] = Counter(finding.severity for finding, _ in self.with_rows())
+        """Return the number of findings of each severity, including those that the recorder only counted."""
+        totals: Counter[Severity] = Counter(finding.severity for finding, _ in self.with_rows())
         tally = self._scan.last.tally if self._scan.last else None
         for repeated in tally.more if tally else ():
-            found[repeated.severity] += repeated.count
-        return found
+            totals[repeated.severity] += repeated.count
+        return totals
 
     def by_rule(self) -> tuple[RuleFindings, ...]:
         """Return the findings, grouped by rule: the worst first, then the most frequent."""
@@ -100,15 +100,18 @@ class RecordedFindings:
 
 
 def worst(findings: Iterable[Finding]) -> Finding | None:
-    """Return the worst finding, of those the first; ``None`` if there is none."""
-    return max(findings, key=lambda each: SEVERITIES.index(each.severity), default=None)
+    """Return the first of the worst findings; ``None`` if there is none."""
+    return max(findings, key=lambda finding: SEVERITIES.index(finding.severity), default=None)
 
 
 def fold_found(found: Iterable[FoundRule]) -> list[tuple[FoundRule, Folded]]:
-    """Return findings, those that say the same as one: the first with its texts, and it with the others."""
-    by_finding = {id(each.finding): each for each in found}
-    folded = fold(each.finding for each in by_finding.values())
-    return [(by_finding[id(each.first)], each) for each in folded]
+    """Fold findings that say the same into groups.
+
+    Return the first of each group with its texts, and the group.
+    """
+    with_texts = {id(found_rule.finding): found_rule for found_rule in found}
+    groups = fold(found_rule.finding for found_rule in with_texts.values())
+    return [(with_texts[id(group.first)], group) for group in groups]
 
 
 def _rule_findings(

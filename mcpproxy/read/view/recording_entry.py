@@ -1,4 +1,4 @@
-"""What a list of recordings says about one of them."""
+"""Describe a recording for lists of recordings."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -20,7 +20,7 @@ class RecordingEntry:
 
     ``state`` is ``running``, ``ended``, ``cut`` (the recorder was killed; opening the recording completes
     it), ``starting`` (there is no trace yet), or ``unreadable``. ``ended`` says in words how it ended, or why
-    it cannot be read; ``ending`` says the same in a word or two: ``exit 0``, ``signal 9``. ``started_ns`` is
+    it cannot be read; ``ending`` is the same in a word or two: ``exit 0``, ``signal 9``. ``started_ns`` is
     the time of its start in nanoseconds since 1970, 0 if it is unknown. Counts and the duration are ``None``
     if the beginning and the end of the file do not give them.
 
@@ -44,7 +44,7 @@ class RecordingEntry:
     revision: str = ""
     imported: str = ""
     model: str = ""
-    """Of a model's interface, which is not judged: the dialect that the user named, or ``any``."""
+    """The dialect of a model's interface that the user named, or ``any``; empty for any other recording."""
     started_at: str = ""
     started_ns: int = 0
     reason: str = ""
@@ -56,10 +56,10 @@ class RecordingEntry:
     findings: Mapping[str, int] | None = None
     calls: CallCounts | None = None
     waiting_ns: int | None = None
-    """Of a running recording, how long the oldest of its unanswered calls has waited."""
+    """How long the oldest unanswered call of a running recording has waited; ``None`` if there is none."""
     size: int = 0
     is_empty: bool = False
-    """Whether it has ended without a message, so that it is not the latest as long as there is another."""
+    """Whether it ended without a message. The "latest" recording is then another one, if there is any."""
     has_not_begun: bool = False
     """Whether the server could not be started, or exited with an error before any message."""
     files: int = 1
@@ -69,23 +69,23 @@ class RecordingEntry:
 
     @property
     def name(self) -> str:
-        """What it is called: its label, or else its server, the command or URL, or the name of its file."""
+        """Its label; without one, the name of its server, its command or URL, or the name of its file."""
         command = os.path.basename(self.command[0]) if self.command else self.upstream
         return self.label or self.server or command or visible(os.path.basename(self.path))
 
     @property
     def title(self) -> str:
-        """What a list shows first: the name, and that of the server if any script has this name."""
+        """The name for a list, followed by the server's if the label is a common script name (``index``)."""
         is_any = self.label.rpartition(".")[2].lower() in ANY_SCRIPT
         return f"{self.name} ({self.server})" if is_any and self.server not in ("", self.name) else self.name
 
     @property
     def searched(self) -> str:
-        """The text in which words are looked for that choose recordings in a list, in lower case."""
+        """The text, in lower case, in which a list searches the words that a user types to filter it."""
         file = visible(os.path.basename(self.path))
-        found = [(self.findings or {}).get(severity, 0) for severity in ("error", "warning", "info")]
-        findings = f"findings: {tally(*found)}" if any(found) else ""
-        failed = "failed" if self.has_failed else ""  # a call without an answer, too, as in ``list --failed``
+        counts = [(self.findings or {}).get(severity, 0) for severity in ("error", "warning", "info")]
+        findings = f"findings: {tally(*counts)}" if any(counts) else ""
+        failed = "failed" if self.has_failed else ""  # also if a call has no answer, as in ``list --failed``
         ended = "" if self.ending in ("exit 0", "stopped") else self.ended
         peers = (self.name, self.server, self.client)
         texts = (*peers, self.state, ended, failed, self.failures, findings, file)
@@ -98,14 +98,14 @@ class RecordingEntry:
 
     @property
     def has_failed(self) -> bool:
-        """Whether a call was not successful, as far as is known, or the server failed before any message."""
+        """Whether a call is known to be unsuccessful, or the server failed before any message."""
         return self.has_not_begun or (self.calls is not None and not self.calls.all_successful)
 
     @property
     def failed_text(self) -> str:
         """The failed calls: ``2 of 7``, ``2 of 7, 1 cancelled``, ``1 waiting 11.0 s``; ``?`` if unknown.
 
-        It is ``at start`` if the server failed before any message, and ``-`` before a model's interface.
+        It is ``at start`` if the server failed before any message, and ``-`` for a model's interface.
         """
         if self.has_not_begun:
             return "at start"
@@ -123,16 +123,17 @@ class RecordingEntry:
 
     @property
     def failures(self) -> str:
-        """The same for a place without a heading: ``2 of 7 calls failed, 1 waiting``; empty if all is well.
+        """The same for a place without a heading: ``2 of 7 calls failed, 1 waiting``; empty if none failed.
 
-        It says so, too, if the server failed before any message. How long a call has waited is left out: this
+        It also tells whether the server failed before any message. The waiting time is left out, because this
         text is shown until a call ends.
         """
         if self.has_not_begun:
             return "failed before any message"
         calls = self.calls
-        is_told = calls is not None and not calls.all_successful
-        return calls.words(running=self.waiting_ns is not None) if calls and is_told else ""
+        if calls is None or calls.all_successful:
+            return ""
+        return calls.words(running=self.waiting_ns is not None)
 
     @property
     def failed_brief(self) -> str:
@@ -148,7 +149,7 @@ class RecordingEntry:
         return self.started_ns + self.duration_ns
 
     def was_open_with(self, other: "RecordingEntry") -> bool:
-        """Whether it is in the folder of ``other``, which is another one, and was open at the same time."""
+        """Whether it is another recording in the folder of ``other``, and was open at the same time."""
         if os.path.dirname(self.path) != os.path.dirname(other.path):
             return False
         if os.path.basename(self.path) == os.path.basename(other.path):
@@ -159,10 +160,12 @@ class RecordingEntry:
 
 
 def may_have_its_model(server: RecordingEntry, entries: Iterable[RecordingEntry]) -> bool:
-    """Whether one of the recordings may be that of the model's interface in the run of ``server``. What is
-    in it is not read."""
+    """Whether one of the recordings may be of the model's interface in the run of ``server``.
+
+    The recordings are not read.
+    """
     return any(
-        each.transport == "http" and not each.client and each.was_open_with(server) for each in entries
+        entry.transport == "http" and not entry.client and entry.was_open_with(server) for entry in entries
     )
 
 

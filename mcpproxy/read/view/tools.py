@@ -1,4 +1,4 @@
-"""The tools of a recording: their definitions as the servers listed them, and how often they were called."""
+"""Read the tools of a recording: their definitions as servers listed them, and their numbers of calls."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -27,7 +27,7 @@ class RecordedTools:
 
         If a session listed its tools several times, the last listing counts, with all of its pages.
         """
-        call_counts = _called(self._columns, self._reader.names())
+        call_counts = _count_calls(self._columns, self._reader.names())
         listed = self._listed(call_counts)
         unlisted = [
             ToolDefinition(visible(name), session, None, 0, 0, calls, listed=False)
@@ -37,7 +37,7 @@ class RecordedTools:
         return (*(tool for definitions in listed.values() for tool in definitions.values()), *unlisted)
 
     def definition(self, name: str | None) -> JSONObject | None:
-        """Return the definition of a tool; ``None`` if no server listed it. Calls are not counted here."""
+        """Return the definition of a tool; ``None`` if no server listed it. This is faster than ``all``."""
         for tools_by_name in self._listed(Counter()).values():
             for tool in tools_by_name.values():
                 if tool.name == name:
@@ -45,9 +45,9 @@ class RecordedTools:
         return None
 
     def whole_lists(self) -> frozenset[int]:
-        """Return the sessions whose last listing was seen from its first page to its last one."""
+        """Return the sessions whose last listing is complete, from its first page to its last."""
         begun: set[int] = set()
-        whole: set[int] = set()
+        complete: set[int] = set()
         for row in self._listings:
             answer, session = self._answer(row), self._columns.session[row]
             if not self._has_cursor(row):
@@ -55,10 +55,10 @@ class RecordedTools:
             raw = answer.raw if answer else b"{}"
             is_list = value_bytes(raw, ("result", "tools")) is not None
             if is_list and value_bytes(raw, ("result", "nextCursor")) is None and session in begun:
-                whole.add(session)
+                complete.add(session)
             else:
-                whole.discard(session)
-        return frozenset(whole)
+                complete.discard(session)
+        return frozenset(complete)
 
     def _listed(self, call_counts: Counter[tuple[int, str]]) -> dict[int, dict[str, ToolDefinition]]:
         """Return the listed tools by session and name."""
@@ -87,14 +87,14 @@ class RecordedTools:
         return isinstance(params, dict) and "cursor" in params
 
 
-def _called(columns: Columns, names_by_number: list[tuple[str, str | None]]) -> Counter[tuple[int, str]]:
+def _count_calls(columns: Columns, names_by_number: list[tuple[str, str | None]]) -> Counter[tuple[int, str]]:
     """Return how often each tool was called in each session."""
     names = {number: name for number, (method, name) in enumerate(names_by_number) if method == "tools/call"}
-    called: Counter[tuple[int, str]] = Counter()
+    counts: Counter[tuple[int, str]] = Counter()
     for (number, session), count in Counter(zip(columns.name, columns.session, strict=True)).items():
         if (name := names.get(number)) is not None:
-            called[session, name] += count
-    return called
+            counts[session, name] += count
+    return counts
 
 
 def _definitions(raw: bytes) -> Iterator[tuple[str, JSONObject, int]]:

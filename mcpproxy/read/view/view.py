@@ -1,9 +1,9 @@
-"""One recording as calls, for the terminal, the page and the exports. ``view/README.md`` shows how to use it.
+"""Show a recording as calls, for the terminal, the page and the exports. ``view/README.md`` has an example.
 
-The file of a ``View`` may still grow; ``refresh`` reads what was added. A ``View`` is used from one thread
-at a time. A filter is a text in the language of ``session.filter``, or what ``parse_filter`` gave.
-An order is empty for that of the recording, or ``time``, ``outcome``, ``method``, ``latency`` or ``bytes``; a
-``-`` before it turns it around.
+The recording may still grow; ``refresh`` reads the new records. A ``View`` is used from one thread at a time.
+A filter is a text in the language of ``judge.session.filter``, or the result of ``parse_filter``. An order is
+``time``, ``outcome``, ``method``, ``latency`` or ``bytes``, or empty for the order of the recording; a ``-``
+before it reverses it.
 """
 
 import math
@@ -46,14 +46,14 @@ if TYPE_CHECKING:
 AnyFilter = Filter | str | None
 
 _LAST_WORDS: Final = 50
-"""How many lines are read of what a server wrote to stderr before it failed: those at both ends."""
+"""How many lines on stderr before a server's failure are read: half of them the first, half the last."""
 
 
 class View:
     """An open recording; see ``open_view``.
 
-    ``header`` is the first record of the trace. ``index`` is what was read of the trace so far, ``columns``
-    are its numbers, and ``findings`` the findings in it; ``refresh`` may put others in their place.
+    ``header`` is the first record of the trace. ``index`` is the index of the lines read so far, ``columns``
+    its numbers, and ``findings`` the findings in it; ``refresh`` may replace all three.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class View:
         index.scan.first_changed = 0
 
     def read_on(self, for_s: float = math.inf) -> None:
-        """Read for about ``for_s`` seconds what was not read yet. ``refresh`` says afterwards what is new."""
+        """Read further lines for about ``for_s`` seconds. The next ``refresh`` returns which rows are new."""
         self.index.read(for_s)
         self._parts = CallParts(self.columns, self.index.reader)
         self.findings.with_rows()  # counts them in the columns
@@ -96,18 +96,18 @@ class View:
     def __exit__(self, *args: object) -> None:
         self.close()
 
-    # What the recording is
+    # Facts about the recording
 
     @property
     def running(self) -> bool:
-        """Whether the recording was still being written when it was read last."""
+        """Whether the recording was still being written when it was last read."""
         return self.index.running
 
     @property
     def unread(self) -> Progress | None:
         """How far the reading of the recording is; ``None`` if it was read to its end.
 
-        Until then the answer to a request may not have been read yet, and what is missing is not known.
+        Until then, the answer to a request may not have been read yet, and ``notes`` are incomplete.
         """
         return self.index.unread
 
@@ -123,19 +123,19 @@ class View:
 
     @property
     def not_begun(self) -> str:
-        """How the server failed before any message; empty if it did not."""
+        """A sentence on how the server failed before any message; empty if it did not."""
         first_end = self.index.scan.first_end
         by = first_end.by if first_end else ""
         return not_begun(self.ended, self.header, self.frames, by) if self.ended else ""
 
     @property
     def duration_ns(self) -> int:
-        """The time of the last record, which is the length of the recording so far."""
+        """The time of the last record: the length of the recording so far, in nanoseconds."""
         return self.index.scan.last_ns
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is missing from the recording, as far as is known, each in a part of a sentence."""
+        """The known gaps of the recording, each a clause."""
         return tuple(self.index.notes())
 
     @property
@@ -145,8 +145,10 @@ class View:
 
     @property
     def found(self) -> str:
-        """The numbers of findings in words, as ``tally`` says them; or else ``not judged``, or ``nothing to
-        judge`` if the server failed before any message.
+        """The numbers of findings in words, as ``tally`` gives them.
+
+        It is ``not judged`` for a recording of a kind that is not judged, and ``nothing to judge`` if the
+        server failed before any message.
         """
         if self.header.imported or self.header.model:
             return "not judged"
@@ -204,7 +206,7 @@ class View:
     def position(self, number: int, filter: AnyFilter = None, order: str = "") -> int:
         """Return the position that a row has, or would have, among the rows that pass the filter.
 
-        In another order than that of the recording, a row that does not pass is after the last one.
+        With an ``order``, a row that does not pass comes after the last one.
         """
         rows = self._rows(filter, order)
         if order and rows is not None:
@@ -235,15 +237,15 @@ class View:
             return call
         if call.outcome is Outcome.UNANSWERED and self.unread:
             call = replace(call, waited_ns=None)
-        latest = [*self._parts.latest(row), *self._beside(call)]
+        latest = [*self._parts.latest(row), *self._related_parts(call)]
         cause = brief_cause(call, latest, self._stray(call), self._how_it_ended)
         return replace(call, cause=cause) if cause else call
 
-    def _beside(self, call: Call) -> list[Part]:
-        """Return records that may say why a call got no result, and may belong to another row.
+    def _related_parts(self, call: Call) -> list[Part]:
+        """Return records that may show why a call got no result, but may belong to another row.
 
-        These are the answer, which may be an element of a batch; and for a call that was open when the server
-        ended, its last lines on stderr, which belong to no call if several were open.
+        They are the answer, which may be an element of a batch, or for a call that was open when the server
+        ended, the server's last lines on stderr, which belong to no call if several were open.
         """
         if call.outcome in (Outcome.RPC_ERROR, Outcome.UNREADABLE):
             return self._parts.answer(call.number)
@@ -259,8 +261,10 @@ class View:
         return HowEnded(words, self.index.scan.first_end, self.running)
 
     def _stray(self, call: Call) -> Part | None:
-        """Return what the receiver of a request sent in the place of its answer, or before it: an answer with
-        a wrong id, or what is not a message; ``None`` if it sent no such thing."""
+        """Return output of a request's receiver that came instead of its answer, or before it.
+
+        It is an answer with a wrong id, or output that is no message; ``None`` if there is neither.
+        """
         if call.kind is not Kind.REQUEST:
             return None
         # All requests of a batch are in one frame.
@@ -268,15 +272,15 @@ class View:
         row = self.columns.row_of(self.findings.wrongly_answered.get(call.frame, 0)) if is_alone else 0
         if row:
             return self._parts.first(row)
-        if call.exchange:  # over HTTP it belongs to the call
+        if call.exchange:  # over HTTP such output belongs to the call
             return None
         return stray_output(self.columns, self._parts, call.number, call.id)
 
     def find(self, filter: AnyFilter, order: str = "") -> Iterator[Progress]:
-        """Apply a filter with a free text and an order step by step, and yield how much was searched.
+        """Apply a filter and an order step by step, and yield the progress.
 
-        When the iterator is exhausted, the other methods answer for this filter at once. A caller that stops
-        iterating cancels the search.
+        When the iterator is exhausted, the other methods return at once for this filter and order. A caller
+        cancels the search by stopping the iteration.
         """
         yield from self._filtered.find(_parsed(filter), order)
 
@@ -297,20 +301,20 @@ class View:
         inner = self._parts.inner_rows(number)
         parts, left_out = self._parts.parts(number, inner, limit, call.result)
         stray = self._stray(call)
-        told = [*parts, *self._beside(call)]
-        cause = cause_of(call, told, stray, self._how_it_ended)
+        related = [*parts, *self._related_parts(call)]
+        cause = cause_of(call, related, stray, self._how_it_ended)
         findings, cause_row = self.findings.of_row(number), stray.row if stray and cause else 0
         return Detail(call, tuple(parts), findings, tuple(inner), left_out, cause, cause_row)
 
     def sort_parts(self) -> None:
-        """Sort the index by calls. After that ``parts`` of all rows takes a fraction of the time.
+        """Sort the index by calls. After that, ``parts`` takes a fraction of the time.
 
-        It is for a caller that goes through a whole recording; ``refresh`` undoes it.
+        It is for a caller that reads the parts of all rows; ``refresh`` undoes it.
         """
         self._parts = SortedCallParts(self.columns, self.index.reader)
 
     def raw(self, seq: int) -> bytes:
-        """Return the bytes of a frame as they were sent; of a frame in an SSE event, those of the event.
+        """Return the bytes of a frame as they were sent; if it was an SSE event, the bytes of the event.
 
         Raises:
             LookupError: there is no frame with this number.
@@ -342,12 +346,12 @@ class View:
 
         return RecordedTools(self.index)
 
-    # A recording that goes on
+    # A recording that grows
 
     def refresh(self, for_s: float = math.inf) -> Refreshed:
-        """Read what was not read yet, or was recorded since, and say which rows are new or have changed.
+        """Read lines that are unread or new, and return which rows are new or have changed.
 
-        After about ``for_s`` seconds it stops, and the next call goes on from there.
+        It stops after about ``for_s`` seconds; the next call continues from there.
 
         Raises:
             TraceError: the recording does not exist any more, or cannot be read.
@@ -386,9 +390,9 @@ def open_view(
     """Open a recording: a trace, finished or still running, or a recording of another program.
 
     A million calls without a saved index take some seconds. After about ``for_s`` seconds the view has the
-    first rows, and each ``refresh`` reads on, until nothing is ``unread``. With ``masking``, everything that
-    the view gives is masked, and filters see only what is masked. With ``only_reads``, a trace is read as it
-    is: a killed session is not completed from its journal, and nothing is imported.
+    first rows, and each ``refresh`` continues the reading, until ``unread`` is ``None``. With ``masking``,
+    everything that the view returns is masked, and filters see only masked values. With ``only_reads``, a
+    trace is read as it is: a killed session is not completed from its journal, and nothing is imported.
 
     Raises:
         TraceError: there is no recording at ``path``, or it cannot be read.

@@ -1,1 +1,1 @@
-"""A recording as a diagram: bars on a line of time, and messages as arrows."""
+"""Draw a recording as a diagram: calls as bars on a time line, or messages as arrows."""

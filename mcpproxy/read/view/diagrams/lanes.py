@@ -1,8 +1,8 @@
-"""The rows of a recording as bars on lanes of a line of time.
+"""Lay out the rows of a recording as bars in the lanes of a time line.
 
-There is a second lane only if calls overlap in time. Bars that are too narrow to be drawn one by one, and
-follow each other in a lane, are one bar with their number. ``ui/static/lanes.js`` does the same for an
-exported page.
+There is a second lane only if calls overlap in time. Successive bars in a lane that are too narrow to be
+drawn one by one are merged into one bar with a count. ``ui/static/lanes.js`` does the same for an exported
+page.
 """
 
 from array import array
@@ -16,24 +16,24 @@ from mcpproxy.read.view.view import AnyFilter, View
 Numbers: TypeAlias = "array[int]"
 
 MOST_LANES: Final = 30
-"""Calls that overlap with more others than this are only counted."""
+"""How many lanes there are at most. Calls without a lane are only counted."""
 
 MESSAGES: Final = -1
-"""The lane of the rows that are no requests, and have no length."""
+"""The lane of rows that are no requests. They have no length."""
 
 _STRETCH: Final = 20
-"""Narrow bars are put together only within a stretch of time, this many narrow bars long, so that a plot of
-many calls shows where they are many."""
+"""Narrow bars are merged only within a stretch of time as long as so many of them, so that the diagram shows
+where calls are dense."""
 
 _FINEST: Final = 20_000
-"""Into how many parts the time is divided at most when bars are narrow in none of them."""
+"""The time is divided into at most so many parts. A bar shorter than a part is always narrow."""
 
 _UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
 _REQUESTS: Final = frozenset({KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER})
 FAILED: Final = frozenset(map(OUTCOMES.index, ERRORS))
 """The numbers of the outcomes of failed calls, in the column ``outcome``."""
 NOT_ANSWERED: Final = frozenset({_UNANSWERED, OUTCOMES.index(Outcome.CANCELLED)})
-"""The same of calls without an answer."""
+"""The numbers of the outcomes of calls without an answer, in the column ``outcome``."""
 
 
 @slotted()
@@ -52,8 +52,8 @@ class TimeBar:
 class TimeLanes:
     """Bars in the order of their lanes and times.
 
-    ``total`` counts the rows that were open in the time, ``lanes`` how many calls overlap at most, up to
-    ``MOST_LANES``, and ``left_out`` the calls that overlap with more others.
+    ``total`` counts the rows that were open in the time. ``lanes`` is the number of lanes of calls, at most
+    ``MOST_LANES``, and ``left_out`` the number of calls for which no lane was free.
     """
 
     bars: list[TimeBar]
@@ -67,7 +67,8 @@ def lanes_of(
 ) -> TimeLanes:
     """Return the rows that pass a filter and were open between two times.
 
-    Bars shorter than ``narrow_ns`` are put together; of more than ``limit`` bars, longer ones, too.
+    Bars shorter than ``narrow_ns`` are merged. If there are still more than ``limit`` bars, longer ones are
+    merged, too.
     """
     columns, last_ns = view.columns, view.index.now_ns()
     started_ns, latency_ns, outcome = columns.started_ns, columns.latency_ns, columns.outcome
@@ -92,8 +93,7 @@ def lanes_of(
 
 
 def _place_rows(columns: Columns, rows: Numbers, ended_ns: Numbers) -> tuple[Numbers, int, int]:
-    """Return for each row the first lane in which no call is open; how many lanes there are; and for how many
-    calls there is none."""
+    """Return the first free lane for each row, the number of lanes, and that of calls without a lane."""
     free_ns: list[int] = []  # from when on each lane is free
     lane_of: Numbers = array("b")
     for row, end_ns in zip(rows, ended_ns, strict=True):

@@ -1,6 +1,6 @@
-"""The messages of calls as a sequence diagram: who sends what to whom, and when; also as text for Mermaid.
+"""Draw the messages of calls as a sequence diagram: who sends what to whom, and when; also as Mermaid text.
 
-Mermaid draws the text in issues, in Markdown of forges, and at https://mermaid.js.org.
+Code hosts such as GitHub draw Mermaid text in issues and in Markdown; https://mermaid.js.org draws it, too.
 """
 
 from collections.abc import Iterable, Iterator
@@ -26,9 +26,9 @@ _PLAIN: Final = frozenset(" ._-/,()'→…")
 
 @slotted(frozen=True)
 class Arrow:
-    """One message, or that there is no answer; ``mermaid`` is its line.
+    """One message, or a missing answer; ``mermaid`` is its line.
 
-    ``outcome`` is that of its call if it is the answer, or if there is none; else ``None``.
+    ``outcome`` is the outcome of the call if the arrow is its answer, or its missing answer; else ``None``.
     """
 
     at_ns: int
@@ -41,9 +41,9 @@ class Arrow:
 
 @slotted(frozen=True)
 class Sequence:
-    """The arrows of the first calls, in the order of the wire, and how many calls are left out.
+    """The arrows of the first calls, in the order of the wire, and the number of calls that are left out.
 
-    ``participants`` are the lines of Mermaid that name the peers.
+    ``participants`` are the lines of Mermaid text that name the peers.
     """
 
     participants: tuple[str, ...]
@@ -81,7 +81,7 @@ def sequence(
 
 
 def sequence_of(view: View, details: Iterable[Detail], left_out: int, server: int = 1) -> Sequence:
-    """Return the diagram of calls that were read already."""
+    """Return the diagram of calls that were already read. ``left_out`` and ``server`` as for ``sequence``."""
     peers = view.sessions[0] if view.sessions else None
     participants = (
         f"    participant C as {escape(peers.client if peers else '') or 'client'}",
@@ -94,7 +94,7 @@ def sequence_of(view: View, details: Iterable[Detail], left_out: int, server: in
 
 
 def escape(text: str) -> str:
-    """Return ``text`` so that Mermaid shows it, and reads nothing in it as its own language."""
+    """Return ``text`` escaped for Mermaid, and shortened."""
     short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
     return "".join(c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" for c in short).strip()
 
@@ -105,7 +105,7 @@ def _arrows(detail: Detail, server: int) -> Iterator[tuple[tuple[int, int], Arro
     last_seq = 0
     for part in detail.parts:
         record = part.record
-        # The messages of an inner request are those of its own row.
+        # The messages of an inner request have arrows of their own row.
         if part.row != call.number or not isinstance(record, Frame) or part.seq is None:
             continue
         last_seq = part.seq

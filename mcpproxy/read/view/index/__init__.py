@@ -1,1 +1,1 @@
-"""The index of a recording: read from its lines, read on while it grows, and saved if it is large."""
+"""Index a recording: read its lines, follow it while it grows, and save the index if it is large."""

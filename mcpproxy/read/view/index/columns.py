@@ -1,8 +1,9 @@
-"""The index of a recording: numbers about each line and each row, in columns.
+"""Hold the index of a recording: numbers about each line and each row, in columns.
 
-A column is an ``array``. All columns of a million calls take about 80 MB; a list of objects would take ten
-times as much. Rows are numbered from 1 (number 0 is not used). Lines are numbered from 0, which is the
-header; in a rotated recording the count continues in the next file.
+A row is a request with its answer, or a record that is not part of a request. A column is an ``array``. All
+columns of a million calls take about 80 MB; a list of objects would take ten times as much. Rows are numbered
+from 1 (number 0 is not used). Lines are numbered from 0, which is the header; in a rotated recording the
+count continues in the next file.
 """
 
 from array import array
@@ -20,7 +21,7 @@ SEVERITIES: Final[tuple[Severity | None, ...]] = (None, "info", "warning", "erro
 Severities are in rising order.
 """
 WITHOUT_ANSWER: Final = frozenset(map(OUTCOMES.index, (Outcome.UNANSWERED, Outcome.CANCELLED)))
-"""The outcomes of requests that have waited instead; a cancelled one may have an answer all the same."""
+"""The outcomes of requests that only waited; a cancelled request may have an answer all the same."""
 
 FROM_SERVER: Final = 0x80
 """Added to the kind of a row whose sender is the server."""
@@ -28,7 +29,7 @@ FROM_SERVER: Final = 0x80
 NO_CODE: Final = -(1 << 31)
 _LARGEST_CODE: Final = (1 << 31) - 1
 LARGEST: Final = (1 << 32) - 1
-"""The largest size that is stored; a larger one is stored as this."""
+"""The largest size that is stored. A larger one is stored as this number."""
 
 MAX_NAMES: Final = 60_000
 _LONGEST_NAME: Final = 512
@@ -64,8 +65,8 @@ COLUMNS: Final = (
 class Columns:
     """The columns.
 
-    A row without an answer has ``answer_line`` 0, and ``latency_ns`` -1 or, if it waits no longer because it
-    was cancelled or its HTTP exchange ended, the time until then. With an answer, -1 is a latency not known.
+    A row without an answer has ``answer_line`` 0. Its ``latency_ns`` is -1 while it waits, or the time until
+    it was cancelled or its HTTP exchange ended. With an answer, -1 means that the latency is not known.
     """
 
     def __init__(self) -> None:
@@ -100,7 +101,7 @@ class Columns:
         self.answer_elements: dict[int, int] = {}
         """Row -> position of its answer in the batch that contained the answer."""
         self.faults: dict[int, list[int]] = {}
-        """Row -> lines of its frames that met a fault, or that mcpproxy gave in the place of such a frame."""
+        """Row -> lines of its frames with a fault mark: of the sender, or given by mcpproxy instead."""
         self.far_seqs: dict[int, int] = {}
         """Sequence number -> line, for numbers too far beyond the last one in ``line_of_seq``."""
         self._number_of: dict[tuple[str, str | None], int] = {}
@@ -116,7 +117,7 @@ class Columns:
         return len(self.line_row)
 
     def waited_ns(self, row: int, now_ns: int) -> int:
-        """Return how long a row without an answer waited; one that waits still, until ``now_ns``."""
+        """Return how long a row without an answer waited; if it still waits, until ``now_ns``."""
         waited_ns = self.latency_ns[row]
         return waited_ns if waited_ns >= 0 else max(now_ns - self.started_ns[row], 0)
 
@@ -171,7 +172,7 @@ class Columns:
         return number
 
     def put_seq(self, seq: int, line: int) -> None:
-        """Note that the record ``seq`` is on ``line``. If a number occurs twice, its first line counts."""
+        """Store that the record ``seq`` is on ``line``. If a number occurs twice, its first line counts."""
         line_of_seq = self.line_of_seq
         missing = seq - len(line_of_seq)
         if missing == 0:

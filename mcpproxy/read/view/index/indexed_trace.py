@@ -1,6 +1,6 @@
-"""A trace with its index, which is read from the file, or loaded if it was saved.
+"""Index a trace by reading its lines, or load the index if it was saved.
 
-A running recording is read on from where the index ends.
+Of a running recording, only the lines after the end of the index are read again.
 """
 
 import math
@@ -29,18 +29,17 @@ if TYPE_CHECKING:
 
 _KEPT_SEARCHES: Final = 8
 SMALLEST_SAVED_BYTES: Final = 16 << 20
-"""The index of a smaller recording is not saved: it is read in less than half a second."""
+"""The index of a smaller recording is not saved: it can be read in less than half a second."""
 
 _STEP_LINES: Final = 250
-"""How many lines are read between two looks at the clock: about a millisecond's."""
+"""How many lines are read between two looks at the clock, in about a millisecond."""
 
 
 class IndexedTrace:
-    """``trace`` as it was opened last, with the index of its lines.
+    """``trace`` as it was last opened, with the index of its lines.
 
-    ``running`` is whether the recording was still being written then. ``unread`` is how far ``read`` is;
-    ``None`` if it has come to the end. With a ``scan`` of the caller's, the index is neither loaded nor
-    saved.
+    ``running`` is whether the recording was still being written then. ``unread`` is the progress of ``read``;
+    ``None`` if it has reached the end. If the caller gives a ``scan``, the index is neither loaded nor saved.
     """
 
     def __init__(self, trace: Trace, masking: Masking | None = None, *, scan: Scan | None = None) -> None:
@@ -68,20 +67,20 @@ class IndexedTrace:
         return saved_index.load(self.source)
 
     def prepare_save(self) -> Callable[[], None] | None:
-        """Return a function that saves the index, perhaps in another thread.
+        """Return a function that saves the index; it may be called in another thread.
 
-        It is ``None`` unless this is the new index of a large recording that has ended. ``read`` saves it
-        itself, unless its time is limited.
+        Return ``None`` unless this is the new index of a large recording that has ended. ``read`` saves the
+        index itself, unless its time is limited.
         """
-        is_whole = not (self.running or self.unread or self._fault)
-        if self._is_never_saved or not is_whole or self.source.size < SMALLEST_SAVED_BYTES:
+        is_complete = not (self.running or self.unread or self._fault)
+        if self._is_never_saved or not is_complete or self.source.size < SMALLEST_SAVED_BYTES:
             return None
         from mcpproxy.read.view.index import saved_index
 
         return saved_index.prepare_save(self.source, self.scan)
 
     def read(self, for_s: float = math.inf) -> None:
-        """Add the lines to the index that are not in it, and save the index if it is then whole.
+        """Add further lines to the index, and save it if it is then complete.
 
         With ``for_s``, stop after about so many seconds, and leave the saving to the caller.
         """
@@ -98,7 +97,7 @@ class IndexedTrace:
             self._fault = (number, str(fault), whole_before(number))
         is_at_end = not (self.running or self.unread or self._fault)
         if is_at_end and (last_line := source.line_at(scan.end_offset)):
-            try:  # perhaps the last record is whole, and lacks only its line feed
+            try:  # perhaps the last record is complete and lacks only its line feed
                 scan.feed([last_line + b"\n"])
             except NotARecordError:
                 number = columns.lines + 1
@@ -114,12 +113,12 @@ class IndexedTrace:
         return self.source.has_files_of(trace) and self.source.line_at(offset) == line
 
     def follow(self, trace: Trace) -> None:
-        """Take ``trace``, which continues this one, in its place; ``read`` reads what it has more."""
+        """Replace the trace by ``trace``, which continues it; ``read`` then reads the new lines."""
         self.source.add_files(trace.readable_files)
         self.trace, self.running = trace, trace.is_recording
 
     def now_ns(self) -> int:
-        """Return until when an open request has waited: now, or the end of the recording."""
+        """Return the time until which open requests have waited: now, or the end of the recording."""
         if not self.running:
             return self.scan.last_ns
         return max(time.monotonic_ns() - self.trace.header.started_ns, self.scan.last_ns)
@@ -130,9 +129,9 @@ class IndexedTrace:
         return sessions[number].name if number < len(sessions) else ""
 
     def records(self, first: int) -> Iterator[tuple[int, Record]]:
-        """Yield the records that were read so far, from line ``first`` on, with the numbers of their lines.
+        """Yield the records that are in the index, from line ``first`` on, with the numbers of their lines.
 
-        The header is on line 0. A row has the lines of its records in ``columns``.
+        The header is on line 0.
         """
         for line in range(first, self.columns.lines):
             if self.reader.line(line).strip():
@@ -159,11 +158,10 @@ class IndexedTrace:
         return {self.columns.line_row[line]: line for line in lines}
 
     def refuse_damage(self) -> None:
-        """Check that every line of the recording is a record, and that its files, each of which names the
-        next, form no cycle.
+        """Check that every line is a record, and that the files, each of which names the next, form no cycle.
 
         Raises:
-            TraceError: one of them is not so. The rows before the damage stay available.
+            TraceError: one of these is wrong. The rows before the damage remain available.
         """
         last, path = self.scan.last, self.trace.path
         files = [os.path.basename(file) for file in self.trace.readable_files]
@@ -174,7 +172,7 @@ class IndexedTrace:
             raise TraceError(path, number, fact, next_step)
 
     def notes(self) -> list[str]:
-        """Return what is missing from the recording, each in a part of a sentence."""
+        """Return what is missing from the recording, each a clause."""
         notes = self.trace.notes_at_start()
         missing = [self.reader.record(line) for line in self.scan.missing_lines]
         notes += [gap_note(record) for record in missing if isinstance(record, Gap)]

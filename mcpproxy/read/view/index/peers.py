@@ -1,4 +1,4 @@
-"""Who takes part in a session, and which protocol revision they use."""
+"""Collect who takes part in a session, and which protocol revision they use."""
 
 from typing import Any, cast
 
@@ -16,7 +16,7 @@ class SessionFacts:
     """One session: names and versions of its peers, and its revision. A text is empty if it is not known.
 
     ``name`` is the short name of an HTTP session in the trace, or the id of an ACP session; other sessions
-    have an empty name. What a peer says of itself is cut, because it may have any length.
+    have an empty name. Texts from peers are cut, because they may have any length.
     """
 
     name: str = ""
@@ -28,7 +28,7 @@ class SessionFacts:
     revision: str = ""
 
     def take_initialize(self, params: dict[str, Any]) -> None:
-        """Learn from the params of ``initialize``."""
+        """Take the facts from the params of ``initialize``."""
         if acp.is_initialize(params):
             self.protocol = "acp"
         self._set_client(params.get("clientInfo") or params.get("info"))
@@ -40,12 +40,12 @@ class SessionFacts:
             self.client = self.client_version = self.revision = ""
 
     def take_meta(self, meta: dict[str, Any]) -> None:
-        """Learn from the ``_meta`` of a request that names its revision itself."""
+        """Take the facts from the ``_meta`` of a request that names its revision itself."""
         self._set_revision(meta.get(VERSION_META))
         self._set_client(meta.get(_CLIENT_META))
 
     def take_result(self, result: dict[str, Any]) -> None:
-        """Learn from a result of the server."""
+        """Take the facts from a result of the server."""
         if "protocolVersion" in result:
             self._set_revision(result["protocolVersion"])
             self._set_server(result.get("serverInfo") or result.get("agentInfo") or result.get("info"))

@@ -1,7 +1,7 @@
-"""The requests that wait for their answer, found by what a later message names.
+"""Find the open request that a later message refers to.
 
-On stdio a message names a request by its id. Over HTTP it names it by the exchange and the id, or by the
-session and the id. Progress names it by its token.
+On stdio, a message refers to a request by its id; over HTTP, by the exchange and the id, or by the session
+and the id. Progress refers to it by its token.
 """
 
 from typing import Final, TypeAlias
@@ -17,7 +17,7 @@ Token: TypeAlias = tuple[bool, int, RequestId]
 
 
 class PendingRequests:
-    """The rows of open requests. ``client`` is whether the client sent the request; row 0 stands for none."""
+    """The rows of open requests. ``client`` is whether the client sent the request; row 0 means none."""
 
     def __init__(self) -> None:
         self.by_key: Final[tuple[dict[Key, int], dict[Key, int]]] = ({}, {})
@@ -45,7 +45,10 @@ class PendingRequests:
         return self.by_key[client].pop(key, 0) or self._given_up[client].pop(key, 0)
 
     def find(self, client: bool, keys: tuple[Key, ...]) -> int:
-        """Return the row of the request that has one of ``keys``. One that was not given up comes first."""
+        """Return the row of the request that has one of ``keys``; 0 if there is none.
+
+        Requests that were not cancelled come first.
+        """
         tables = (self.by_key[client], self._given_up[client])
         return next((rows[key] for rows in tables for key in keys if key in rows), 0)
 
@@ -57,7 +60,7 @@ class PendingRequests:
                     del rows[key]
 
     def give_up(self, key: Key, client: bool) -> int:
-        """Note that a request was cancelled, and return its row."""
+        """Mark a request as cancelled, and return its row; 0 if there is none."""
         row = self.by_key[client].pop(key, 0)
         if row:
             self._given_up[client][key] = row
@@ -66,12 +69,12 @@ class PendingRequests:
     # Progress
 
     def add_token(self, row: int, token: Token) -> None:
-        """Note the token of a request."""
+        """Remember the token of a request."""
         self.token_of[row] = token
         self._by_token[token] = row
 
     def with_token(self, token: Token) -> int:
-        """Return the row of the open request with a token."""
+        """Return the row of the open request with a token; 0 if there is none."""
         return self._by_token.get(token, 0)
 
     def pop_token(self, row: int) -> Token | None:

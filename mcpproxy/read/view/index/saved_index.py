@@ -1,9 +1,9 @@
-"""Saved indexes. With one, a recording of a million calls opens at once instead of in some seconds.
+"""Save and load indexes. With one, a recording of a million calls opens at once instead of in some seconds.
 
 An index is saved in the cache folder of the user and never beside the recording, so nothing is written to
-another user's folder. Only large finished recordings have a saved index. It is used if the files of
-the recording have the same place, size, time of change, beginning and end as when it was saved. Otherwise, or
-if the index has any fault, the recording is read again.
+another user's folder. Only large finished recordings have a saved index. It is used if the files of the
+recording have the same place, size, time of change, beginning and end as when it was saved. Otherwise, or if
+the index is faulty, the recording is read again.
 """
 
 import os
@@ -29,11 +29,11 @@ from mcpproxy.record.trace.members import NotARecordError
 from mcpproxy.record.trace.records import CloseRecord
 
 KEPT_BYTES: Final = 1 << 30
-"""How much all indexes may take; the oldest are deleted first."""
+"""How many bytes all indexes may take; the oldest are deleted first."""
 
 _SUFFIX: Final = ".index"
 _VERSION: Final = 13
-"""Raise it when the columns change, or when ``Scan`` puts other values into them."""
+"""Increase it when the columns change, or when ``Scan`` stores other values in them."""
 _SAMPLE_BYTES: Final = 64 << 10
 _DRAFT_S: Final = 3600
 """A draft, which is an index that is being written, is deleted at this age: its process was killed."""
@@ -41,7 +41,7 @@ _MAX_HEAD_BYTES: Final = 64 << 20
 
 
 def cache_dir() -> str:
-    """Return the folder of the indexes. It is not created here."""
+    """Return the path of the folder of indexes, which may not exist."""
     home = os.path.expanduser("~")
     if sys.platform == "win32":
         return os.path.join(paths.state_dir(), "Cache", "index")
@@ -74,10 +74,10 @@ def load(source: Source) -> Scan | None:
 
 
 def prepare_save(source: Source, scan: Scan) -> Callable[[], None] | None:
-    """Return a function that saves the index of a finished recording; ``None`` if it is not to be saved.
+    """Return a function that saves the index of a finished recording; ``None`` if it should not be saved.
 
-    The function reads nothing of the recording, so it may run in another thread. If it fails it does nothing:
-    the recording is then read again.
+    The function does not read the recording, so it may run in another thread. If saving fails, it is ignored:
+    the recording will be read again.
     """
     if not isinstance(scan.last, CloseRecord) or source.trace.is_copy:
         return None
@@ -121,7 +121,7 @@ def _name(source: Source) -> str:
 
 
 def _identity(source: Source) -> list[Any]:
-    """Return what has to be equal for an index to be used: the versions and the files of the recording."""
+    """Return the values that must be equal for an index to be used: versions, and facts about the files."""
     identity: list[Any] = [_VERSION, __version__, sys.byteorder]
     for path in source.trace.readable_files:
         status = os.stat(path)
@@ -133,7 +133,7 @@ def _identity(source: Source) -> list[Any]:
 
 
 def _digest(data: bytes) -> str:
-    from hashlib import blake2b  # Imported here: it loads OpenSSL, and small recordings have no kept index.
+    from hashlib import blake2b  # Imported here: it loads OpenSSL, and small recordings have no saved index.
 
     return blake2b(data, digest_size=16).hexdigest()
 

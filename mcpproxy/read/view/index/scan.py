@@ -1,16 +1,16 @@
-"""The one pass over a recording that makes the index: lines in, rows out. It judges nothing.
+"""Make the index in one pass over a recording: lines in, rows out. Nothing is judged.
 
-Each line is parsed once, and only numbers are kept of it. A usual record (a frame with one message) is read
-from the parsed line directly; the decoder of the trace reads all other records.
+Each line is parsed once, and only numbers about it are kept. A usual record (a frame with one message) is
+read from the parsed line directly; the decoder of the trace reads all other records.
 
-Messages that are neither requests nor answers belong to a call if the wire shows to which:
+Messages that are neither requests nor answers belong to a call if the wire shows to which call:
 
 - over HTTP, all messages in an exchange belong to the call that opened it;
 - progress belongs to the call with its token, and a cancellation to the call that it names;
-- what a subscription delivers belongs to the request that opened the subscription;
+- messages of a subscription belong to the request that opened the subscription;
 - in ACP, updates and requests of an agent belong to the prompt that is open in their session;
-- what a server on stdio wrote to stderr just after the answer of a call that failed, and before the next
-  message, belongs to that call. A server writes to stdout and stderr, two pipes, so what it wrote before its
+- lines that a server on stdio wrote to stderr just after the answer of a failed call, and before the next
+  message, belong to that call. Stdout and stderr are two pipes, so lines that the server wrote before its
   answer may be read after it;
 - on stdio, everything else from the server belongs to the only open request of the client.
 
@@ -47,7 +47,7 @@ from mcpproxy.record.trace.repeated_bodies import Shortened
 from mcpproxy.record.trace.short_lines import Lines
 
 LATE_STDERR_NS: Final = 50_000_000
-"""How long after the error of a call the lines on stderr still belong to it."""
+"""How long after the error of a call lines on stderr still belong to the call."""
 
 _MESSAGE: Final = b'"message":'
 _AROUND_MESSAGE: Final = len(_MESSAGE) + len(b"}\n")
@@ -69,7 +69,7 @@ def _session_name(record: Any) -> str:
 class Scan(MessageScan):
     """Reads lines into ``columns``.
 
-    ``feed`` has to get every line of the recording once, the header first.
+    ``feed`` must be given every line of the recording once, the header first.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -80,7 +80,7 @@ class Scan(MessageScan):
         self.odd_lines: Final[list[int]] = []
         """Lines whose frames are not recorded as JSON: as text, in base64, or many in one record."""
         self.missing_lines: Final[list[int]] = []
-        """Lines that say what is missing: gaps, and notes about bodies that could not be read."""
+        """Lines about missing data: gaps, and notes about bodies that could not be read."""
         self.frames: Final[dict[Sender, int]] = {CLIENT: 0, SERVER: 0}
         self.first_end: FirstEnd | None = None
         self.last: CloseRecord | Continued | None = None
@@ -88,13 +88,13 @@ class Scan(MessageScan):
         self._pieces: Final[dict[tuple[int, bool], int]] = {}
         """(Exchange, whether the client sent it) -> row of a message whose last piece has not been read."""
         self._rows_of_faults: Final[dict[int, tuple[int, Sender]]] = {}
-        """Number of a fault -> the row of the message that met it, and who sent that."""
+        """Number of a fault -> the row of the message into which it was injected, and the sender of that."""
         self._is_http_sse = False
         self._stderr_row = 0
         """The row of the last lines on stderr that belong to no call."""
 
     def feed(self, lines: Iterable[bytes]) -> int:
-        """Add the next lines, and return how many they were.
+        """Add the next lines, and return their number.
 
         Raises:
             NotARecordError: a line is not a record. The lines before it are in the columns.
@@ -104,16 +104,16 @@ class Scan(MessageScan):
         put_offset, put_row = columns.line_offset.append, columns.line_row.append
         for line in lines:
             try:
-                row = self._line(line, len(columns.line_row))
+                row = self._add_line(line, len(columns.line_row))
             except (KeyError, TypeError, AttributeError, OverflowError, orjson.JSONDecodeError):
-                decode(line)  # raises an error that says what is wrong
+                decode(line)  # raises an error that names the fault
                 raise NotARecordError("a record with a number that is too large") from None
             put_offset(self.end_offset)
             put_row(row)
             self.end_offset += len(line)
         return columns.lines - before
 
-    def _line(self, line: bytes, at: int) -> int:
+    def _add_line(self, line: bytes, at: int) -> int:
         """Add one line, whose number is ``at``.
 
         Return the row that it belongs to; 0 if it belongs to none.
@@ -124,16 +124,16 @@ class Scan(MessageScan):
         except (orjson.JSONDecodeError, TypeError, KeyError):
             if line.isspace():
                 return 0
-            return self._frame_object(decode(line), at)
+            return self._add_frame(decode(line), at)
         if type(members.get("t", 0)) is not int:
-            raise TypeError("a time that is no number")  # ``feed`` says what is wrong
+            raise TypeError("a time that is no number")  # ``feed`` raises the final error
         if kind == "frame":
             message = members.get("message")
             is_whole = "continues" not in members and "eol" not in members
             if type(message) is not dict or not is_whole or "fault" in members or self._pieces:
                 if message is None:
                     self.odd_lines.append(at)
-                return self._frame_object(decode(line), at)
+                return self._add_frame(decode(line), at)
             client, at_ns, seq = members["from"] == CLIENT, members["t"], members["seq"]
             columns = self.columns
             if seq == len(columns.line_of_seq):
@@ -146,17 +146,17 @@ class Scan(MessageScan):
             exchange = self._exchange_of(members) if "exchange" in members else None
             by_us = "by" in members or "refused" in members
             seen = Seen(client, at, at_ns, size, exchange, by_us)
-            row = self._message(cast("dict[str, Any]", message), seen, line)
+            row = self._add_message(cast("dict[str, Any]", message), seen, line)
             if exchange is None:
                 return row
             if (event := members.get("event")) and event["id"] is not None:
                 exchange.resumable = True
-            return self._in_exchange(exchange, row, at, client=client)
-        return self._other(kind, members, line, at)
+            return self._row_in_exchange(exchange, row, at, client=client)
+        return self._add_other_record(kind, members, line, at)
 
     # Frames of unusual form
 
-    def _frame_object(self, frame: object, at: int) -> int:
+    def _add_frame(self, frame: object, at: int) -> int:
         """Add a frame that the decoder of the trace has read: a batch, a text, or a piece of a message."""
         frame = frame.frame if isinstance(frame, Shortened) else frame
         if not isinstance(frame, Frame):
@@ -170,40 +170,40 @@ class Scan(MessageScan):
             exchange.resumable |= frame.event is not None and frame.event.id is not None
             if frame.event is not None and frame.event.name == "endpoint":
                 self._is_http_sse = True
-                self._name_session(exchange, self._session(_session_name(frame)))
+                self._name_session(exchange, self._session_number(_session_name(frame)))
         by_us = frame.by_proxy or frame.refused
         seen = Seen(client, at, frame.observed_at_ns, len(frame.raw), exchange, by_us)
         place = (frame.exchange, client)
         if by_us and (fault := frame.fault) is not None and not self._is_our_answer(frame, fault):
             row, _ = self._rows_of_faults.get(fault.number, (0, frame.sender))
         elif frame.continues or place in self._pieces:
-            row = self._piece(frame, seen, place)
+            row = self._add_piece(frame, seen, place)
         elif frame.is_undelivered:
-            row = self._orphan(_NOT_A_MESSAGE, seen)
+            row = self._add_orphan(_NOT_A_MESSAGE, seen)
         elif isinstance(message, Batch):
-            row = self._batch(message, frame.raw, seen)
+            row = self._add_batch(message, frame.raw, seen)
         else:
-            row = self._value(getattr(message, "value", None), seen, frame.raw)
+            row = self._add_value(getattr(message, "value", None), seen, frame.raw)
         if frame.fault is not None and not by_us:
             self._rows_of_faults[frame.fault.number] = row, frame.sender
         if frame.fault is not None and row:
             self.columns.faults.setdefault(row, []).append(at)
             self.touch(row)
-        return row if exchange is None else self._in_exchange(exchange, row, at, client=client)
+        return row if exchange is None else self._row_in_exchange(exchange, row, at, client=client)
 
     def _is_our_answer(self, frame: Frame, fault: FaultMark) -> bool:
-        """Whether what mcpproxy gave is its answer to a request that still waits for one."""
+        """Whether a frame by mcpproxy answers a request that still waits for an answer."""
         row, sender = self._rows_of_faults.get(fault.number, (0, frame.sender))
         is_of_request = self.columns.kind_of(row) is Kind.REQUEST and self.columns.sender_of(row) == sender
         return is_of_request and self.columns.outcome[row] == _UNANSWERED and frame.answers_instead(sender)
 
-    def _value(self, value: object, seen: Seen, raw: bytes) -> int:
+    def _add_value(self, value: object, seen: Seen, raw: bytes) -> int:
         """Add the JSON value of a frame. If it is not an object, the frame is not a message."""
         if isinstance(value, dict):
-            return self._message(cast("dict[str, Any]", value), seen, raw)
-        return self._orphan(_NOT_A_MESSAGE, seen)
+            return self._add_message(cast("dict[str, Any]", value), seen, raw)
+        return self._add_orphan(_NOT_A_MESSAGE, seen)
 
-    def _piece(self, frame: Frame, seen: Seen, place: tuple[int, bool]) -> int:
+    def _add_piece(self, frame: Frame, seen: Seen, place: tuple[int, bool]) -> int:
         """Add a piece of a message that is too long for one record; all pieces belong to one row."""
         if row := self._pieces.get(place, 0):
             columns = self.columns
@@ -212,18 +212,18 @@ class Scan(MessageScan):
             sizes[row] = min(sizes[row] + seen.size, LARGEST)
             self.touch(row)
         elif (id := leading_result_id(frame.raw)) is not None:
-            row = self._answer({"result": None}, id, seen)
+            row = self._add_answer({"result": None}, id, seen)
         else:
             if seen.exchange is not None and not seen.client:
                 seen.exchange.is_unread = True
-            row = self._orphan(_NOT_A_MESSAGE, seen)
+            row = self._add_orphan(_NOT_A_MESSAGE, seen)
         if frame.continues:
             self._pieces[place] = row
         else:
             self._pieces.pop(place, None)
         return row
 
-    def _batch(self, batch: Batch, text: bytes, seen: Seen) -> int:
+    def _add_batch(self, batch: Batch, text: bytes, seen: Seen) -> int:
         """Add each message of a batch. The line belongs to the row of the first message."""
         from mcpproxy.protocol.raw_json import elements  # imported here: few recordings have batches
 
@@ -231,7 +231,7 @@ class Scan(MessageScan):
         for index, (item, raw) in enumerate(zip(batch.items, elements(text), strict=True)):
             before = columns.rows
             item_seen = Seen(seen.client, seen.line, seen.at_ns, len(raw), seen.exchange, seen.by_us)
-            row = self._value(getattr(item, "value", None), item_seen, raw)
+            row = self._add_value(getattr(item, "value", None), item_seen, raw)
             if row > before:
                 columns.elements[row] = index
             elif columns.answer_line[row] == seen.line:
@@ -241,28 +241,28 @@ class Scan(MessageScan):
 
     # Records other than frames
 
-    def _other(self, kind: object, members: dict[str, Any], line: bytes, at: int) -> int:
+    def _add_other_record(self, kind: object, members: dict[str, Any], line: bytes, at: int) -> int:
         match kind:
             case "finding":
                 self.finding_lines.append(at)
             case "request":
-                return self._request_head(members, line, at)
+                return self._add_request_head(members, line, at)
             case "response":
-                return self._response_head(members, line, at)
+                return self._add_response_head(members, line, at)
             case "end":
-                return self._end(members, at)
+                return self._end_exchange(members, at)
             case "encoded":
                 exchange = self._exchanges.get(members["exchange"])
-                return self._in_exchange(exchange, exchange.row, at, client=True) if exchange else 0
+                return self._row_in_exchange(exchange, exchange.row, at, client=True) if exchange else 0
             case "stderr":
-                return self._stderr(members["t"], len(line), at)
+                return self._add_stderr(members["t"], len(line), at)
             case "lines":
-                return self._short_lines(decode(line), at)
+                return self._add_short_lines(decode(line), at)
             case "gap":
                 self.missing_lines.append(at)
                 if "exchange" in members:
-                    return self._unread_answer(members["exchange"], at)
-                return self._orphan(_GAP, Seen(True, at, members["t"], 0))
+                    return self._mark_unreadable(members["exchange"], at)
+                return self._add_orphan(_GAP, Seen(True, at, members["t"], 0))
             case "close" | "continued":
                 record = decode(line)
                 if isinstance(record, CloseRecord | Continued):
@@ -272,7 +272,7 @@ class Scan(MessageScan):
                 self.last_ns = members.get("t", self.last_ns)
                 if members["what"] == NOT_DECODED:
                     self.missing_lines.append(at)
-                    return self._unread_answer(members.get("exchange", 0), at)
+                    return self._mark_unreadable(members.get("exchange", 0), at)
             case "eof" | "signal":
                 self.last_ns = members.get("t", self.last_ns)
                 record = decode(line)
@@ -285,44 +285,44 @@ class Scan(MessageScan):
                 decode(line)
         return 0
 
-    def _stderr(self, at_ns: int, size: int, at: int) -> int:
+    def _add_stderr(self, at_ns: int, size: int, at: int) -> int:
         self.last_ns = at_ns
-        if row := self._failed_before(at_ns):
+        if row := self._just_failed_row(at_ns):
             self.touch(row)
             return row
-        if row := self._parent(None, self._session("")):
+        if row := self._certain_parent(None, self._session_number("")):
             return row
         if self._stderr_row and self._stderr_row == self.columns.rows:  # no row was added since
             sizes = self.columns.request_bytes
             sizes[self._stderr_row] = min(sizes[self._stderr_row] + size, LARGEST)
             self.touch(self._stderr_row)
         else:
-            self._stderr_row = self._orphan(_STDERR, Seen(False, at, at_ns, size))
+            self._stderr_row = self._add_orphan(_STDERR, Seen(False, at, at_ns, size))
         return self._stderr_row
 
-    def _failed_before(self, at_ns: int) -> int:
-        """Return the row of the call whose error is the last message, if it came just before; else 0."""
+    def _just_failed_row(self, at_ns: int) -> int:
+        """Return the row of the call whose error came just before ``at_ns``, as the last message; else 0."""
         row, columns = self._just_failed, self.columns
         answered_ns = columns.started_ns[row] + columns.latency_ns[row]
         return row if at_ns - answered_ns <= LATE_STDERR_NS else 0
 
-    def _short_lines(self, run: object, at: int) -> int:
-        """Add a record of many lines, each of which is too short to be a message."""
+    def _add_short_lines(self, run: object, at: int) -> int:
+        """Add a record of many lines that are too short to be messages."""
         if not isinstance(run, Lines):
             return 0
         size = sum(map(len, run.raws))
         if run.source == "stderr":
-            return self._stderr(run.at_ns, size, at)
+            return self._add_stderr(run.at_ns, size, at)
         self.odd_lines.append(at)
         for seq in range(run.seq, run.seq + len(run.raws)):
             self.columns.put_seq(seq, at)
         self.frames[run.source] += len(run.raws)
         self.last_ns = run.at_ns
-        return self._orphan(_NOT_A_MESSAGE, Seen(run.source == CLIENT, at, run.at_ns, size))
+        return self._add_orphan(_NOT_A_MESSAGE, Seen(run.source == CLIENT, at, run.at_ns, size))
 
     # HTTP
 
-    def _request_head(self, members: dict[str, Any], line: bytes, at: int) -> int:
+    def _add_request_head(self, members: dict[str, Any], line: bytes, at: int) -> int:
         self.columns.put_seq(members["seq"], at)
         self.last_ns = members["t"]
         exchange = ExchangeState(
@@ -355,7 +355,7 @@ class Scan(MessageScan):
             self.columns.line_row[line] = row
         exchange.lines.clear()
 
-    def _in_exchange(self, exchange: ExchangeState, row: int, at: int, *, client: bool) -> int:
+    def _row_in_exchange(self, exchange: ExchangeState, row: int, at: int, *, client: bool) -> int:
         """Return the row of a line of an exchange.
 
         If it is not known yet, the line waits in ``exchange.lines``.
@@ -366,7 +366,7 @@ class Scan(MessageScan):
             exchange.lines.append(at)
         return row or exchange.row
 
-    def _response_head(self, members: dict[str, Any], line: bytes, at: int) -> int:
+    def _add_response_head(self, members: dict[str, Any], line: bytes, at: int) -> int:
         status, at_ns = members["status"], members["t"]
         self.columns.put_seq(members["seq"], at)
         self.last_ns = at_ns
@@ -375,11 +375,11 @@ class Scan(MessageScan):
             return 0
         self._name_session(exchange, self._session_of(members, line))
         if status < 200:
-            return self._in_exchange(exchange, 0, at, client=False)
+            return self._row_in_exchange(exchange, 0, at, client=False)
         exchange.status, exchange.by_proxy = status, "by" in members
         exchange.answer, exchange.answered_ns = at, at_ns
         if exchange.is_early:
-            return self._in_exchange(exchange, 0, at, client=False)
+            return self._row_in_exchange(exchange, 0, at, client=False)
         if not exchange.row:
             self._add_exchange_row(exchange, exchange.lines[0] if exchange.lines else at)
         is_row = self.columns.kind_of(exchange.row) is Kind.EXCHANGE
@@ -391,15 +391,15 @@ class Scan(MessageScan):
                 self._redirects.add(exchange.number, exchange.target, location)
         return exchange.row
 
-    def _unread_answer(self, number: int, at: int) -> int:
-        """Note that something in the answer of an exchange could not be read. Return the row of the line."""
+    def _mark_unreadable(self, number: int, at: int) -> int:
+        """Mark the answer of an exchange as unreadable. Return the row of the line."""
         exchange = self._exchanges.get(number)
         if exchange is None:
             return 0
         exchange.is_unread = True
-        return self._in_exchange(exchange, 0, at, client=False)
+        return self._row_in_exchange(exchange, 0, at, client=False)
 
-    def _end(self, members: dict[str, Any], at: int) -> int:
+    def _end_exchange(self, members: dict[str, Any], at: int) -> int:
         self.last_ns = members["t"]
         exchange = self._exchanges.pop(members["exchange"], None)
         if exchange is None:
@@ -414,22 +414,22 @@ class Scan(MessageScan):
         if exchange.stateless and members.get("cut") and members.get("by") == CLIENT:
             for row in exchange.requests:  # closing the stream cancels the request
                 self._set_cancelled(row)
-        # In HTTP+SSE the answers are in another exchange, that of the stream.
+        # In HTTP+SSE, the answers are in another exchange, that of the stream.
         if not exchange.resumable and (300 <= exchange.status < 400 or not self._is_http_sse):
             for row in exchange.requests:
-                self._close(row)
+                self._end_waiting(row)
         return exchange.row
 
     def _end_unread(self, exchange: ExchangeState, row: int) -> None:
-        """End a call whose answer came, and could not be read."""
+        """End a call whose answer came but could not be read."""
         columns, outcome = self.columns, OUTCOMES.index(unread_outcome(exchange.status))
         if columns.outcome[row] == _UNANSWERED and outcome != _UNANSWERED:
             columns.outcome[row], columns.answer_line[row] = outcome, exchange.answer
             columns.latency_ns[row] = max(self.last_ns - columns.started_ns[row], 0)
             self.touch(row)
 
-    def _close(self, row: int) -> None:
-        """Note that a request waits no longer, because its exchange ended."""
+    def _end_waiting(self, row: int) -> None:
+        """End the waiting of a request, because its exchange ended."""
         columns = self.columns
         if columns.outcome[row] == _UNANSWERED:
             columns.latency_ns[row] = max(self.last_ns - columns.started_ns[row], 0)
@@ -442,25 +442,25 @@ class Scan(MessageScan):
         if exchange is None:
             exchange = self._open_exchange(number)
         if "session" in members:
-            self._name_session(exchange, self._session(members["session"]))
+            self._name_session(exchange, self._session_number(members["session"]))
         return exchange
 
     def _open_exchange(self, number: int) -> ExchangeState:
         """Add an exchange whose request was not recorded, and return its state."""
-        exchange = self._exchanges[number] = ExchangeState(number, self._session(""))
+        exchange = self._exchanges[number] = ExchangeState(number, self._session_number(""))
         return exchange
 
     def _session_of(self, members: dict[str, Any], line: bytes) -> int:
         """Return the session of the head of an HTTP message.
 
-        A trace of ours names the session in the record; otherwise it is taken from the headers.
+        A trace of ours names the session in the record. Otherwise it is taken from the header fields.
         """
         if "session" in members:
-            return self._session(members["session"])
-        return self._session(_session_name(decode(line)) if b"session" in line.lower() else "")
+            return self._session_number(members["session"])
+        return self._session_number(_session_name(decode(line)) if b"session" in line.lower() else "")
 
     def _name_session(self, exchange: ExchangeState, session: int) -> None:
-        """Move an exchange and its rows to ``session``, which its first answer may name."""
+        """Move an exchange and its rows to ``session``. The first answer of a session names it."""
         if session == exchange.session or not self.sessions[session].name:
             return
         before, exchange.session = exchange.session, session

@@ -41,7 +41,7 @@ _NONE: Final = OUTCOMES.index(Outcome.NONE)
 
 _NUMBER_OF: Final = {outcome: number for number, outcome in enumerate(OUTCOMES)}
 _BY_HTTP: Final = (_HTTP_ERROR, _DECLINED, OUTCOMES.index(Outcome.UNREADABLE))
-"""What HTTP says of how a call ended. A message that answers it says more."""
+"""Outcomes that are known from HTTP alone. A message that answers the call replaces them."""
 _FAILED: Final = frozenset(_NUMBER_OF[outcome] for outcome in ERRORS)
 
 _PROGRESS: Final = "notifications/progress"
@@ -65,14 +65,14 @@ class MessageScan:
         self._open: Final = PendingRequests()
         self._redirects: Final = Redirects()
         self._carrying: Final[dict[int, Innermost]] = {}
-        """Row of an open request with another message in it -> what that asks for."""
+        """Row of an open request that carries another message -> the innermost message's request."""
         self._prompts: Final[dict[int, int]] = {}
         """In ACP: session -> row of its open prompt."""
         self._is_acp = False
         self._just_failed = 0
         """On stdio, the row of the call whose error is the last message so far; else 0."""
 
-    def _message(self, message: dict[str, Any], seen: Seen, line: bytes) -> int:
+    def _add_message(self, message: dict[str, Any], seen: Seen, line: bytes) -> int:
         """Add a message, and return the row that it belongs to. ``line`` is its record, or its own text."""
         self._just_failed = 0
         method = message.get("method")
@@ -81,15 +81,15 @@ class MessageScan:
             id = _exact_id(message, line)
         if type(method) is str:
             if "result" in message or "error" in message:
-                return self._orphan(_NOT_A_MESSAGE, seen)
+                return self._add_orphan(_NOT_A_MESSAGE, seen)
             if "id" in message and not method.startswith("notifications/"):
-                return self._request(method, id, message.get("params"), seen)
-            return self._notification(method, message.get("params"), seen)
+                return self._add_request(method, id, message.get("params"), seen)
+            return self._add_notification(method, message.get("params"), seen)
         if "method" not in message and is_answer(message):
-            return self._answer(message, id, seen)
-        return self._orphan(_NOT_A_MESSAGE, seen)
+            return self._add_answer(message, id, seen)
+        return self._add_orphan(_NOT_A_MESSAGE, seen)
 
-    def _request(self, method: str, id: RequestId | None, params: Any, seen: Seen) -> int:
+    def _add_request(self, method: str, id: RequestId | None, params: Any, seen: Seen) -> int:
         """Add a request, and return its row."""
         client, exchange = seen.client, seen.exchange
         columns, session, target = self.columns, 0, None
@@ -117,7 +117,7 @@ class MessageScan:
             min(seen.size, LARGEST),
             session,
             _REFUSED if seen.by_us else _UNANSWERED,
-            0 if client else self._parent(exchange, session),
+            0 if client else self._certain_parent(exchange, session),
         )
         if not self.first_changed:
             self.first_changed = row
@@ -136,10 +136,10 @@ class MessageScan:
         return row
 
     def take_status(self, exchange: ExchangeState, row: int) -> None:
-        """End a row by the status of its exchange, if that says how it ended."""
+        """End a row by the status of its exchange, if the status determines the outcome."""
         columns, status = self.columns, exchange.status
         is_exchange = columns.kind_of(row) is Kind.EXCHANGE
-        # A status below 400 does not say how a request of JSON-RPC ended; its answer does.
+        # A status below 400 does not determine how a JSON-RPC request ended; its answer does.
         if columns.outcome[row] != _UNANSWERED or (status < 400 and not is_exchange):
             return
         if is_exchange:
@@ -164,14 +164,14 @@ class MessageScan:
         keys = tuple((number, id) for number in exchange.redirected)
         if row := self._open.find(client, keys):
             self._open.close_row(row, client)
-            self.columns.latency_ns[row] = -1  # it waits again
+            self.columns.latency_ns[row] = -1  # the request waits again
             self.touch(row)
         return row
 
     def _carry(
         self, exchange: ExchangeState, row: int, id: RequestId | None, params: dict[str, Any], *, client: bool
     ) -> None:
-        """Note that an exchange carries the request of a row, which its status may have ended before."""
+        """Add the request of a row to its exchange, whose status may already have ended it."""
         if id is not None:
             self._open.add(row, client, self._keys_in(exchange, id))
         if type(meta := params.get("_meta")) is dict and VERSION_META in meta:
@@ -191,7 +191,7 @@ class MessageScan:
         if VERSION_META in meta:
             self.sessions[session].take_meta(meta)
 
-    def _answer(self, message: dict[str, Any], id: RequestId | None, seen: Seen) -> int:
+    def _add_answer(self, message: dict[str, Any], id: RequestId | None, seen: Seen) -> int:
         """Add a response or an error. Return the row of its request, or a new row if there is none."""
         client, exchange, columns = seen.client, seen.exchange, self.columns
         if exchange is not None:
@@ -202,7 +202,7 @@ class MessageScan:
             if not client and exchange is not None and exchange.is_early:
                 exchange.answer = seen.line if seen.by_us else exchange.answer
                 return 0
-            return self._orphan(_ANSWER, seen)
+            return self._add_orphan(_ANSWER, seen)
         columns.answer_line[row] = seen.line
         columns.answer_bytes[row] = min(seen.size, LARGEST)
         columns.latency_ns[row] = self._took_ns(row, seen.at_ns)
@@ -226,25 +226,25 @@ class MessageScan:
         return row
 
     def _take_error(self, error: Any, row: int) -> int:
-        """Return the outcome that a JSON-RPC error stands for, and take its code."""
+        """Return the outcome of a JSON-RPC error, and store its code."""
         columns, members = self.columns, cast("dict[str, Any]", error) if type(error) is dict else {}
         columns.code[row] = code_of(members.get("code"))
-        # A status that is more than a decline says so of its body, too.
-        asked = UNKNOWN if columns.outcome[row] == _HTTP_ERROR else self._asked(row)
-        return _NUMBER_OF[error_outcome(members, asked)]
+        # If the HTTP status was an error and no decline, the error in its body is none either.
+        request = UNKNOWN if columns.outcome[row] == _HTTP_ERROR else self._innermost_request(row)
+        return _NUMBER_OF[error_outcome(members, request)]
 
-    def _asked(self, row: int) -> Innermost:
-        """Return what the request of a row asks for."""
+    def _innermost_request(self, row: int) -> Innermost:
+        """Return the request of a row, or the innermost request that it carries."""
         return self._carrying.get(row) or Innermost(self.columns.method(row))
 
     def _take_result(self, result: Any, row: int, *, client: bool) -> int:
-        """Return the outcome that a result stands for. From a result of the server, take the facts in it."""
+        """Return the outcome of a result. If it is of the server, also take the facts in it."""
         columns = self.columns
         if type(result) is not dict:
             return _NUMBER_OF[outcome_of_result(result)]
-        asked = self._carrying.get(row, UNKNOWN) if "error" in result or "result" in result else UNKNOWN
-        outcome = _NUMBER_OF[outcome_of_result(cast("JSON", result), asked)]
-        if asked.is_carried and outcome in (_RPC_ERROR, _DECLINED):
+        carried = self._carrying.get(row, UNKNOWN) if "error" in result or "result" in result else UNKNOWN
+        outcome = _NUMBER_OF[outcome_of_result(cast("JSON", result), carried)]
+        if carried.is_carried and outcome in (_RPC_ERROR, _DECLINED):
             columns.code[row] = code_of(carried_code(cast("JSON", result)))
         if outcome == _OK and "tools" in result and not client and columns.method(row) == "tools/list":
             self.tool_lists.append(row)
@@ -255,8 +255,7 @@ class MessageScan:
         return outcome
 
     def _answered_in(self, exchange: ExchangeState, id: RequestId | None, *, client: bool) -> int:
-        """Return the row of the request that an answer in an exchange is for, and close it; 0 if there is
-        none.
+        """Close the request that an answer in an exchange is for, and return its row; 0 if there is none.
 
         ``client`` is whether the client sent the request.
         """
@@ -269,24 +268,24 @@ class MessageScan:
         self._open.close_row(row, client)
         return row
 
-    def _notification(self, method: str, params: Any, seen: Seen) -> int:
+    def _add_notification(self, method: str, params: Any, seen: Seen) -> int:
         client, exchange = seen.client, seen.exchange
         members = cast("dict[str, Any]", params) if type(params) is dict else {}
         session = exchange.session if exchange is not None else self._acp_session(params)
         row = self._named_by(method, members, client, session, exchange)
         if not row and not client:
-            row = self._parent(exchange, session)
+            row = self._certain_parent(exchange, session)
         if row:
             if method == _PROGRESS and self.columns.outcome[row] == _UNANSWERED:
                 self.columns.progress[row] = seen.line
             if not (self._is_acp and method == "session/update" and _begins_or_ends_tool_call(members)):
                 return row
-        return self._orphan(_NOTIFICATION, seen, method, session, row, target_of(method, members))
+        return self._add_orphan(_NOTIFICATION, seen, method, session, row, target_of(method, members))
 
     def _named_by(
         self, method: str, params: dict[str, Any], client: bool, session: int, exchange: ExchangeState | None
     ) -> int:
-        """Return the row of the call that a notification names by a token or id; 0 if it names none."""
+        """Return the row of the call that a notification refers to by a token or id; 0 if there is none."""
         if method == _PROGRESS:
             token = params.get("progressToken")
             if type(token) is int or type(token) is str:
@@ -294,7 +293,7 @@ class MessageScan:
                     self.touch(row)
                 return row
         elif method in ("notifications/cancelled", "$/cancel_request"):
-            return self._cancel(params.get("requestId"), client, exchange)
+            return self._cancel_request(params.get("requestId"), client, exchange)
         elif self._is_acp and method == "session/cancel":
             if row := self._prompts.get(session, 0):
                 self._set_cancelled(row)
@@ -302,17 +301,17 @@ class MessageScan:
         elif type(meta := params.get("_meta")) is dict and _SUBSCRIPTION in meta:
             id = cast("dict[str, Any]", meta)[_SUBSCRIPTION]
             if type(id) is int or type(id) is str:
-                return self._open.by_key[not client].get(self._key(id, exchange), 0)
+                return self._open.by_key[not client].get(self._key_of(id, exchange), 0)
         return 0
 
-    def _key(self, id: RequestId, exchange: ExchangeState | None) -> Key:
-        """Return the key under which a message of another exchange names a request."""
+    def _key_of(self, id: RequestId, exchange: ExchangeState | None) -> Key:
+        """Return the key by which a message in another exchange refers to a request."""
         return id if exchange is None else self._keys_in(exchange, id)[1]
 
-    def _cancel(self, id: Any, client: bool, exchange: ExchangeState | None) -> int:
+    def _cancel_request(self, id: Any, client: bool, exchange: ExchangeState | None) -> int:
         if type(id) is not int and type(id) is not str:
             return 0
-        if row := self._open.give_up(self._key(id, exchange), client):
+        if row := self._open.give_up(self._key_of(id, exchange), client):
             self._set_cancelled(row)
         return row
 
@@ -322,9 +321,8 @@ class MessageScan:
             self.columns.latency_ns[row] = max(self.last_ns - self.columns.started_ns[row], 0)
             self.touch(row)
 
-    def _parent(self, exchange: ExchangeState | None, session: int) -> int:
-        """Return the row of the only call that a record of the server can belong to; 0 if it is not
-        certain."""
+    def _certain_parent(self, exchange: ExchangeState | None, session: int) -> int:
+        """Return the row of the only call that a record of the server can belong to; 0 if uncertain."""
         if exchange is not None:
             return exchange.call
         if self._is_acp:
@@ -333,7 +331,7 @@ class MessageScan:
         waiting = self._open.by_key[True]
         return next(iter(waiting.values())) if len(waiting) == 1 else 0
 
-    def _orphan(
+    def _add_orphan(
         self,
         kind: int,
         seen: Seen,
@@ -351,7 +349,7 @@ class MessageScan:
         if exchange is not None and is_of_exchange and kind == _NOT_A_MESSAGE:
             return exchange.row  # for example the plain text of an HTTP error
         if session is None:
-            session = exchange.session if exchange is not None else self._session("")
+            session = exchange.session if exchange is not None else self._session_number("")
         columns = self.columns
         name = columns.number_of(method, target)
         kind |= 0 if seen.client else FROM_SERVER
@@ -360,18 +358,18 @@ class MessageScan:
         return row
 
     def touch(self, row: int) -> None:
-        """Note that a row is new or has changed."""
+        """Mark a row as new or changed."""
         if row < self.first_changed or not self.first_changed:
             self.first_changed = row
 
     # Sessions
 
-    def _session(self, name: str) -> int:
+    def _session_number(self, name: str) -> int:
         """Return the number of the session ``name``; add the session if it is new."""
         number = self._session_numbers.get(name)
         if number is None:
             if type(name) is not str:
-                raise TypeError("a session whose name is no text")  # ``Scan.feed`` says what is wrong
+                raise TypeError("a session whose name is no text")  # ``Scan.feed`` raises the final error
             if len(self.sessions) > _MAX_SESSIONS:
                 return 0
             number = self._session_numbers[name] = len(self.sessions)
@@ -380,7 +378,7 @@ class MessageScan:
 
     def _acp_session(self, params: Any) -> int:
         """Return the number of the session of a message on stdio. In ACP the params name the session."""
-        return self._session(acp.session_in(params) if self._is_acp else "")
+        return self._session_number(acp.session_in(params) if self._is_acp else "")
 
     def _initialize(self, params: dict[str, Any], session: int) -> None:
         if acp.is_initialize(params):
@@ -391,7 +389,7 @@ class MessageScan:
 
 
 def _begins_or_ends_tool_call(params: dict[str, Any]) -> bool:
-    """Whether an update of ACP announces a tool call or says how it ended. Such an update is a row."""
+    """Whether an ACP update announces a tool call or its end. Such an update is a row of its own."""
     update: Any = params.get("update")
     if type(update) is not dict:
         return False
@@ -402,9 +400,9 @@ def _begins_or_ends_tool_call(params: dict[str, Any]) -> bool:
 
 
 def _exact_id(message: dict[str, Any], line: bytes) -> RequestId | None:
-    """Return the id of a message whose parsed id is neither a text nor an integer.
+    """Return the id of a message whose parsed id is neither a string nor an integer; ``None`` if unusable.
 
-    The parser reads an integer of more than 64 bits as a float.
+    The fast parser reads an integer of more than 64 bits as a float, so the message is parsed again.
     """
     if "id" not in message:
         return None

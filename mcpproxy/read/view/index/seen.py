@@ -1,4 +1,4 @@
-"""Where a message is in the recording, and the HTTP exchange that it is in."""
+"""Hold the place of a message in the recording, and the state of its HTTP exchange."""
 
 from typing import Any
 
@@ -7,11 +7,11 @@ from mcpproxy.base.slotted import field, slotted
 
 @slotted()
 class ExchangeState:
-    """What the index has to remember of a request of HTTP and its response until its end.
+    """What the index remembers of an HTTP request and its response until the exchange ends.
 
-    ``row`` is the row that the exchange belongs to, 0 until it is known. ``lines`` are the lines that were
-    read before it was known. ``requests`` are the rows of the JSON-RPC requests in the client's body.
-    ``endpoint`` is whether it went to the MCP endpoint, ``by_proxy`` whether mcpproxy answered it itself.
+    ``row`` is the row of the exchange, 0 until it is known. ``lines`` are the lines that were read before it
+    was known. ``requests`` are the rows of the JSON-RPC requests in the client's body. ``endpoint`` is
+    whether the request went to the MCP endpoint, ``by_proxy`` whether mcpproxy answered it itself.
     """
 
     number: int
@@ -26,12 +26,12 @@ class ExchangeState:
     status: int = 0
     by_proxy: bool = False
     answer: int = 0
-    """The line of the response that ends it, or of the error in which mcpproxy says why it refuses."""
+    """The line of the final response, or of the error with which mcpproxy refused the request."""
     answered_ns: int = 0
     stateless: bool = False
     """Whether a JSON-RPC request in it names its protocol revision, so that there is no handshake."""
     resumable: bool = False
-    """Whether an event in it has an id, so that the client may get what follows in another exchange."""
+    """Whether an event in it has an id, so that the client may receive later events in another exchange."""
     is_unread: bool = False
     """Whether something in its answer could not be read."""
     initialize: "dict[str, Any] | None" = None
@@ -52,9 +52,9 @@ class ExchangeState:
 
 @slotted(frozen=True)
 class FirstEnd:
-    """What began the end of a session on stdio.
+    """The event that began the end of a session on stdio.
 
-    ``by`` is ``client`` or ``server``, who sends nothing more, or the name of the signal that came.
+    ``by`` is the peer that sends nothing more, ``client`` or ``server``, or the name of a signal.
     """
 
     by: str

@@ -1,4 +1,4 @@
-"""The bytes of a recording. Offsets count through all of its files, as if they were one."""
+"""Read the bytes of a recording. Offsets count through all of its files, as if they were one."""
 
 import os
 import weakref
@@ -25,7 +25,7 @@ class Source:
         self._starts: Final[list[int]] = []
         """The offset at which each file begins."""
         if type(trace) is not Trace or trace.upgrade_steps:
-            self._add(_converted(trace))
+            self._add(_temporary_copy(trace))
         else:
             for path in trace.readable_files:
                 self._add(open_file(path))
@@ -40,7 +40,7 @@ class Source:
         return self._starts[-1] + os.fstat(self._files[-1].fileno()).st_size if self._files else 0
 
     def add_files(self, paths: list[str]) -> None:
-        """Add the files into which the recording was continued since. ``paths`` are all of its files."""
+        """Add the files in which the recording was continued. ``paths`` are all of its files."""
         for path in paths[len(self._files) :]:
             self._add(open_file(path))
 
@@ -65,14 +65,14 @@ class Source:
         return file.read(length)
 
     def line_at(self, offset: int) -> bytes:
-        """Return the whole line that begins at ``offset``."""
+        """Return the line that begins at ``offset``."""
         index = bisect_right(self._starts, offset) - 1
         file = self._files[index]
         file.seek(offset - self._starts[index])
         return file.readline()
 
     def lines(self, offset: int) -> Iterator[bytes]:
-        """Yield the whole lines from ``offset`` on.
+        """Yield the lines from ``offset`` on.
 
         A last line without a line feed is left out: it is still being written.
         """
@@ -90,9 +90,8 @@ def _close(files: list[BinaryIO]) -> None:
         file.close()
 
 
-def _converted(trace: Trace) -> BinaryIO:
-    """Return a temporary file with an imported recording, or a trace of an older format, as a current
-    trace."""
+def _temporary_copy(trace: Trace) -> BinaryIO:
+    """Return a temporary file that has an import, or a trace of an older format, in the current format."""
     import tempfile  # Imported here: our own recordings need no copy, and it takes 3 ms.
 
     from mcpproxy.record.trace.encode import encode_header

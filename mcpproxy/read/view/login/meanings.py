@@ -1,4 +1,4 @@
-"""What the errors of a login mean, and where that stands."""
+"""Explain the error codes of a login, with the section of the specification that defines each."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -60,7 +60,7 @@ _OTHER_SECTIONS: Final[Mapping[str, str]] = {
 
 
 def meaning(stage: Stage, error: str) -> tuple[str, str]:
-    """Return what an error code means, as a clause, and where that stands; both empty if it is not known."""
+    """Return the meaning of an error code as a clause, and the URL of its source; both empty if unknown."""
     why = _OF_REQUESTS.get(error, "")
     return why, (_OTHER_SECTIONS.get(error) or _SECTIONS.get(stage, "")) if why else ""
 
@@ -74,7 +74,7 @@ STATE_RULE: Final = f"{_RFC}6749#section-10.12"
 def page(revision: str, section: str) -> str:
     """Return the address of a section on authorization in a revision of the specification.
 
-    From 2026-07-28 on the text stands on several pages.
+    From 2026-07-28 on, the text is on several pages.
     """
     folder = f"{SPECIFICATION}/{revision}/basic/authorization"
     if revision < "2026-07-28":

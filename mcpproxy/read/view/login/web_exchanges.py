@@ -1,4 +1,4 @@
-"""The HTTP exchanges of a recording, one after the other, each with the beginning of its bodies."""
+"""Read the HTTP exchanges of a recording, one after the other, each with the beginning of its bodies."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -12,16 +12,17 @@ from mcpproxy.record.trace.records import frame_bytes
 from mcpproxy.record.trace.request_urls import request_url
 
 LONGEST_BODY: Final = 256 << 10
-"""How much of a body is kept. Documents and answers of a login are far smaller."""
+"""How many bytes of a body are kept. Documents and answers of a login are far smaller."""
 MOST_OPEN: Final = 1024
-"""How many exchanges are followed at once. Those that began first are given up first."""
+"""How many open exchanges are kept. Beyond that, the oldest is yielded without its answer."""
 
 
 @dataclass(slots=True)
 class WebExchange:
-    """A request with its answer. ``status`` is 0 if there was none; times are nanoseconds.
+    """A request and its answer. ``status`` is 0 if there was no answer.
 
-    ``is_mcp`` says whether it is a message to the MCP server, and not one to the paths beside it.
+    ``at_ns`` is the time of the request in nanoseconds since the start. ``is_mcp`` is true for a message to
+    the MCP endpoint, and false for requests to other paths, such as those of a login.
     """
 
     seq: int
@@ -46,10 +47,10 @@ class WebExchange:
 
 
 def web_exchanges(trace: Trace) -> Iterator[WebExchange]:
-    """Yield the exchanges in the order of their answers; last those without one.
+    """Yield the exchanges in the order of their answers, and then those without an answer.
 
-    A message to the MCP server is yielded as soon as it has a status, because its stream may never end; its
-    answer is empty.
+    A message to the MCP endpoint is yielded as soon as it has a status, because its stream may never end. Its
+    ``answer`` is empty.
 
     Raises:
         TraceError: the recording cannot be read.
@@ -58,7 +59,7 @@ def web_exchanges(trace: Trace) -> Iterator[WebExchange]:
     for record in trace.records():
         match record:
             case RequestHead():
-                opened[record.exchange] = _begun(trace, record)
+                opened[record.exchange] = _new_exchange(trace, record)
                 if len(opened) > MOST_OPEN:
                     yield opened.pop(next(iter(opened)))
             case Frame() if exchange := opened.get(record.exchange):
@@ -78,14 +79,14 @@ def web_exchanges(trace: Trace) -> Iterator[WebExchange]:
     yield from opened.values()
 
 
-def _begun(trace: Trace, head: RequestHead) -> WebExchange:
+def _new_exchange(trace: Trace, head: RequestHead) -> WebExchange:
     url = request_url(trace.header, head)
     is_mcp = head.endpoint and "/.well-known/" not in url
     return WebExchange(head.seq, head.method, url, Fields(head.headers), head.observed_at_ns, is_mcp)
 
 
 def _is_message(exchange: WebExchange) -> bool:
-    """Whether a request that does not say so goes to an MCP server: by its fields, or by its body."""
+    """Whether a request goes to an MCP server, judged by its header fields or its body."""
     if SESSION_ID in exchange.fields or PROTOCOL_VERSION in exchange.fields:
         return "/.well-known/" not in exchange.url
     return exchange.method == "POST" and b'"jsonrpc"' in exchange.body[:4096]

@@ -50,8 +50,8 @@ class FrameScan(Scan):
         self.no_name: Final = self._numbered.number_of("", None)
         """The name for messages without a method, and for names that are too long or too many."""
 
-    def _message(self, message: dict[str, Any], seen: Seen, line: bytes) -> int:
-        row = super()._message(message, seen, line)
+    def _add_message(self, message: dict[str, Any], seen: Seen, line: bytes) -> int:
+        row = super()._add_message(message, seen, line)
         if "method" in message:
             kind = _REQUEST if "id" in message else _NOTIFICATION
         elif "error" in message:
@@ -69,9 +69,9 @@ class FrameScan(Scan):
         self._add_row(seq, row, seen, kind, name)
         return row
 
-    def _frame_object(self, frame: object, at: int) -> int:
+    def _add_frame(self, frame: object, at: int) -> int:
         before = len(self.of_seq)
-        row = super()._frame_object(frame, at)
+        row = super()._add_frame(frame, at)
         if isinstance(frame, Frame):
             if len(self.of_seq) == before:  # no message, or a piece of one
                 seen = Seen(frame.sender == "client", at, frame.observed_at_ns, len(frame.raw))
@@ -81,8 +81,8 @@ class FrameScan(Scan):
                     self.of_seq[index] = frame.seq
         return row
 
-    def _short_lines(self, run: object, at: int) -> int:
-        row = super()._short_lines(run, at)
+    def _add_short_lines(self, run: object, at: int) -> int:
+        row = super()._add_short_lines(run, at)
         if isinstance(run, Lines) and run.source != "stderr":
             for seq, raw in enumerate(run.raws, start=run.seq):
                 seen = Seen(run.source == "client", at, run.at_ns, len(raw))
