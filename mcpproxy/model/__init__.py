@@ -1,1 +1,1 @@
-"""The interfaces of language models as data: what a request offers, and what was called and answered."""
+"""Read requests to language models and their answers: the tools offered, the calls and the results."""

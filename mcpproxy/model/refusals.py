@@ -56,15 +56,15 @@ def read_refusal(body: JSON) -> ServiceRefusal | None:
         error = holder
     if isinstance(error, str):
         return ServiceRefusal(error[:_LONGEST])
-    if (told := as_object(error)) is None:
+    if (error_object := as_object(error)) is None:
         return None
-    told = _passed_on(told) or told
-    message, param = text_of(told, "message"), text_of(told, "param")
+    error_object = _passed_on_error(error_object) or error_object
+    message, param = text_of(error_object, "message"), text_of(error_object, "param")
     function = _FUNCTION.search(message[:_READ])
     steps = ".".join(("parameters", *_STEP.findall(function["steps"] or ""))) if function else ""
     return ServiceRefusal(
         message[:_LONGEST],
-        _code(told),
+        _code(error_object),
         tuple(_named_places(param, message[:_READ], steps)),
         function["name"] if function else "",
         steps,
@@ -74,18 +74,18 @@ def read_refusal(body: JSON) -> ServiceRefusal | None:
 def meant_tools(refusal: ServiceRefusal, request: ModelRequest) -> Iterator[MeantTool]:
     """Yield the tools of ``request`` that ``refusal`` means: all that it names by place, else one by name."""
     for place in refusal.places:
-        tool = next((tool for tool in request.tools if _stands_at(tool, place.tool)), None)
+        tool = next((tool for tool in request.tools if _is_at(tool, place.tool)), None)
         yield MeantTool(tool, place.within, place.said, is_placed=True)
     if refusal.places:
         return
     by_length = sorted(request.tools, key=lambda tool: -len(tool.name))
     meant = [tool for tool in by_length if refusal.name in ("", tool.name)]
-    named = next((tool for tool in meant if _names(refusal.message, tool.name)), None)
+    named = next((tool for tool in meant if _has_quoted(refusal.message, tool.name)), None)
     if named is not None:
         yield MeantTool(named, refusal.within, refusal.message, is_placed=False)
 
 
-def _passed_on(error: JSONObject) -> JSONObject | None:
+def _passed_on_error(error: JSONObject) -> JSONObject | None:
     """Return the error of the service behind a gateway that passes it on as JSON text (OpenRouter)."""
     raw = text_of(as_object(error.get("metadata")) or {}, "raw")
     value = read(raw.encode("utf-8", "surrogatepass")) if 0 < len(raw) <= _READ else None
@@ -103,28 +103,26 @@ def _named_places(param: str, message: str, steps: str) -> Iterator[NamedPlace]:
     ``steps`` is the place in a schema, if the error gives it apart from the place of the tool.
     """
     known: set[str] = set()
-    whole = message[:_LONGEST]
-    texts = ((param, whole), *((line, line[:_LONGEST]) for line in message.splitlines()))
-    for found, said in ((found, said) for text, said in texts for found in _PLACE.finditer(text)):
-        pointer = f"/tools/{found['tool']}"
-        if found["group"]:
-            group = "tools" if found["group"] == "tools" else "functionDeclarations"
-            pointer += f"/{group}/{found['member']}"
+    texts = ((param, message[:_LONGEST]), *((line, line[:_LONGEST]) for line in message.splitlines()))
+    for match, said in ((match, said) for text, said in texts for match in _PLACE.finditer(text)):
+        pointer = f"/tools/{match['tool']}"
+        if match["group"]:
+            group = "tools" if match["group"] == "tools" else "functionDeclarations"
+            pointer += f"/{group}/{match['member']}"
         if pointer not in known and len(known) < _MOST_TOOLS:
             known.add(pointer)
-            within = found["within"].lstrip(".")
-            is_whole = within.endswith("parameters")
-            if steps and is_whole:
+            within = match["within"].lstrip(".")
+            if steps and within.endswith("parameters"):
                 within = within.removesuffix("parameters") + steps
             yield NamedPlace(pointer, within, said)
 
 
-def _stands_at(tool: OfferedTool, place: str) -> bool:
+def _is_at(tool: OfferedTool, place: str) -> bool:
     """Whether a tool is at ``place``. Clients and services spell the name of its group differently."""
     pointer = tool.pointer.replace("function_declarations", "functionDeclarations")
     return pointer in (place, f"{place}/function")
 
 
-def _names(text: str, name: str) -> bool:
+def _has_quoted(text: str, name: str) -> bool:
     """Whether ``text`` has ``name`` in quotes."""
     return bool(name) and any(f"{quote}{name}{quote}" in text for quote in "'\"`")

@@ -47,10 +47,10 @@ def offered_keys(offered: OfferedTool) -> Iterator[str]:
     A function below can hold only if one of these keys is among the ``sought_keys`` of the tool's own name.
     A long name has hundreds of keys, too many to keep for each tool. A key may be repeated.
     """
-    there = plain_full_name(offered)[-_LONGEST:]
+    full_name = plain_full_name(offered)[-_LONGEST:]
     yield offered.name
-    yield there[-TAIL:]
-    for text in {there, _HASH.sub("", there)}:
+    yield full_name[-TAIL:]
+    for text in {full_name, _HASH.sub("", full_name)}:
         for start in (0, *(after for after, character in enumerate(text, 1) if character == "_")):
             yield text[start:]
             yield text[start : start + HEAD]
@@ -97,18 +97,18 @@ def is_hashed(name: str, prefixes: AbstractSet[str], offered: OfferedTool) -> bo
 
 def is_cut(name: str, prefixes: AbstractSet[str], offered: OfferedTool) -> bool:  # noqa: ARG001 # one shape
     """Whether the tool's name is long, and the name in the prompt has its beginning or ends with its end."""
-    there, own = plain_full_name(offered), plain(name)
+    full_name, own = plain_full_name(offered), plain(name)
     if len(own) <= HEAD + TAIL:
         return False
-    return f"_{own[:HEAD]}" in f"_{there}" or there.endswith(own[-TAIL:])
+    return f"_{own[:HEAD]}" in f"_{full_name}" or full_name.endswith(own[-TAIL:])
 
 
 def keeps_both_ends(name: str, prefixes: AbstractSet[str], offered: OfferedTool) -> bool:
     """Whether the tool's name is long, and the name in the prompt lacks only its middle or its end."""
-    there, own = _HASH.sub("", plain_full_name(offered)), plain(name)
-    at = f"_{there}".find(f"_{own[:HEAD]}")
+    full_name, own = _HASH.sub("", plain_full_name(offered)), plain(name)
+    start = f"_{full_name}".find(f"_{own[:HEAD]}")
     return (
         is_cut(name, prefixes, offered)
-        and at >= 0
-        and (there.endswith(own[-TAIL:]) or own.startswith(there[at:]))
+        and start >= 0
+        and (full_name.endswith(own[-TAIL:]) or own.startswith(full_name[start:]))
     )

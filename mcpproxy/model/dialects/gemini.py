@@ -24,7 +24,7 @@ from mcpproxy.protocol.message_parts import as_object
 
 NAME: Final = "gemini"
 
-_SAID: Final = ("output", "result", "error", "content", "return_value")
+_TEXT_MEMBERS: Final = ("output", "result", "error", "content", "return_value")
 """The members of a ``functionResponse`` into which clients put the text of a result."""
 
 
@@ -75,8 +75,8 @@ def fold_stream(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
         ending = candidate.get("finishReason") or ending
         content = as_object(candidate.get("content")) or {}
         parts += [part for _, part in objects(content.get("parts"))]
-    whole: JSONObject = {"content": {"parts": parts}, "finishReason": ending}
-    return {**answer, "candidates": [whole]}, ending is not None
+    merged: JSONObject = {"content": {"parts": parts}, "finishReason": ending}
+    return {**answer, "candidates": [merged]}, ending is not None
 
 
 def _tools(body: JSONObject) -> Iterator[OfferedTool]:
@@ -107,16 +107,16 @@ def _results(parts: Iterable[tuple[str, JSONObject]]) -> Iterator[ModelResult]:
         answered = as_object(first_of(part, "functionResponse", "function_response"))
         if answered is not None:
             response = as_object(answered.get("response")) or {}
-            content = (*_said(response), *_inline(objects(answered.get("parts"))))
+            content = (*_result_text(response), *_inline(objects(answered.get("parts"))))
             failed = "error" in response or None
             yield ModelResult(text_of(answered, "id"), text_of(answered, "name"), content, pointer, failed)
 
 
-def _said(response: JSONObject) -> Iterator[Content]:
+def _result_text(response: JSONObject) -> Iterator[Content]:
     """Yield the text of a result: its only member if clients put texts there, else the object as JSON."""
-    said = first_of(response, *_SAID) if len(response) == 1 else None
-    if isinstance(said, str):
-        yield Content("text", said)
+    text = first_of(response, *_TEXT_MEMBERS) if len(response) == 1 else None
+    if isinstance(text, str):
+        yield Content("text", text)
     elif response:
         yield Content("text", dumps(response, compact=True))
 

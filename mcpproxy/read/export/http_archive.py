@@ -176,7 +176,7 @@ class HttpArchive:
         entry.bodies[frame.sender] += frame_bytes(frame)
         if frame.sender == CLIENT:
             entry.sent_ns = frame.observed_at_ns
-        # By the standard of event streams, an event without data is not dispatched.
+        # The standard of event streams says that an event without data is not dispatched.
         if frame.event is not None and frame.raw and frame.terminated:
             entry.events.append(
                 {

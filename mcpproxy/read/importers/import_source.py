@@ -205,9 +205,9 @@ def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
 
 
 def whole_json(path: str, kind: str) -> JSON:
-    """Return the JSON value of a file that is a single one, such as a HAR.
+    """Return the JSON value of a file that is a single JSON value, such as a HAR.
 
-    ``kind`` is the name of such a file in messages.
+    ``kind`` is the name of such a file in error messages.
 
     Raises:
         TraceError: the file cannot be read, is over ``MAX_BYTES``, or is not JSON.

@@ -182,10 +182,10 @@ def _numbered_message(
     """
     messages = objects(value) or [as_object(value) or {}]
     note = as_object(messages[0].get("_meta")) or {}
-    told = _DIRECTIONS.get(direction) if isinstance(direction := note.get("direction"), str) else None
-    if told:
+    named_sender = _DIRECTIONS.get(direction) if isinstance(direction := note.get("direction"), str) else None
+    if named_sender:
         raw = without_value(raw, ("_meta",)) or raw
-    sender = told or _guess_sender(messages[0], requesters)
+    sender = named_sender or _guess_sender(messages[0], requesters)
     for message in messages:
         method, id = message.get("method"), message.get("id")
         if isinstance(id, int | str):
@@ -193,14 +193,14 @@ def _numbered_message(
                 requesters.pop(id, None)
             else:
                 requesters[id] = sender
-    server = note.get("server") if told else None
+    server = note.get("server") if named_sender else None
     return sessions.numbered(
         server if isinstance(server, str) else "",
         sender,
         value,
         raw,
-        unix_ns(note.get("ts")) if told else None,
-        is_guessed=not told,
+        unix_ns(note.get("ts")) if named_sender else None,
+        is_guessed=not named_sender,
     )
 
 

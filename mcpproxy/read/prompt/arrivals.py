@@ -73,7 +73,7 @@ class Arrivals:
         for result in request.results:
             key = result.call_id or f" {result.name}"
             arrived = self._found.setdefault(key, [])
-            arrived[:] = [one for one in arrived if not one.is_refused or one.asked == asked]
+            arrived[:] = [earlier for earlier in arrived if not earlier.is_refused or earlier.asked == asked]
             counted[key] += 1
             is_new = counted[key] > len(arrived) if result.call_id else id(result) in new
             if is_new:
@@ -84,19 +84,19 @@ class Arrivals:
     def _new_results(
         self, results: Sequence[ModelResult], calls: Sequence[ModelCall]
     ) -> Sequence[ModelResult]:
-        """Return those of ``results``, which have no id, that the previous request did not have.
+        """Return the ``results`` (without ids) that the previous request did not have.
 
-        They follow those that are left of its results. If none of these is unchanged, they follow the last
-        call.
+        They follow the results that are left of the previous request. If none is left unchanged, they follow
+        the last call.
         """
-        had = [(one.name, one.content) for one in self._before]
-        has = [(one.name, one.content) for one in results]
-        for start in range(len(had)):
-            left = had[start:]
-            if has[: len(left)] == left:
+        before = [(result.name, result.content) for result in self._before]
+        now = [(result.name, result.content) for result in results]
+        for start in range(len(before)):
+            left = before[start:]
+            if now[: len(left)] == left:
                 return results[len(left) :]
         last = max((_place(call.pointer) for call in calls), default=())
-        return [one for one in results if _place(one.pointer) >= last] if had else results
+        return [result for result in results if _place(result.pointer) >= last] if before else results
 
 
 def _place(pointer: str) -> tuple[int, ...]:

@@ -16,7 +16,7 @@ from mcpproxy.read.view.runs import Certainty
 
 
 def _at_most(call: CallWay, way: ServerWay) -> Severity | None:
-    """Return the highest level that a finding about a call may have; ``None``: that of its rule.
+    """Return the highest level that a finding about a call may have; ``None`` if its rule alone decides.
 
     It depends on how sure it is which call of the model this is. That is sure by the call's id, or if a part
     of the result came back to the model.
@@ -24,14 +24,18 @@ def _at_most(call: CallWay, way: ServerWay) -> Severity | None:
     Raises:
         LookupError: it is not known which call of the model this is.
     """
-    came_back = any(one.change.is_there for one in call.pieces)
+    came_back = any(part.change.is_there for part in call.pieces)
     if call.certainty is Certainty.CERTAIN or (call.certainty is Certainty.LIKELY and came_back):
         return None
-    alike = [one for one in way.calls if one.certainty is call.certainty and one.wire.name == call.wire.name]
+    alike = [
+        other
+        for other in way.calls
+        if other.certainty is call.certainty and other.wire.name == call.wire.name
+    ]
     if call.certainty is Certainty.GUESS and not (came_back and len(alike) == 1):
         raise LookupError
-    wires = [one.wire for one in way.calls if one.wire.name == call.wire.name]
-    if sum(one.arguments == call.wire.arguments for one in wires) > 1:
+    wires = [other.wire for other in way.calls if other.wire.name == call.wire.name]
+    if sum(wire.arguments == call.wire.arguments for wire in wires) > 1:
         raise LookupError  # its result may be that of another call with the same arguments
     return "info"
 
@@ -63,23 +67,25 @@ def call_violations(way: ServerWay) -> Iterator[tuple[Violation, AskedModel]]:
 
 
 def _result_violation(call: CallWay, at_most: Severity | None) -> Violation | None:
-    given = [one for one in call.pieces if one.piece.is_for_model]
-    texts = [one for one in given if not one.piece.digest and one.piece.kind not in ("structured", "other")]
-    structured = [one for one in given if one.piece.kind == "structured"]
-    pictures = [one for one in given if one.piece.kind == "image"]
-    own = texts if any(one.change.size for one in texts) else structured
-    if any(one.change.way == "unknown" for one in (*own, *pictures)):
+    given = [part for part in call.pieces if part.piece.is_for_model]
+    texts = [
+        part for part in given if not part.piece.digest and part.piece.kind not in ("structured", "other")
+    ]
+    structured = [part for part in given if part.piece.kind == "structured"]
+    pictures = [part for part in given if part.piece.kind == "image"]
+    own = texts if any(part.change.size for part in texts) else structured
+    if any(part.change.way == "unknown" for part in (*own, *pictures)):
         return None
     # A text in another form is not recognised. If all that came is shorter than half of it, half is missing.
-    is_short = 2 * sum(map(_length, call.said)) < sum(_length(one.piece.text) for one in own)
-    is_lost = is_short and not all(is_laid_out_anew(one.piece.text, call.said) for one in own)
-    lost = sum(one.change.way == "missing" for one in pictures)
+    is_short = 2 * sum(map(_length, call.said)) < sum(_length(part.piece.text) for part in own)
+    is_lost = is_short and not all(is_laid_out_anew(part.piece.text, call.said) for part in own)
+    lost = sum(part.change.way == "missing" for part in pictures)
     gone = f"{lost} of its {len(pictures)} pictures" if len(pictures) > 1 else "its picture"
     if is_lost:
-        got, size = sum(map(len, call.said)), sum(one.change.size for one in own)
+        got, size = sum(map(len, call.said)), sum(part.change.size for part in own)
         problem = f"client gave its model at most {got:,} characters of a result of {size:,}"
         problem += f", without {gone}" if lost else ""
-        if any(one.change.is_there for one in structured):
+        if any(part.change.is_there for part in structured):
             at_most = "info"  # servers give the same in both, and a text may be the longer one
     elif lost:
         problem, at_most = f"client gave its model a result without {gone}", "info"
@@ -122,7 +128,7 @@ def _is_by_the_host(change: ValueChange, given: JSON, tool: ToolWay) -> bool:
     if not change.pointer:
         return False
     steps = [step.replace("~1", "/").replace("~0", "~") for step in change.pointer.split("/")[1:]]
-    own = {one.name for one in tool.schema if one.what == "added"}
+    own = {change.name for change in tool.schema if change.what == "added"}
     if "properties" in own or any(f"property {step}" in own for step in steps):
         return False
     return change.what == "changed" or _value_at(given, steps) is not None

@@ -216,21 +216,21 @@ def _piece_reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> Te
     if piece.kind in _TEXTS and not piece.digest:
         if not piece.text.strip():
             return TextChange("same", 0, 0)
-        texts = [one.text for one in came.result.content if one.kind == "text"]
+        texts = [item.text for item in came.result.content if item.kind == "text"]
         change = text_reached(piece.text, (*said, "".join(texts)) if len(texts) > 1 else said)
         if change.way in ("missing", "cut") and is_laid_out_anew(piece.text, said):
             return TextChange("as text", change.size, change.size)
-        if change.way == "missing" and any(_is_foreign(one, own) for one in came.result.content):
+        if change.way == "missing" and any(_is_foreign(item, own) for item in came.result.content):
             return TextChange("unknown", change.size, 0)  # it may be in a file that the host made from it
         is_bare = (
             piece.kind == "link" and change.way == "same"
         )  # the name and the description of the link are gone
         return TextChange("as text", change.size, change.kept) if is_bare else change
-    if piece.digest and any(one.digest == piece.digest for one in content):
+    if piece.digest and any(item.digest == piece.digest for item in content):
         return TextChange("same", piece.size, piece.size)
-    if len(piece.data) >= 8 and (any(piece.data in one for one in said) or _is_written_out(piece, said)):
+    if len(piece.data) >= 8 and (any(piece.data in text for text in said) or _is_written_out(piece, said)):
         return TextChange("as text", piece.size, piece.size)
-    is_unsure = not piece.digest or any(_is_foreign(one, own) for one in content)
+    is_unsure = not piece.digest or any(_is_foreign(item, own) for item in content)
     return TextChange("unknown" if is_unsure else "missing", piece.size, 0)
 
 
@@ -252,7 +252,7 @@ def _is_unmarked(wire: WireCall, parts: Iterable[PieceWay], result: ModelResult)
     """Whether a call failed, and neither the interface nor the words of the host tell the model so."""
     if result.failed or not (wire.error if wire.result is None else wire.result.get("isError") is True):
         return False
-    said = "\n".join(one.text for one in result.content if one.kind == "text")
+    said = "\n".join(item.text for item in result.content if item.kind == "text")
     for part in parts:
         said = said.replace(part.piece.text, "")
     return MARK not in said and _OF_FAILURE.search(said) is None

@@ -19,7 +19,7 @@ Way: TypeAlias = Literal["same", "cut", "extended", "changed", "added", "missing
 
 _MOST_CHANGES: Final = 200
 _SHARED: Final = 32
-"""How many characters of a text, from its beginning, another text must have to be a cut copy of it."""
+"""A text is a cut copy of another if it has so many characters of the other's beginning."""
 _CODES: Final = pattern(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _WORD: Final = pattern(r"\w+")
 _OF_NAMES: Final = ("properties", "$defs", "definitions", "patternProperties")
@@ -71,13 +71,13 @@ def text_change(on_wire: str | None, in_prompt: str | None) -> TextChange:
     return TextChange("cut", size, *cut) if cut else TextChange("changed", size, 0)
 
 
-def text_reached(text: str, said: Iterable[str]) -> TextChange:
-    """Return how much of ``text`` is in one of the texts ``said``: as it is, as JSON, or undecorated."""
-    said = list(said)
-    exact, bare, bare_said = _text_reached(text, said), undecorated(text), [*map(undecorated, said)]
-    if exact.way not in ("missing", "cut") or (bare, bare_said) == (text, said):
+def text_reached(text: str, texts: Iterable[str]) -> TextChange:
+    """Return how much of ``text`` is in one of ``texts``: as it is, as JSON, or undecorated."""
+    texts = list(texts)
+    exact, bare, bare_texts = _text_reached(text, texts), undecorated(text), [*map(undecorated, texts)]
+    if exact.way not in ("missing", "cut") or (bare, bare_texts) == (text, texts):
         return exact
-    other = _text_reached(bare, bare_said)
+    other = _text_reached(bare, bare_texts)
     way: Way = "as text" if other.way == "same" else other.way
     kept = other.kept * len(text) // max(len(bare), 1)
     return TextChange(way, len(text), kept, other.has_end) if kept > exact.kept else exact
@@ -89,37 +89,39 @@ def undecorated(text: str) -> str:
     return bare if bare.isascii() else normalize("NFC", bare)
 
 
-def _text_reached(text: str, said: Iterable[str]) -> TextChange:
+def _text_reached(text: str, texts: Iterable[str]) -> TextChange:
     wire, size = text.strip(), len(text)
     best = TextChange("missing", size, 0)
-    for one in said:
-        if wire == one.strip():
+    for candidate in texts:
+        if wire == candidate.strip():
             return TextChange("same", size, size)
         for form in dict.fromkeys((wire, *_in_json(wire))):
-            if _has(one, form):
+            if _has(candidate, form):
                 best = TextChange("as text", size, size)
-            elif (cut := _cut(form, one)) and cut[0] > best.kept:
+            elif (cut := _cut(form, candidate)) and cut[0] > best.kept:
                 best = TextChange("cut", size, min(cut[0] * size // len(form), size - 1), cut[1])
-        if MARK in one and best.way == "missing":
+        if MARK in candidate and best.way == "missing":
             best = TextChange("unknown", size, 0)
     return best
 
 
-def value_reached(value: JSON, said: Iterable[str]) -> bool:
-    """Whether one of the texts ``said`` has ``value`` as JSON, in any spacing."""
-    return any(next(changes(value, found), None) is None for one in said for found in _values(one))
+def value_reached(value: JSON, texts: Iterable[str]) -> bool:
+    """Whether one of ``texts`` has ``value`` as JSON, in any spacing."""
+    return any(
+        next(changes(value, found), None) is None for candidate in texts for found in _values(candidate)
+    )
 
 
-def is_laid_out_anew(text: str, said: Iterable[str]) -> bool:
-    """Whether ``text`` is JSON, and one of the texts ``said`` has its values in another layout."""
+def is_laid_out_anew(text: str, texts: Iterable[str]) -> bool:
+    """Whether ``text`` is JSON, and one of ``texts`` has its values in another layout."""
     value = read(text.encode("utf-8", "replace"))
     if not isinstance(value, dict | list):
         return False
-    said = list(said)
-    if value_reached(value, said):
+    texts = list(texts)
+    if value_reached(value, texts):
         return True
     own = Counter(word for leaf in _leaves(value) for word in _words(leaf))
-    return bool(own) and any(own <= Counter(_words(one)) for one in said)
+    return bool(own) and any(own <= Counter(_words(candidate)) for candidate in texts)
 
 
 def changes(before: JSON, after: JSON) -> Iterator[ValueChange]:

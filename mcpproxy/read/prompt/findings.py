@@ -59,7 +59,7 @@ def prompt_findings(report: PromptReport, model: str, catalogue: Catalogue) -> t
                 violation = _refusal_violation(tool, report.servers[tool.match.tool.server])
                 if violation is not None:
                     found += _built(build, tool.match.tool.server, violation, AskedModel(refused.seq), file)
-    return tuple(sorted(found, key=lambda one: (one.server, one.finding.frame)))
+    return tuple(sorted(found, key=lambda result: (result.server, result.finding.frame)))
 
 
 def _built(
@@ -74,7 +74,7 @@ def _built(
 
 
 def _servers_of_the_run(report: PromptReport) -> frozenset[int]:
-    """Return the numbers of the servers whose sessions surely are with the host that asked the model.
+    """Return the numbers of the servers whose sessions surely are of the host that sent the requests.
 
     Recordings that were open at the same time may be of two hosts. A session is surely this host's if a call
     and its result are on both sides, or if a description is, and no session with the same server was open
@@ -90,7 +90,7 @@ def _servers_of_the_run(report: PromptReport) -> frozenset[int]:
     linked = {
         server.number
         for server in others
-        if any(link_between(recording(server.path), one) is Certainty.CERTAIN for one in known)
+        if any(link_between(recording(server.path), entry) is Certainty.CERTAIN for entry in known)
     }
     return frozenset(sure | linked)
 
@@ -98,7 +98,7 @@ def _servers_of_the_run(report: PromptReport) -> frozenset[int]:
 def _has_a_call(way: ServerWay) -> bool:
     return any(
         call.certainty is Certainty.CERTAIN
-        or (call.certainty is Certainty.LIKELY and any(one.change.is_there for one in call.pieces))
+        or (call.certainty is Certainty.LIKELY and any(part.change.is_there for part in call.pieces))
         for call in way.calls
         if call.model is not None
     )
@@ -107,7 +107,8 @@ def _has_a_call(way: ServerWay) -> bool:
 def _has_a_description(way: ServerWay, report: PromptReport) -> bool:
     server = way.server
     began, ended = server.open_ns
-    for other in (one.server for one in report.servers if one.server.number != server.number):
+    others = [other_way.server for other_way in report.servers if other_way.server.number != server.number]
+    for other in others:
         is_alike = (other.label, other.name) == (server.label, server.name)
         if is_alike and began <= other.open_ns[1] and other.open_ns[0] <= ended:
             return False
@@ -129,7 +130,12 @@ def _refusal_violation(refused: RefusedTool, way: ServerWay) -> Violation | None
     """
     match = refused.match
     tool = next(
-        (one for one in way.tools if match is not None and one.match.tool.name == match.tool.name), None
+        (
+            candidate
+            for candidate in way.tools
+            if match is not None and candidate.match.tool.name == match.tool.name
+        ),
+        None,
     )
     if match is None or tool is None:
         return None

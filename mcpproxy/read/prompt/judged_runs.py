@@ -24,7 +24,7 @@ def findings_of_run(
     which need not offer every tool to both.
     """
     found = prompt_findings(report, own.path, catalogue)
-    lost = {one.server for one in found if one.finding.rule in TOOLS_LOST}
+    lost = {lost_tool.server for lost_tool in found if lost_tool.finding.rule in TOOLS_LOST}
     if not lost:
         return found
     servers = {number: recording(report.servers[number].server.path) for number in lost}
@@ -38,7 +38,11 @@ def findings_of_run(
     shared = {
         number for number, server in servers.items() if any(is_beside(server, other) for other in others)
     }
-    return tuple(one for one in found if one.server not in shared or one.finding.rule not in TOOLS_LOST)
+    return tuple(
+        prompt_finding
+        for prompt_finding in found
+        if prompt_finding.server not in shared or prompt_finding.finding.rule not in TOOLS_LOST
+    )
 
 
 def findings_of_runs(
@@ -58,7 +62,11 @@ def findings_of_runs(
         report = read_run(trace, servers, only_reads=True)
         found = findings_of_run(report, own, [entry for entry, _ in models], catalogue)
         for number, path in enumerate(servers):
-            taken = tuple(one.finding for one in found if one.server == number and takes(one.finding.rule))
+            taken = tuple(
+                prompt_finding.finding
+                for prompt_finding in found
+                if prompt_finding.server == number and takes(prompt_finding.finding.rule)
+            )
             if taken:
                 yield path, taken
 

@@ -70,14 +70,14 @@ def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> li
     """
     named = {server.number: _prefixes(server) for server in servers}
     tools = [tool for server in servers for tool in server.tools]
-    free = {written(one): one for one in offered}
+    free = {written(tool): tool for tool in offered}
     likely: list[set[str]] = [set() for _ in tools]
     sought: dict[str, list[set[str]]] = defaultdict(list)
     for tool, those in zip(tools, likely, strict=True):
         for key in sought_keys(tool.name, named[tool.server]):
             sought[key].append(those)
-    for name, one in free.items():
-        for key in offered_keys(one):
+    for name, offered_tool in free.items():
+        for key in offered_keys(offered_tool):
             for those in sought.get(key, ()):
                 those.add(name)
     found: dict[int, Match] = {}
@@ -124,10 +124,10 @@ def _sessions(server: WireServer, servers: Iterable[WireServer]) -> frozenset[in
     """Return the numbers of the other recordings of the same server, which was started again."""
     began, ended = server.open_ns
     return frozenset(
-        one.number
-        for one in servers
-        if (one.label, one.name) == (server.label, server.name)
-        and (one.open_ns[1] < began or ended < one.open_ns[0])
+        other.number
+        for other in servers
+        if (other.label, other.name) == (server.label, server.name)
+        and (other.open_ns[1] < began or ended < other.open_ns[0])
     )
 
 
@@ -150,8 +150,8 @@ class _UnmatchedTools:
             self._owners.setdefault(plain(match.tool.name), (at, match))
             if match.why == _CUT and (left := _left_of(match)) is not None:
                 self._cut[match.tool.server].append((at, match, left))
-        for one in reversed(free.values()):
-            self._numbered[_NUMBER.sub("", plain_full_name(one))].append(one)
+        for tool in reversed(free.values()):
+            self._numbered[_NUMBER.sub("", plain_full_name(tool))].append(tool)
 
     def match_of_another_session(self, tool: WireTool, sessions: AbstractSet[int]) -> Match | None:
         """Return the match of the same tool in another session of its server, or ``None``."""
@@ -172,7 +172,7 @@ class _UnmatchedTools:
         return Match(tool, None, Certainty.CERTAIN, "", owner.tool)
 
     def _owner(self, tool: WireTool) -> Match | None:
-        """Return the first match of which the host made what it makes of the name of ``tool``, too."""
+        """Return the first match whose name in the prompt would also fit ``tool``; ``None`` if none does."""
         name = plain(tool.name)
         before, owner = self._owners.get(name, (None, None))
         for at, match, left in self._cut.get(tool.server, ()):
@@ -184,7 +184,7 @@ class _UnmatchedTools:
 
 
 def _left_of(match: Match) -> str | None:
-    """Return the rest of a name that was cut, with what the host appended; ``None`` if it cannot be told."""
+    """Return the rest of a name that was cut, with what the host appended; ``None`` if that is unknown."""
     own, there = plain(match.tool.name), plain_full_name(match.offered) if match.offered is not None else ""
     left = there[max(f"_{there}".find(f"_{own[:HEAD]}"), 0) :]
     return left if _is_left_of(own, left) else None
@@ -236,7 +236,7 @@ WAYS: Final = (
 
 
 def _likeness(tool: WireTool, offered: OfferedTool) -> tuple[bool, bool, int, int]:
-    """Return a key that is greater the more a fitting pair has in common: description, schema, beginning."""
+    """Return a sort key: the more a tool and an offered one have in common, the greater it is."""
     on_wire, in_prompt = tool.description or "", offered.description or ""
     alike = next(changes(tool.schema, offered.schema), None) is None
     return on_wire == in_prompt, alike, common_length(on_wire, in_prompt), len(tool.name)

@@ -23,7 +23,7 @@ class RefusedPlace:
     ``pointer`` is its JSON pointer in the definition, and ``member`` that of the definition's member around
     it. ``did`` is a clause for what its author did, as "wrote a schema". ``is_of_the_server`` is true if the
     prompt has the place as the server wrote it. ``is_sure`` is false if a host changed something within the
-    place, which may or may not be what the service refused.
+    place, so that it is not known whether the service refused the server's part or the host's.
     """
 
     pointer: str

@@ -98,7 +98,7 @@ class RefusedRequest:
 
 @slotted()
 class PromptReport:
-    """What a model saw in a run. ``others`` are the tools in the prompt that are of none of the servers.
+    """What a model saw in a run. ``others`` are the tools in the prompt that no server of the run has.
 
     ``first`` is the number of the first request that offers a tool of the servers, 1 if none does. ``unread``
     is how many requests are missing because their bodies cannot be read. ``user_agent`` is the ``User-Agent``
@@ -162,12 +162,12 @@ class _Refused:
 
 
 class _NewItems:
-    """Finds the new items of a sequence that is sent again and again, in whatever order."""
+    """Finds the new items of a sequence that is sent again and again, in any order."""
 
     def __init__(self) -> None:
         self._known: Final[Counter[int]] = Counter()
 
-    def of(self, items: Iterable[_Item], *, keeps: bool) -> Iterator[_Item]:
+    def take_new(self, items: Iterable[_Item], *, keeps: bool) -> Iterator[_Item]:
         """Yield the items that no earlier sequence had as often.
 
         ``keeps`` says whether to remember this one.
@@ -222,8 +222,8 @@ class _Conversation:
             offer.tool, offer.until, offer.asked = tool, self._requests, asked
         # The model has not read a request that the service refused.
         is_refused = turn.status >= _REFUSED
-        texts = tuple(self._texts.of(request.texts, keeps=not is_refused))
-        beside = tuple(self._beside.of(request.beside, keeps=not is_refused))
+        texts = tuple(self._texts.take_new(request.texts, keeps=not is_refused))
+        beside = tuple(self._beside.take_new(request.beside, keeps=not is_refused))
         self._search_texts(texts)
         if self._only_tools:
             texts = tuple(text for text in texts if not is_masked(text))

@@ -69,7 +69,7 @@ class SeenCalls:
             return None
         beside = tuple(entry for entry in entries if is_beside(entry, model))
         report = self._report(model, beside)
-        server = next((one for one in report.servers if one.server.path == own.path), None)
+        server = next((way for way in report.servers if way.server.path == own.path), None)
         if server is None or not server.offered:
             return None
         return model.path, server

@@ -21,7 +21,7 @@ def tool_violations(way: ServerWay, report: PromptReport) -> Iterator[tuple[Viol
     tool whose name is in a text of the prompt.
     """
     offered = way.offered
-    asked = max((tool.asked for tool in offered), key=lambda one: one.at_ns, default=None)
+    asked = max((tool.asked for tool in offered), key=lambda request: request.at_ns, default=None)
     if asked is None or asked.at_ns > way.server.open_ns[1] or way.server.lists > 1:
         return  # after the session's end, another session of the server may have had other tools
     if _loads_later(offered, report):
@@ -82,7 +82,11 @@ def _same_name(tool: ToolWay, way: ServerWay, report: PromptReport) -> tuple[Vio
     wire, taker = tool.match.tool, tool.match.taken_by
     if taker is None:
         return None
-    owner = next(one for one in report.servers[taker.server].offered if one.match.tool.name == taker.name)
+    owner = next(
+        candidate
+        for candidate in report.servers[taker.server].offered
+        if candidate.match.tool.name == taker.name
+    )
     is_cut = owner.match.certainty is Certainty.GUESS
     if wire.server != taker.server:
         is_made = wire.name == taker.name and owner.match.prefix == ""
@@ -109,14 +113,14 @@ def _same_name(tool: ToolWay, way: ServerWay, report: PromptReport) -> tuple[Vio
 def _becomes(name: str, end: str, replaced: Container[tuple[str, str]]) -> bool:
     """Whether ``name`` becomes ``end`` if characters are replaced by the pairs in ``replaced``."""
     pairs = zip(name, end, strict=False)
-    return len(name) == len(end) and all(one == other or (one, other) in replaced for one, other in pairs)
+    return len(name) == len(end) and all(old == new or (old, new) in replaced for old, new in pairs)
 
 
 def _replaced(way: ServerWay) -> frozenset[tuple[str, str]]:
     """Return the pairs (old, new) of characters that the host replaced in the names of a server."""
     sure = (tool for tool in way.tools if tool.match.certainty is Certainty.CERTAIN)
     pairs = (zip(tool.match.tool.name, _end(tool), strict=False) for tool in sure)
-    return frozenset((one, other) for name_pairs in pairs for one, other in name_pairs if one != other)
+    return frozenset((old, new) for name_pairs in pairs for old, new in name_pairs if old != new)
 
 
 def _end(tool: ToolWay) -> str:

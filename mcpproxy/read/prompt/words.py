@@ -117,7 +117,7 @@ def call_words(way: CallWay) -> Iterator[str]:
 
 
 def seen_words(way: CallWay, named: str) -> Iterator[str]:
-    """Yield clauses for what the model asked for and what it got, even if the host changed nothing.
+    """Yield clauses for the model's call and the result that it got, even if the host changed nothing.
 
     ``named`` is the name of the tool in the prompt, empty if the prompt does not have it.
     """

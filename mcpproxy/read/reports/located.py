@@ -63,7 +63,7 @@ judged, a server that failed before any message, or anything else. Reports use t
 
 @slotted(frozen=True)
 class Remark:
-    """A sentence beside the findings of a recording."""
+    """A sentence about a recording that is no finding."""
 
     path: str
     text: str

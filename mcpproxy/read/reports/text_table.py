@@ -33,22 +33,22 @@ def fitted(
     ``least`` characters, the widest first. Cells lose their end, but those of columns in ``keeps_end`` their
     beginning. If that is not enough, the columns in ``left_out`` are left out, in this order.
     """
-    whole = [list(row) for row in rows]
+    kept = [list(row) for row in rows]
     width = style.width
-    if width is None or table_width(whole) <= width:
-        return whole
-    narrow = _cut(whole, width, style, cut, keeps_end, least)
+    if width is None or table_width(kept) <= width:
+        return kept
+    narrow = _cut_cells(kept, width, style, cut, keeps_end, least)
     for name in left_out:
         if table_width(narrow) <= width:
             break
-        if name in whole[0]:
-            place = whole[0].index(name)
-            whole = [row[:place] + row[place + 1 :] for row in whole]
-            narrow = _cut(whole, width, style, cut, keeps_end, least)
+        if name in kept[0]:
+            place = kept[0].index(name)
+            kept = [row[:place] + row[place + 1 :] for row in kept]
+            narrow = _cut_cells(kept, width, style, cut, keeps_end, least)
     return narrow
 
 
-def _cut(
+def _cut_cells(
     rows: list[list[str]],
     width: int,
     style: Style,

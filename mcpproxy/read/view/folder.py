@@ -129,7 +129,7 @@ def _after(following: FileEnds, last: Continued) -> FileEnds:
 
 
 def _joined(first: FileEnds, ends_of: Mapping[str, FileEnds]) -> RecordingEntry:
-    """Return the entry of a recording: that of its first file, with the end of its last file.
+    """Return the entry of a recording: the entry of its first file, with the end of its last file.
 
     ``ends_of`` has the files by name.
     """

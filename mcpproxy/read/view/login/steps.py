@@ -186,8 +186,10 @@ class StepReader:
             if "grant_type" in form(exchange):
                 return Stage.TOKEN
             return Stage.REGISTRATION if "redirect_uris" in document(exchange.body) else None
-        asked = query(exchange.url)
-        is_authorization = "client_id" in asked and ("response_type" in asked or "code_challenge" in asked)
+        parameters = query(exchange.url)
+        is_authorization = "client_id" in parameters and (
+            "response_type" in parameters or "code_challenge" in parameters
+        )
         return Stage.AUTHORIZATION if is_authorization else None
 
     def _named_behind_proxy(self, url: str) -> Stage | None:
@@ -228,12 +230,12 @@ class StepReader:
 
     def _read_challenge(self, exchange: WebExchange, step: LoginStep) -> None:
         step.asked += f"{_method(exchange)}, without a token"
-        said = challenge(exchange.answer_fields)
-        if url := said.get("resource_metadata"):
+        answer = challenge(exchange.answer_fields)
+        if url := answer.get("resource_metadata"):
             self.named[_url_key(url)] = Stage.RESOURCE
         if "www-authenticate" not in exchange.answer_fields:
             step.answered += ", without WWW-Authenticate"
-        elif shown_members := members(said, ("resource_metadata", "scope", "error", "error_description")):
+        elif shown_members := members(answer, ("resource_metadata", "scope", "error", "error_description")):
             step.answered += f"; {shown_members}"
 
     def _read_resource(self, exchange: WebExchange, step: LoginStep) -> None:
@@ -299,20 +301,22 @@ class StepReader:
 
     def _read_registration(self, exchange: WebExchange, step: LoginStep) -> None:
         step.asked += _after_semicolon(members(document(exchange.body), _IN_REGISTRATION))
-        said = document(exchange.answer)
-        if exchange.status in (200, 201) and "client_id" in said:
-            step.answered += _after_semicolon(members(said, ("client_id", "client_secret", "redirect_uris")))
+        answer = document(exchange.answer)
+        if exchange.status in (200, 201) and "client_id" in answer:
+            step.answered += _after_semicolon(
+                members(answer, ("client_id", "client_secret", "redirect_uris"))
+            )
         else:
-            self._refuse(step, exchange.status, said)
+            self._refuse(step, exchange.status, answer)
 
     def _read_authorization(self, exchange: WebExchange, step: LoginStep) -> None:
-        asked = query(exchange.url) or form(exchange)
-        step.asked += _after_semicolon(members(asked, _IN_AUTHORIZATION))
-        if "client_id" in asked:
-            self._check_resource(asked, step)
-            if "code_challenge" not in asked:
+        parameters = query(exchange.url) or form(exchange)
+        step.asked += _after_semicolon(members(parameters, _IN_AUTHORIZATION))
+        if "client_id" in parameters:
+            self._check_resource(parameters, step)
+            if "code_challenge" not in parameters:
                 self._remark_pkce(step, "the request has no code_challenge")
-            elif asked.get("code_challenge_method") != "S256":
+            elif parameters.get("code_challenge_method") != "S256":
                 self._remark_pkce(step, "code_challenge_method is not S256")
         location = exchange.answer_fields.get("location") or ""
         given = query(location)
@@ -320,7 +324,7 @@ class StepReader:
             self._refuse(step, 0, given)
         elif "code" in given:
             step.answered += f"; to {place(location)} with a code"
-            if "state" in asked and asked["state"] != given.get("state"):
+            if "state" in parameters and parameters["state"] != given.get("state"):
                 text = "the answer does not have the state of the request: a client must not use the code"
                 step.remarks.append(LoginRemark("server", text, STATE_RULE))
             self._check_issuer(given, step)
@@ -341,19 +345,19 @@ class StepReader:
             step.remarks.append(LoginRemark("server", text, ISS_RULE))
 
     def _read_token(self, exchange: WebExchange, step: LoginStep) -> None:
-        asked = form(exchange)
-        step.asked += _after_semicolon(members(asked, _IN_TOKEN_REQUEST))
-        self._check_resource(asked, step)
-        if asked.get("grant_type") == "authorization_code" and "code_verifier" not in asked:
+        parameters = form(exchange)
+        step.asked += _after_semicolon(members(parameters, _IN_TOKEN_REQUEST))
+        self._check_resource(parameters, step)
+        if parameters.get("grant_type") == "authorization_code" and "code_verifier" not in parameters:
             self._remark_pkce(step, "the request has no code_verifier")
-        said = document(exchange.answer)
-        token = said.get("access_token")
+        answer = document(exchange.answer)
+        token = answer.get("access_token")
         if exchange.status == 200 and isinstance(token, str):
             self._tokens.add(as_mask(token))
             self._has_new_token = True
-            step.answered += _after_semicolon(members(said, _IN_TOKEN))
+            step.answered += _after_semicolon(members(answer, _IN_TOKEN))
         else:
-            self._refuse(step, exchange.status, said)
+            self._refuse(step, exchange.status, answer)
 
     def _read_retry(self, exchange: WebExchange, step: LoginStep) -> None:
         scheme, token = credential(exchange.fields.get("authorization") or "")
@@ -361,29 +365,29 @@ class StepReader:
         if self._tokens and as_mask(token) not in self._tokens:
             step.asked += " that no step here has given"
         if exchange.status >= 300:
-            said = challenge(exchange.answer_fields)
-            if url := said.get("resource_metadata"):
+            answer = challenge(exchange.answer_fields)
+            if url := answer.get("resource_metadata"):
                 self.named[_url_key(url)] = Stage.RESOURCE
-            self._refuse(step, exchange.status, said)
-            if scope := said.get("scope"):
+            self._refuse(step, exchange.status, answer)
+            if scope := answer.get("scope"):
                 step.answered += f"; scope {shown(scope)}"
 
-    def _check_resource(self, asked: Mapping[str, str], step: LoginStep) -> None:
-        if self.revision in _WITH_RESOURCE and "resource" not in asked:
+    def _check_resource(self, parameters: Mapping[str, str], step: LoginStep) -> None:
+        if self.revision in _WITH_RESOURCE and "resource" not in parameters:
             source = page(self.revision, "resource-parameter-implementation")
             step.remarks.append(LoginRemark("client", "the request does not say for which resource", source))
 
     def _remark_pkce(self, step: LoginStep, text: str) -> None:
         step.remarks.append(LoginRemark("client", text, page(self.revision, "authorization-code-protection")))
 
-    def _refuse(self, step: LoginStep, status: int, said: "Mapping[str, object]") -> None:
+    def _refuse(self, step: LoginStep, status: int, answer: "Mapping[str, object]") -> None:
         """Add the error in an answer to a step, and set the step's fault with the meaning of that error."""
-        if not status and not said:
+        if not status and not answer:
             return
-        error = said.get("error")
+        error = answer.get("error")
         code = error if isinstance(error, str) else ""
-        described = said.get("error_description")
-        if shown_members := members(said, ("error", "error_description")):
+        described = answer.get("error_description")
+        if shown_members := members(answer, ("error", "error_description")):
             step.answered += f"; {shown_members}"
         why, step.source = meaning(step.stage, code)
         named = shown(described) if isinstance(described, str) and described else why
