@@ -151,7 +151,7 @@ class _DependencyIndex:
         if not frame.exchange:
             self._bind_malformed_lines(frame)
         for single, turn in zip(singles(message), self._conversation.turns(frame), strict=True):
-            if turn.answers is None and isinstance(member(_result(single), "protocolVersion"), str):
+            if turn.answers is None and isinstance(member(_result_of(single), "protocolVersion"), str):
                 self.openings[session].append(frame.seq)  # a response to initialize that has a wrong id
             if turn.answers is not None:
                 self._bind_frames(turn.answers, frame.seq)
@@ -358,5 +358,5 @@ def _lines(
             yield record, line
 
 
-def _result(message: Single) -> "JSON | Absent":
+def _result_of(message: Single) -> "JSON | Absent":
     return message.result if isinstance(message, Response) else None

@@ -54,7 +54,7 @@ def _has_members(*names: str) -> Callable[[_Beginning], str]:
     """Return a ``misfit`` function: the first record of a file must be an object with these members."""
 
     def why_not(file: _Beginning) -> str:
-        if fault := _no_json(file.first):
+        if fault := _why_no_json(file.first):
             return fault
         assert file.first is not None
         members = as_object(file.first.value) or {}
@@ -64,22 +64,22 @@ def _has_members(*names: str) -> Callable[[_Beginning], str]:
     return why_not
 
 
-def _no_json(first: JsonText | None) -> str:
+def _why_no_json(first: JsonText | None) -> str:
     if first is None:
         return "the file does not begin with a JSON object"
     return f"line {first.line}: {first.fault}" if first.fault else ""
 
 
-def _no_log(file: _Beginning) -> str:
-    if text_logs.MARK.search(file.head) and _no_json(file.first):
+def _why_no_log(file: _Beginning) -> str:
+    if text_logs.MARK.search(file.head) and _why_no_json(file.first):
         return ""
     if _HOST_LOG.search(file.head):
         return "the log has no messages; VS Code writes them at the level Debug, Cursor never does"
     return "no line has a message behind 'Message from client:' or '[editor -> server]'"
 
 
-def _no_message(file: _Beginning) -> str:
-    if fault := _no_json(file.first):
+def _why_no_message(file: _Beginning) -> str:
+    if fault := _why_no_json(file.first):
         return fault
     assert file.first is not None
     if text_logs.is_message(file.first.value):
@@ -108,8 +108,8 @@ FORMATS: Final[Mapping[str, _Format]] = {
     "mcp-cassette-lines": _Format(mcp_cassette.read_lines, _has_members("cassetteVersion")),
     "mcpsnoop": _Format(mcpsnoop.read, _has_members("session_id", "direction", "seq")),
     "mcp-rec": _Format(mcp_rec.read, _has_members("dir", "msg")),
-    "json-rpc": _Format(text_logs.read_lines, _no_message),
-    "host-log": _Format(text_logs.read_log, _no_log),
+    "json-rpc": _Format(text_logs.read_lines, _why_no_message),
+    "host-log": _Format(text_logs.read_log, _why_no_log),
 }
 """The formats by their names. Those that are recognised by their first bytes come first."""
 

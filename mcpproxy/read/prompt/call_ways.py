@@ -89,7 +89,7 @@ class MatchedCalls:
         self._without_tools: Final = without_tools
 
     def ways(self, servers: Iterable[WireServer], matches: Iterable[Match]) -> list[CallWay]:
-        """Return all calls on the wire, in their order in time."""
+        """Return a ``CallWay`` for each call on the wire, in the order of time."""
         names = {
             (match.tool.server, match.tool.name): match.offered
             for match in matches
@@ -112,7 +112,7 @@ class MatchedCalls:
     def _take_fitting_call(
         self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None, *, is_sure: bool
     ) -> CalledModel | None:
-        """Remove and return the first call of the model that fits, with a result if ``is_sure``."""
+        """Remove and return the first call of the model that fits, and whose result came if ``is_sure``."""
         fitting = islice((free for free in self._free if fits(wire, offered, free.call)), _MOST_ALIKE)
         called = next((free for free in fitting if not is_sure or self._came_back(wire, free.call)), None)
         if called is not None:
@@ -181,14 +181,14 @@ _Fits = Callable[[WireCall, OfferedTool | None, ModelCall], bool]
 
 
 def _has_its_id(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
-    return bool(wire.host_id) and wire.host_id == call.id and _is_of(wire, offered, call)
+    return bool(wire.host_id) and wire.host_id == call.id and _has_its_name(wire, offered, call)
 
 
-def _is_equal(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
-    return _is_of(wire, offered, call) and next(changes(wire.arguments, call.arguments), None) is None
+def _has_its_arguments(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
+    return _has_its_name(wire, offered, call) and next(changes(wire.arguments, call.arguments), None) is None
 
 
-def _is_of(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
+def _has_its_name(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
     if offered is None:
         return call.name == wire.name
     return call.name == offered.name and (not call.namespace or call.namespace == offered.namespace)
@@ -196,8 +196,8 @@ def _is_of(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool
 
 _CALL_WAYS: Final = (
     (_has_its_id, Certainty.CERTAIN),
-    (_is_equal, Certainty.LIKELY),
-    (_is_of, Certainty.GUESS),
+    (_has_its_arguments, Certainty.LIKELY),
+    (_has_its_name, Certainty.GUESS),
 )
 """The ways to find the model's call, the surest first."""
 
@@ -235,7 +235,7 @@ def _piece_reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> Te
 
 
 def _is_foreign(content: Content, own: Container[str]) -> bool:
-    """Whether ``content`` is a picture or a file that is not byte for byte one of the server's."""
+    """Whether ``content`` is a picture or a file whose bytes are not those of one from the server."""
     return content.kind != "text" and (not content.digest or content.digest not in own)
 
 

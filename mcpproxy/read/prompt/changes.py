@@ -90,6 +90,7 @@ def undecorated(text: str) -> str:
 
 
 def _text_reached(text: str, texts: Iterable[str]) -> TextChange:
+    """Return how much of ``text`` is in one of ``texts``: as it is, or as JSON."""
     wire, size = text.strip(), len(text)
     best = TextChange("missing", size, 0)
     for candidate in texts:
@@ -221,6 +222,7 @@ def _values(text: str) -> Iterator[JSON]:
 
 
 def _differences(before: JSON, after: JSON) -> Iterator[ValueChange]:
+    """Yield the differences of two values, without recursion: foreign values may be nested deeply."""
     stack: list[tuple[JSON, JSON, str, str, bool]] = [(before, after, "", "", False)]
     while stack:
         one, other, pointer, name, holds_names = stack.pop()

@@ -52,17 +52,19 @@ def prompt_findings(report: PromptReport, model: str, catalogue: Catalogue) -> t
     for way in report.servers:
         if way.server.number in sure:
             for violation, asked in (*tool_violations(way, report), *call_violations(way)):
-                found += _built(build, way.server.number, violation, asked, file)
+                found += _build_findings(build, way.server.number, violation, asked, file)
     for refused in report.refusals:
         for tool in refused.tools:
             if tool.match is not None and tool.match.tool.server in sure:
                 violation = _refusal_violation(tool, report.servers[tool.match.tool.server])
                 if violation is not None:
-                    found += _built(build, tool.match.tool.server, violation, AskedModel(refused.seq), file)
+                    found += _build_findings(
+                        build, tool.match.tool.server, violation, AskedModel(refused.seq), file
+                    )
     return tuple(sorted(found, key=lambda result: (result.server, result.finding.frame)))
 
 
-def _built(
+def _build_findings(
     build: FindingBuilder, server: int, violation: Violation, asked: AskedModel, file: str
 ) -> Iterator[PromptFinding]:
     located = replace(violation, message=f"{violation.message} (frame {asked.frame} of {unquoted(file)})")
@@ -96,6 +98,7 @@ def _servers_of_the_run(report: PromptReport) -> frozenset[int]:
 
 
 def _has_a_call(way: ServerWay) -> bool:
+    """Whether a call, with its result if its id is unknown, is on both sides."""
     return any(
         call.certainty is Certainty.CERTAIN
         or (call.certainty is Certainty.LIKELY and any(part.change.is_there for part in call.pieces))
@@ -105,6 +108,7 @@ def _has_a_call(way: ServerWay) -> bool:
 
 
 def _has_a_description(way: ServerWay, report: PromptReport) -> bool:
+    """Whether a description is on both sides, and no session with the same server was open beside it."""
     server = way.server
     began, ended = server.open_ns
     others = [other_way.server for other_way in report.servers if other_way.server.number != server.number]

@@ -68,42 +68,42 @@ def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> li
     schema is taken, and among equals the one that was listed first. A server that was started again has
     its tools in both recordings: both match the same tool of the request.
     """
-    named = {server.number: _prefixes(server) for server in servers}
+    prefixes = {server.number: _prefixes(server) for server in servers}
     tools = [tool for server in servers for tool in server.tools]
     free = {written(tool): tool for tool in offered}
     likely: list[set[str]] = [set() for _ in tools]
     sought: dict[str, list[set[str]]] = defaultdict(list)
-    for tool, those in zip(tools, likely, strict=True):
-        for key in sought_keys(tool.name, named[tool.server]):
-            sought[key].append(those)
+    for tool, candidates in zip(tools, likely, strict=True):
+        for key in sought_keys(tool.name, prefixes[tool.server]):
+            sought[key].append(candidates)
     for name, offered_tool in free.items():
         for key in offered_keys(offered_tool):
-            for those in sought.get(key, ()):
-                those.add(name)
+            for candidates in sought.get(key, ()):
+                candidates.add(name)
     found: dict[int, Match] = {}
     for fits, certainty, why in WAYS:
         pairs = [
-            (_likeness(tool, free[name]), -at, name)
-            for at, tool in enumerate(tools)
-            if at not in found
-            for name in likely[at]
-            if name in free and fits(tool.name, named[tool.server], free[name])
+            (_likeness(tool, free[name]), -index, name)
+            for index, tool in enumerate(tools)
+            if index not in found
+            for name in likely[index]
+            if name in free and fits(tool.name, prefixes[tool.server], free[name])
         ]
-        for _, before, name in sorted(pairs, reverse=True):
-            at = -before
-            if at not in found and name in free:
-                found[at] = Match(tools[at], free.pop(name), certainty, why)
+        for _, negative_index, name in sorted(pairs, reverse=True):
+            index = -negative_index
+            if index not in found and name in free:
+                found[index] = Match(tools[index], free.pop(name), certainty, why)
     unmatched = _UnmatchedTools(found.values(), free)
     by_server: dict[int, list[Match]] = {server.number: [] for server in servers}
     sessions = {server.number: _sessions(server, servers) for server in servers}
-    for at, tool in enumerate(tools):
+    for index, tool in enumerate(tools):
         match = (
-            found.get(at)
+            found.get(index)
             or unmatched.match_of_another_session(tool, sessions[tool.server])
             or unmatched.missing_match(tool)
         )
         by_server[tool.server].append(match)
-    return [match for matches in by_server.values() for match in _made_sure(matches)]
+    return [match for matches in by_server.values() for match in _certain_by_prefix(matches)]
 
 
 def named_in(text: str, name: str, server: WireServer) -> Certainty | None:
@@ -116,8 +116,8 @@ def named_in(text: str, name: str, server: WireServer) -> Certainty | None:
     if not name.isalpha():
         return Certainty.CERTAIN
     servers = "|".join(prefix.replace("_", _GAP) for prefix in _prefixes(server))
-    behind = servers and pattern(f"{_BEGIN}(?i:{servers}){_GAP}{name}{_END}").search(text)
-    return Certainty.CERTAIN if behind else Certainty.GUESS
+    after_server = servers and pattern(f"{_BEGIN}(?i:{servers}){_GAP}{name}{_END}").search(text)
+    return Certainty.CERTAIN if after_server else Certainty.GUESS
 
 
 def _sessions(server: WireServer, servers: Iterable[WireServer]) -> frozenset[int]:
@@ -145,6 +145,7 @@ class _UnmatchedTools:
         self._cut: Final[dict[int, list[tuple[int, Match, str]]]] = defaultdict(list)
         """The number of a server -> index, match, and the rest of the name, for each name that was cut."""
         self._numbered: Final[dict[str, list[OfferedTool]]] = defaultdict(list)
+        """The plain full name of a tool without a final number -> the unmatched tools with that name."""
         for at, match in enumerate(found):
             self._named[match.tool.name].append(match)
             self._owners.setdefault(plain(match.tool.name), (at, match))
@@ -185,8 +186,9 @@ class _UnmatchedTools:
 
 def _left_of(match: Match) -> str | None:
     """Return the rest of a name that was cut, with what the host appended; ``None`` if that is unknown."""
-    own, there = plain(match.tool.name), plain_full_name(match.offered) if match.offered is not None else ""
-    left = there[max(f"_{there}".find(f"_{own[:HEAD]}"), 0) :]
+    own = plain(match.tool.name)
+    full_name = plain_full_name(match.offered) if match.offered is not None else ""
+    left = full_name[max(f"_{full_name}".find(f"_{own[:HEAD]}"), 0) :]
     return left if _is_left_of(own, left) else None
 
 
@@ -199,7 +201,7 @@ def _is_left_of(name: str, left: str) -> bool:
     return len(left) < len(name) and name.endswith(end.removeprefix("_"))
 
 
-def _made_sure(matches: Sequence[Match]) -> list[Match]:
+def _certain_by_prefix(matches: Sequence[Match]) -> list[Match]:
     """Return the matches of a server, certain for tools with the prefix that most of its tools have."""
     bare = plain(common_prefix(matches))
     return [
@@ -219,7 +221,7 @@ def _prefixes(server: WireServer) -> frozenset[str]:
 _BEGIN: Final = r"(?<![A-Za-z0-9])"
 _END: Final = r"(?![A-Za-z0-9])"
 _GAP: Final = r"[^A-Za-z0-9\s]+"
-"""What hosts put between a server's name and a tool's."""
+"""The characters that hosts put between the name of a server and the name of a tool."""
 
 _NUMBER: Final = pattern(r"_?\d{1,3}$")
 _CUT: Final = "a long name that was cut"
@@ -232,7 +234,7 @@ WAYS: Final = (
     (is_hashed, Certainty.LIKELY, "a name that ends so, and a hash"),
     (is_cut, Certainty.GUESS, _CUT),
 )
-"""How a tool is found in a prompt, the surest way first."""
+"""The ways to find a tool in a prompt, the surest first: a test, its certainty, and the reason in words."""
 
 
 def _likeness(tool: WireTool, offered: OfferedTool) -> tuple[bool, bool, int, int]:

@@ -264,6 +264,7 @@ class _Conversation:
                         self._named[key] = certainty
 
     def report(self) -> PromptReport:
+        """Return the report on the requests that were added."""
         matches = matched(self._servers, [offer.tool for offer in self._offers.values()])
         by_name = {written(match.offered): match for match in matches if match.offered is not None}
         offers = [self._offers[name] for name in by_name]

@@ -18,7 +18,7 @@ from mcpproxy.record.recorder.model.turns import TurnReader, model_turns
 from mcpproxy.record.trace.reader import Trace
 from mcpproxy.record.trace.records import TOOLS
 
-_LOOKED_AT: Final = 64
+_MOST_EXAMINED: Final = 64
 """How many requests of a recording are examined to tell whether it is of a model's interface."""
 
 
@@ -33,7 +33,7 @@ def is_of_a_model(trace: Trace) -> bool:
     if trace.header.model:
         return True
     heads = (record for record in trace.records() if isinstance(record, RequestHead))
-    first = islice((head for head in heads if head.method == "POST"), _LOOKED_AT)
+    first = islice((head for head in heads if head.method == "POST"), _MOST_EXAMINED)
     return any(dialect_of(head.target, {}) is not None for head in first)
 
 
@@ -107,10 +107,10 @@ def read_run(model: Trace, servers: Iterable[str], *, only_reads: bool = False) 
     """
     # In a copy that ``redact`` has masked, a text beside a result may be masked as well.
     only_tools = model.header.kept == TOOLS and not model.redacted
-    read = read_servers(servers, only_reads=only_reads)
+    wire_servers = read_servers(servers, only_reads=only_reads)
     reader = TurnReader(model.header.model)
     turns, began_ns = model_turns(model, reader), unix_ns(model.header.started_at)
-    report = read_prompt(turns, read, only_tools=only_tools, started_ns=began_ns)
+    report = read_prompt(turns, wire_servers, only_tools=only_tools, started_ns=began_ns)
     report.unread = reader.unread
     return report
 
@@ -121,10 +121,10 @@ def read_servers(paths: Iterable[str], *, only_reads: bool = False) -> list[Wire
     Raises:
         TraceError: a recording cannot be read.
     """
-    return [_server(path, number, only_reads=only_reads) for number, path in enumerate(paths)]
+    return [_read_server_at(path, number, only_reads=only_reads) for number, path in enumerate(paths)]
 
 
-def _server(path: str, number: int, *, only_reads: bool) -> WireServer:
+def _read_server_at(path: str, number: int, *, only_reads: bool) -> WireServer:
     with open_view(path, only_reads=only_reads) as view:
         header = view.header
         label = header.label or os.path.basename(path).removesuffix(".jsonl")

@@ -68,13 +68,13 @@ class SeenCalls:
         if model is None:
             return None
         beside = tuple(entry for entry in entries if is_beside(entry, model))
-        report = self._report(model, beside)
+        report = self._report_on_run(model, beside)
         server = next((way for way in report.servers if way.server.path == own.path), None)
         if server is None or not server.offered:
             return None
         return model.path, server
 
-    def _report(self, model: RecordingEntry, beside: tuple[RecordingEntry, ...]) -> PromptReport:
+    def _report_on_run(self, model: RecordingEntry, beside: tuple[RecordingEntry, ...]) -> PromptReport:
         run = (model, *beside)
         if self._read is None or self._read[0] != run:
             for entry in run:

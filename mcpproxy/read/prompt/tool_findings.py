@@ -30,7 +30,10 @@ def tool_violations(way: ServerWay, report: PromptReport) -> Iterator[tuple[Viol
         wire = tool.match.tool
         is_kept_back = tool.match.offered is None and not tool.in_text and wire.is_for_model
         if is_kept_back and wire.at_ns < asked.at_ns:
-            yield _same_name(tool, way, report) or (_missing_tool(tool, way, len(offered)), asked)
+            yield _same_name_violation(tool, way, report) or (
+                _missing_tool_violation(tool, way, len(offered)),
+                asked,
+            )
     unread = way.server.unread
     if unread is not None and unread.at_ns < asked.at_ns:
         problem = "client read no further page of the list, so its model was offered none of the tools there"
@@ -65,7 +68,7 @@ def _opens_a_group(tool: OfferedTool) -> bool:
     return tool.name.startswith("activate_") and "category of tools" in (tool.description or "")
 
 
-def _missing_tool(tool: ToolWay, way: ServerWay, others: int) -> Violation:
+def _missing_tool_violation(tool: ToolWay, way: ServerWay, others: int) -> Violation:
     wire = tool.match.tool
     is_page_gone = wire.page > 1 and not way.has_page(wire.page)
     page = f", nor any other of page {wire.page} of the list" if is_page_gone else ""
@@ -74,7 +77,9 @@ def _missing_tool(tool: ToolWay, way: ServerWay, others: int) -> Violation:
     return Violation("PROMPT-001", "X-022", problem, f"{wire.pointer}/name", blame=CLIENT, frame=wire.frame)
 
 
-def _same_name(tool: ToolWay, way: ServerWay, report: PromptReport) -> tuple[Violation, AskedModel] | None:
+def _same_name_violation(
+    tool: ToolWay, way: ServerWay, report: PromptReport
+) -> tuple[Violation, AskedModel] | None:
     """Return the violation of a tool whose name in the prompt is that of another tool (PROMPT-002).
 
     It is not enough that one name would fit both tools: the host must be seen to make such names.
@@ -91,7 +96,9 @@ def _same_name(tool: ToolWay, way: ServerWay, report: PromptReport) -> tuple[Vio
     if wire.server != taker.server:
         is_made = wire.name == taker.name and owner.match.prefix == ""
     else:
-        is_made = owner.is_twice or is_cut or _becomes(wire.name, _end(owner), _replaced(way))
+        is_made = (
+            owner.is_twice or is_cut or _becomes(wire.name, _name_in_prompt(owner), _replaced_characters(way))
+        )
     if not is_made:
         return None
     whose = "" if wire.server == taker.server else f" of {shown(report.servers[taker.server].server.label)}"
@@ -116,14 +123,14 @@ def _becomes(name: str, end: str, replaced: Container[tuple[str, str]]) -> bool:
     return len(name) == len(end) and all(old == new or (old, new) in replaced for old, new in pairs)
 
 
-def _replaced(way: ServerWay) -> frozenset[tuple[str, str]]:
+def _replaced_characters(way: ServerWay) -> frozenset[tuple[str, str]]:
     """Return the pairs (old, new) of characters that the host replaced in the names of a server."""
     sure = (tool for tool in way.tools if tool.match.certainty is Certainty.CERTAIN)
-    pairs = (zip(tool.match.tool.name, _end(tool), strict=False) for tool in sure)
+    pairs = (zip(tool.match.tool.name, _name_in_prompt(tool), strict=False) for tool in sure)
     return frozenset((old, new) for name_pairs in pairs for old, new in name_pairs if old != new)
 
 
-def _end(tool: ToolWay) -> str:
+def _name_in_prompt(tool: ToolWay) -> str:
     """Return the tool's own name as the prompt spells it; an empty string if it was cut."""
     name, offered = tool.match.tool.name, tool.match.offered
     end = written(offered)[-len(name) :] if offered is not None else ""

@@ -136,7 +136,7 @@ def read_server(view: View, number: int, label: str, path: str, started_ns: int)
         tuple(_calls(view, number, calls, started_ns)),
         (started_ns, started_ns + view.duration_ns),
         len({tool.session for tool in listed}),
-        _unread(view, calls, started_ns),
+        _rest_of_list(view, calls, started_ns),
         next(clients, ("", "")),
     )
 
@@ -158,7 +158,7 @@ def pieces(call: WireCall) -> Iterator[Piece]:
 
 
 def _piece(item: JSONObject) -> Piece:
-    piece = _part(item)
+    piece = _piece_for_all(item)
     return replace(piece, is_for_model=False) if _is_for_user_alone(item) else piece
 
 
@@ -167,24 +167,28 @@ def _is_for_user_alone(item: JSONObject) -> bool:
     return isinstance(audience, list) and "user" in audience and "assistant" not in audience
 
 
-def _part(item: JSONObject) -> Piece:
+def _piece_for_all(item: JSONObject) -> Piece:
     match item.get("type"):
         case "text":
             return Piece("text", text_member(item, "text") or "")
         case "image" | "audio" as kind:
-            return _bytes(str(kind), text_member(item, "data") or "", text_member(item, "mimeType") or "")
+            return _bytes_piece(
+                str(kind), text_member(item, "data") or "", text_member(item, "mimeType") or ""
+            )
         case "resource":
             held = as_object(item.get("resource")) or {}
             if (text := text_member(held, "text")) is not None:
                 return Piece("resource", text, text_member(held, "mimeType") or "")
-            return _bytes("resource", text_member(held, "blob") or "", text_member(held, "mimeType") or "")
+            return _bytes_piece(
+                "resource", text_member(held, "blob") or "", text_member(held, "mimeType") or ""
+            )
         case "resource_link":
             return Piece("link", text_member(item, "uri") or "")
         case _:
             return Piece("other")
 
 
-def _bytes(kind: str, data: str, mime: str) -> Piece:
+def _bytes_piece(kind: str, data: str, mime: str) -> Piece:
     held = blob(data, mime)
     return Piece(kind, data=data, mime=mime, size=held.size, digest=held.digest)
 
@@ -193,7 +197,7 @@ def _tools(view: View, number: int, listed: Sequence[ToolDefinition], started_ns
     frames: dict[int, set[int]] = {}
     for tool in listed:
         frames.setdefault(tool.session, set()).add(tool.frame)
-    places = {frame: _places(view, frame) for frame in set[int]().union(*frames.values())}
+    places = {frame: _tool_pointers(view, frame) for frame in set[int]().union(*frames.values())}
     for tool in {tool.name: tool for tool in listed}.values():
         definition = as_object(tool.definition) or {}
         name = text_member(definition, "name") or tool.name
@@ -212,30 +216,30 @@ def _tools(view: View, number: int, listed: Sequence[ToolDefinition], started_ns
         )
 
 
-def _places(view: View, frame: int) -> dict[str, str]:
+def _tool_pointers(view: View, frame: int) -> dict[str, str]:
     """Return the pointer to each tool in an answer that lists tools."""
-    listed = member(_value(view, frame), "result", "tools")
+    listed = member(_message_value(view, frame), "result", "tools")
     return {
         text_member(tool, "name") or "": f"/result/tools/{index}"
         for index, tool in enumerate(listed if isinstance(listed, list) else ())
     }
 
 
-def _unread(view: View, calls: Iterable[Call], started_ns: int) -> ListRest | None:
+def _rest_of_list(view: View, calls: Iterable[Call], started_ns: int) -> ListRest | None:
     """Return the rest of the list of tools, if the last page that was read has a next one."""
     pages = [call for call in calls if call.method == _LIST]
     frame = pages[-1].answer if pages else None
-    if not frame or not text_member(_value(view, frame), "result", "nextCursor"):
+    if not frame or not text_member(_message_value(view, frame), "result", "nextCursor"):
         return None
     return ListRest(frame, started_ns + _observed_ns(view, frame))
 
 
 def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Iterator[WireCall]:
     for call in calls:
-        request = _single(view, call.frame) if call.method == "tools/call" else None
+        request = _message_at(view, call.frame) if call.method == "tools/call" else None
         if not isinstance(request, Request):
             continue
-        answer = _value(view, call.answer)
+        answer = _message_value(view, call.answer)
         yield WireCall(
             number,
             call.number,
@@ -252,12 +256,12 @@ def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Itera
 
 
 def _instructions(view: View, calls: list[Call]) -> str:
-    opened = (_value(view, call.answer) for call in calls if call.method in _OPENING)
+    opened = (_message_value(view, call.answer) for call in calls if call.method in _OPENING)
     return next((text for value in opened if (text := text_member(value, "result", "instructions"))), "")
 
 
-def _value(view: View, seq: int | None) -> JSON:
-    single = _single(view, seq) if seq else None
+def _message_value(view: View, seq: int | None) -> JSON:
+    single = _message_at(view, seq) if seq else None
     return None if single is None or isinstance(single, Malformed) else single.value
 
 
@@ -266,7 +270,7 @@ def _observed_ns(view: View, seq: int) -> int:
     return record.observed_at_ns if isinstance(record, Frame) else 0
 
 
-def _single(view: View, seq: int) -> Single | None:
+def _message_at(view: View, seq: int) -> Single | None:
     """Return the message of a frame; ``None`` for a batch, or if record ``seq`` is no frame."""
     record = view.record(seq)
     messages = singles(record.message) if isinstance(record, Frame) else ()

@@ -110,7 +110,7 @@ def call_words(way: CallWay) -> Iterator[str]:
     if way.certainty is Certainty.GUESS:
         yield "a guess: only the tool fits"
     if way.changed:
-        yield _places("arguments differ at ", way.changed)
+        yield _places_words("arguments differ at ", way.changed)
     if not way.model.is_json and not holds_mask(way.model.arguments):
         yield "the model's arguments are no JSON"
     yield from _result_words(way)
@@ -128,7 +128,7 @@ def seen_words(way: CallWay, named: str) -> Iterator[str]:
     if not way.model.is_json and not holds_mask(way.model.arguments):
         yield f"with arguments that are no JSON: {visible(str(way.model.arguments))}"
     elif way.changed:
-        yield _places("with arguments that the host changed at ", way.changed)
+        yield _places_words("with arguments that the host changed at ", way.changed)
     else:
         is_known = not holds_mask(way.model.arguments) and not holds_mask(way.wire.arguments)
         yield "with the same arguments" if is_known else "with the same arguments, but for what is masked"
@@ -174,7 +174,7 @@ def piece_words(way: PieceWay) -> str:
             return ""
 
 
-def _places(before: str, changed: Sequence[ValueChange]) -> str:
+def _places_words(before: str, changed: Sequence[ValueChange]) -> str:
     places = ", ".join(visible(change.pointer or "the whole") for change in changed[:3])
     return f"{before}{places}{', …' if len(changed) > 3 else ''}"
 

@@ -75,14 +75,14 @@ def stable_text(message: str) -> str:
 
     The dates of protocol revisions are kept, and so are error and status codes.
     """
-    return _NUMBER.sub(_number, _VARYING.sub("*", message))
+    return _NUMBER.sub(_number_or_mark, _VARYING.sub("*", message))
 
 
 def stable_pointer(pointer: str, value: JSON) -> str:
     """Return ``pointer`` with names of list entries instead of indices: ``/result/tools/[add]/name``."""
     tokens = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
     if isinstance(value, list) and tokens and tokens[0].isdigit():
-        value, tokens = _entry(value, tokens[0]), tokens[1:]  # the position in a batch varies too
+        value, tokens = _entry_at(value, tokens[0]), tokens[1:]  # the position in a batch varies too
     return "".join(f"/{token}" for token in _with_entry_names(tokens, value))
 
 
@@ -94,18 +94,18 @@ def _with_entry_names(tokens: Sequence[str], value: JSON) -> list[str]:
             parts.append(token)
             value = value.get(token)
             continue
-        value = _entry(value, token)
-        parts.append(f"[{_name(value)}]" if token.isdigit() else token)
+        value = _entry_at(value, token)
+        parts.append(f"[{_entry_name(value)}]" if token.isdigit() else token)
     return parts
 
 
-def _entry(value: JSON, token: str) -> JSON:
+def _entry_at(value: JSON, token: str) -> JSON:
     if not isinstance(value, list) or not token.isdecimal() or len(token) > 9:
         return None
     return value[int(token)] if int(token) < len(value) else None
 
 
-def _name(entry: JSON) -> str:
+def _entry_name(entry: JSON) -> str:
     if isinstance(entry, dict):
         for member in _NAMES:
             if isinstance(name := entry.get(member), str):
@@ -113,5 +113,5 @@ def _name(entry: JSON) -> str:
     return "*"
 
 
-def _number(match: re.Match[str]) -> str:
+def _number_or_mark(match: re.Match[str]) -> str:
     return match[0] if _CODE.fullmatch(match.string, match.start(), match.end()) else "#"

@@ -93,20 +93,20 @@ def host_rows(
     A thing that a host does several times, as in several recordings, is one reason with a count.
     ``has_server`` is false if the recordings have no answer of an MCP server: every state is then unknown.
     """
-    met: dict[str, dict[tuple[str, str, str], dict[str, None]]] = {id: {} for id, _, _ in hosts}
+    facts_of: dict[str, dict[tuple[str, str, str], dict[str, None]]] = {id: {} for id, _, _ in hosts}
     for finding in findings:
         host, data = host_of(finding), finding.data
-        if data is not None and host is not None and host in met:
+        if data is not None and host is not None and host in facts_of:
             fact = finding.rule, str(data["effect"]), str(data["says"])
-            met[host].setdefault(fact, {})[str(data["reason"])] = None
-    rows = [HostRow(id, name, has_facts, _reasons(met[id]), has_server) for id, name, has_facts in hosts]
+            facts_of[host].setdefault(fact, {})[str(data["reason"])] = None
+    rows = [HostRow(id, name, has_facts, _reasons(facts_of[id]), has_server) for id, name, has_facts in hosts]
     order = ("unknown", *STATES)
     return tuple(sorted(rows, key=lambda row: order.index(row.state), reverse=True))
 
 
 def rows_of_run(verdict: JudgedTraces) -> tuple[HostRow, ...]:
     """Return a row for each host that the user named, by the findings of all traces."""
-    findings = [finding for trace in verdict.traces for finding in _all_of(trace)]
+    findings = [finding for trace in verdict.traces for finding in _all_findings(trace)]
     has_server = any(is_of_server(trace.revision) for trace in verdict.traces)
     return host_rows(verdict.hosts, findings, has_server=has_server or any(map(host_of, findings)))
 
@@ -116,7 +116,7 @@ def is_of_server(revision: str | None) -> bool:
     return revision is not None and not revision.startswith("acp-")
 
 
-def _all_of(trace: JudgedTrace) -> Iterator[Finding]:
+def _all_findings(trace: JudgedTrace) -> Iterator[Finding]:
     """Yield the findings of a trace, also those that a baseline accepts: the host still does these things."""
     yield from trace.findings
     yield from (located.finding for located in trace.known)
@@ -162,7 +162,9 @@ def failing_in(verdict: JudgedTraces) -> frozenset[str]:
     """Return the ids of the hosts that make a run fail; none unless warnings make it fail (``strict``)."""
     if not verdict.strict:
         return frozenset()
-    return failing(host_rows(verdict.hosts, (found for trace in verdict.traces for found in trace.findings)))
+    return failing(
+        host_rows(verdict.hosts, (finding for trace in verdict.traces for finding in trace.findings))
+    )
 
 
 def _case(row: HostRow, *, has_failed: bool) -> Case:
@@ -235,10 +237,10 @@ def as_objects(rows: tuple[HostRow, ...]) -> list[dict[str, object]]:
     ]
 
 
-def _reasons(met: Mapping[tuple[str, str, str], Mapping[str, None]]) -> tuple[HostReason, ...]:
+def _reasons(facts: Mapping[tuple[str, str, str], Mapping[str, None]]) -> tuple[HostReason, ...]:
     """Return a reason for each fact (rule, effect, clause): its first text, and how many more there are."""
     reasons: list[HostReason] = []
-    for (rule, effect, _), texts in met.items():
+    for (rule, effect, _), texts in facts.items():
         more = f"; {len(texts) - 1:,} more like it" if len(texts) > 1 else ""
         reasons.append(HostReason(rule, effect, next(iter(texts)) + more))
     return tuple(sorted(reasons, key=_rank, reverse=True))

@@ -135,7 +135,7 @@ def _pins_in(answer: SeenTools, server: str, path: str) -> CollectedPins:
         str(tool["name"]) for tool in answer.tools or () if definition(tool) != definitions[str(tool["name"])]
     }
     for name in sorted(ambiguous_names):
-        pins.contradictions.append(f"{_server(server)} has two tools called {visible(shown(name))}")
+        pins.contradictions.append(f"{_server_words(server)} has two tools called {visible(shown(name))}")
     return pins
 
 
@@ -166,7 +166,7 @@ def differences(old: Pins, new: Pins, partial: frozenset[str] = frozenset()) -> 
     """
     lines: list[str] = []
     for server, approved in sorted(new.items()):
-        old_server, place = old.get(server), _server(server)
+        old_server, place = old.get(server), _server_words(server)
         if old_server is None:
             lines.append(f"{place} is new, with {count(len(approved.tools), 'tool')}")
             continue
@@ -193,7 +193,7 @@ def _changed_instructions(old: "str | Absent | None", new: "str | Absent | None"
         yield f"instructions {what}"
 
 
-def _server(name: str) -> str:
+def _server_words(name: str) -> str:
     return f"server {visible(shown(name))}" if name else "the server without a name"
 
 
@@ -282,9 +282,9 @@ def _approved(path: str, name: str, server: JSON) -> Approved:
     revisions = member(server, "revisions")
     instructions = server.get("instructions", ABSENT) if isinstance(server, dict) else 0
     if not isinstance(pinned, dict) or not isinstance(revisions, list):
-        raise _not_a_pin_file(path, f"{_server(name)} has no tools or no revisions in it")
+        raise _not_a_pin_file(path, f"{_server_words(name)} has no tools or no revisions in it")
     if not isinstance(instructions, str | Absent | None):
-        raise _not_a_pin_file(path, f"the instructions of {_server(name)} are not a text")
+        raise _not_a_pin_file(path, f"the instructions of {_server_words(name)} are not a text")
     return Approved(
         tuple(str(revision) for revision in revisions),
         instructions,

@@ -110,7 +110,7 @@ def _lookalikes(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator
     """Yield the tools whose names look like that of a tool of another server in the run."""
     alike: dict[str, list[tuple[RecordingEntry, SeenName]]] = defaultdict(list)
     for entry in run.entries:
-        for name in _content(seen, entry).names.values():
+        for name in _seen_in(seen, entry).names.values():
             alike[skeleton(name.name)].append((entry, name))
     for tools in alike.values():
         if len({name.name for _, name in tools}) == 1:
@@ -120,7 +120,7 @@ def _lookalikes(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator
                 if _is_lookalike((entry, name), (other_entry, other), is_earlier=other_index < index):
                     problem = (
                         f"server listed tool {_spelled(name.name)}, which looks like {_spelled(other.name)} "
-                        f"of {_named(other_entry)} in the same run{_doubt(run)}"
+                        f"of {_server_words(other_entry)} in the same run{_doubt_words(run)}"
                     )
                     violation = Violation(
                         LOOKALIKE, "X-021", problem, pointer=name.pointer, at_most=_at_most(run)
@@ -146,7 +146,7 @@ def _crossings(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[
     """Yield the keys that a client got from one server and later sent to another."""
     by_digest: dict[bytes, list[tuple[int, RecordingEntry, SeenSecret]]] = defaultdict(list)
     for entry in run.entries:
-        for secret in _content(seen, entry).secrets:
+        for secret in _seen_in(seen, entry).secrets:
             by_digest[secret.digest].append((entry.started_ns + secret.observed_ns, entry, secret))
     for places in by_digest.values():
         _, origin, first = min(places, key=lambda place: place[0])
@@ -159,8 +159,8 @@ def _crossings(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[
             handled.append(entry)
             if secret.sender == CLIENT:
                 problem = (
-                    f"client put {secret.kind} into {secret.place} that it had from {_named(origin)}, in "
-                    f"{first.place} (frame {first.seq}){_doubt(run)}"
+                    f"client put {secret.kind} into {secret.place} that it had from "
+                    f"{_server_words(origin)}, in {first.place} (frame {first.seq}){_doubt_words(run)}"
                 )
                 violation = Violation(
                     CROSSING, "X-020", problem, pointer=secret.pointer, at_most=_at_most(run)
@@ -176,7 +176,7 @@ def _too_many(
         return
     listed: list[tuple[RecordingEntry, ListedTools]] = []
     for entry in run.entries:
-        tools = _content(seen, entry).tools
+        tools = _seen_in(seen, entry).tools
         if tools is not None:
             listed = [
                 (other, list_of_other) for other, list_of_other in listed if not _is_same_server(other, entry)
@@ -186,12 +186,12 @@ def _too_many(
         return
     from mcpproxy.judge.checks.hosts.runs import too_many_together
 
-    for tools, violation in too_many_together(hosts, [tools for _, tools in listed], _doubt(run)):
+    for tools, violation in too_many_together(hosts, [tools for _, tools in listed], _doubt_words(run)):
         entry = next(entry for entry, tools_of_entry in listed if tools_of_entry is tools)
         yield entry, tools.seq, violation, tools.revisions
 
 
-def _content(seen: Mapping[str, SeenInRecording], entry: RecordingEntry) -> SeenInRecording:
+def _seen_in(seen: Mapping[str, SeenInRecording], entry: RecordingEntry) -> SeenInRecording:
     return seen.get(entry.path) or SeenInRecording()
 
 
@@ -202,7 +202,7 @@ def _is_same_server(one: RecordingEntry, other: RecordingEntry) -> bool:
     return (one.command, one.upstream) == (other.command, other.upstream) != ((), "")
 
 
-def _named(entry: RecordingEntry) -> str:
+def _server_words(entry: RecordingEntry) -> str:
     return f"server {shown(entry.server or entry.label)}"
 
 
@@ -212,7 +212,7 @@ def _spelled(name: str) -> str:
     return f"{visible(shown(name))} ({unusual[:60]})" if unusual else shown(name)
 
 
-def _doubt(run: ClientRun) -> str:
+def _doubt_words(run: ClientRun) -> str:
     return "" if run.certainty is Certainty.CERTAIN else f" ({run.certainty}: {run.why})"
 
 

@@ -115,7 +115,7 @@ class CallReader:
         number = self._columns.name[row]
         if number != self._columns.unnamed:
             return self._masked_name(self._columns.names[number])
-        message = self._message(self._columns.first_line[row], self._columns.elements.get(row))
+        message = self._message_object(self._columns.first_line[row], self._columns.elements.get(row))
         method = message.get("method")
         return (method, target_of(method, message.get("params"))) if isinstance(method, str) else ("", None)
 
@@ -133,9 +133,11 @@ class CallReader:
         method, target = self.name(row)
         code = columns.code[row]
         message = (
-            _single(first_record, columns.elements.get(row)) if kind in (Kind.REQUEST, Kind.ANSWER) else {}
+            _single_object(first_record, columns.elements.get(row))
+            if kind in (Kind.REQUEST, Kind.ANSWER)
+            else {}
         )
-        answer, result = self._answer(row, answer_line, method, message.get("params"))
+        answer, result = self._answer_preview(row, answer_line, method, message.get("params"))
         id = message.get("id")
         lacks_answer = kind in (Kind.REQUEST, Kind.EXCHANGE) and not answer_line
         return Call(
@@ -166,7 +168,7 @@ class CallReader:
             exchange=getattr(first_record, "exchange", 0),
         )
 
-    def _answer(self, row: int, line: int, method: str, params: Any) -> tuple[int | None, str]:
+    def _answer_preview(self, row: int, line: int, method: str, params: Any) -> tuple[int | None, str]:
         """Return sequence number and preview of the answer to a row; ``params`` are of the request."""
         if not line:
             return None, ""
@@ -180,11 +182,11 @@ class CallReader:
         seq = _SEQ.search(head)
         return int(seq[1]) if seq else 0, "" if self._masking else beginning_preview(head)
 
-    def _message(self, line: int, element: int | None) -> dict[str, Any]:
-        return _single(self.record(line), element)
+    def _message_object(self, line: int, element: int | None) -> dict[str, Any]:
+        return _single_object(self.record(line), element)
 
 
-def _single(record: object, element: int | None) -> dict[str, Any]:
+def _single_object(record: object, element: int | None) -> dict[str, Any]:
     """Return the JSON object of a message, or of one element of a batch; empty if it is not an object."""
     if not isinstance(record, Frame):
         return {}
@@ -253,7 +255,7 @@ def result_preview(record: object, element: int | None = None, method: str = "",
     """
     if isinstance(record, ResponseHead):
         return _cut(visible(f"{record.status} {record.reason}".strip()))
-    message, raw = _single(record, element), getattr(record, "raw", b"")
+    message, raw = _single_object(record, element), getattr(record, "raw", b"")
     whose = ""
     if method in WRAPPERS and "error" not in message:
         message = outcome_in(message.get("result"))

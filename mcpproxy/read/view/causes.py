@@ -284,6 +284,7 @@ def _over_lines(call: Call, stray: Part) -> tuple[str, str]:
 
 
 def _stray_sentence(call: Call, stray: Part) -> str:
+    """Return a sentence on output of the peer that came instead of the answer, or before it."""
     assert isinstance(stray.record, Frame)
     peer, frame, where = stray.record.sender, stray.record, f"(row {stray.row})"
     what, fate = _over_lines(call, stray)
@@ -306,6 +307,7 @@ def _stray_sentence(call: Call, stray: Part) -> str:
 
 
 def _stray_words(call: Call, stray: Part) -> str:
+    """Return the same in a few words."""
     assert isinstance(stray.record, Frame)
     where = f"(row {stray.row})"
     what, fate = _over_lines(call, stray)

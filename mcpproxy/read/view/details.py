@@ -81,9 +81,9 @@ class CallParts:
         ``known`` is the text of the result, which summaries of stderr do not repeat.
         """
         start = max(self._columns.first_line[row] - _LINES_BEFORE, 0)
-        lines = sorted(line for number in (row, *inner) for line in self._lines(number, start))
+        lines = sorted(line for number in (row, *inner) for line in self._lines_of_row(number, start))
         left_out = _leave_out_middle(lines, limit)
-        parts = [part for line in lines for part in self._on_line(row, line)]
+        parts = [part for line in lines for part in self._parts_on_line(row, line)]
         left_out += _leave_out_middle(parts, limit)  # a line has many parts if it is a run of short lines
         if not left_out:
             return list(_join_stderr(parts, known)), 0
@@ -103,36 +103,36 @@ class CallParts:
             end = begin + _NEAR_LINES
         near = _places_near(self._columns.line_row[begin:end], row)
         lines = [begin + place for place in near if begin + place != answer]
-        return [part for line in lines[-_LATEST:] for part in self._on_line(row, line)]
+        return [part for line in lines[-_LATEST:] for part in self._parts_on_line(row, line)]
 
     def stderr(self, row: int) -> tuple[Part, int]:
         """Return the last lines of a row of stderr as one part, and the number of records before them."""
         begin, columns = self._columns.first_line[row], self._columns
         end = columns.first_line[row + 1] if row < columns.rows else columns.lines
         lines = [begin + place for place in _places_near(columns.line_row[begin:end], row)]
-        parts = [part for line in lines[-_LATEST:] for part in self._on_line(row, line)]
+        parts = [part for line in lines[-_LATEST:] for part in self._parts_on_line(row, line)]
         (part,) = _join_stderr(parts, "")
         return part, max(len(lines) - _LATEST, 0)
 
     def answer(self, row: int) -> list[Part]:
         """Return the record that holds the answer to a row that has one."""
-        return list(self._on_line(row, self._columns.answer_line[row]))
+        return list(self._parts_on_line(row, self._columns.answer_line[row]))
 
     def begin(self, row: int) -> Iterator[Part]:
         """Yield the first record of a row; a record of several short lines gives a part for each."""
-        return self._on_line(row, self._columns.first_line[row])
+        return self._parts_on_line(row, self._columns.first_line[row])
 
     def first(self, row: int) -> Part:
         """Return the first record of a row, or the first line of a record of several short lines."""
         return next(self.begin(row))
 
-    def _lines(self, row: int, start: int) -> list[int]:
+    def _lines_of_row(self, row: int, start: int) -> list[int]:
         return places(self._columns.line_row, row, start)
 
-    def _on_line(self, row: int, line: int) -> Iterator[Part]:
+    def _parts_on_line(self, row: int, line: int) -> Iterator[Part]:
         record = self._reader.record(line)
         for event in record.events() if isinstance(record, Lines) else (record,):
-            yield from _part(self._columns, row, line, event)
+            yield from _parts_of_record(self._columns, row, line, event)
 
 
 class SortedCallParts(CallParts):
@@ -147,7 +147,7 @@ class SortedCallParts(CallParts):
         """Return the rows of the requests that were sent during a call."""
         return self._sorted_parents.places(row)
 
-    def _lines(self, row: int, start: int) -> list[int]:
+    def _lines_of_row(self, row: int, start: int) -> list[int]:
         return [line for line in self._sorted_lines.places(row) if line >= start]
 
 
@@ -260,7 +260,8 @@ def _leave_out_middle(items: "list[int] | list[Part]", limit: int | None) -> int
     return left_out
 
 
-def _part(columns: Columns, row: int, line: int, record: Record) -> Iterator[Part]:
+def _parts_of_record(columns: Columns, row: int, line: int, record: Record) -> Iterator[Part]:
+    """Yield a record of ``row``, or of an inner request, as a part; nothing for a record of another type."""
     owner = columns.line_row[line]
     is_inner = owner != row
     match record:

@@ -63,33 +63,33 @@ def file_ends(path: str) -> FileEnds:
         if b"\n" not in head and os.path.isdir(journal.folder(path)):
             raise FileNotFoundError
     except FileNotFoundError:
-        return FileEnds(name, _from_journal(path))
+        return FileEnds(name, _entry_from_journal(path))
     except (OSError, McpProxyError) as fault:
         reason = (fault.strerror or "unreadable").lower() if isinstance(fault, OSError) else str(fault)
         return FileEnds(name, RecordingEntry(path, "unreadable", visible(reason), visible(reason)))
     lines = head.splitlines(keepends=True)
     if lines and (fact := _of_later_format(lines[0])):
         return FileEnds(name, RecordingEntry(path, "unreadable", fact, "later format", size=size))
-    header = _record(lines[0]) if lines else None
+    header = _decoded(lines[0]) if lines else None
     if not isinstance(header, Header):
         fact = f"{visible(name)} is not a trace"
         return FileEnds(name, RecordingEntry(path, "unreadable", fact, "not a trace", size=size))
-    entry = _with_handshake(replace(_from_header(path, header), size=size), lines[1:])
-    match _record(tail.rstrip(b"\n").rpartition(b"\n")[2]) if tail.endswith(b"\n") else None:
+    entry = _with_handshake(replace(_entry_from_header(path, header), size=size), lines[1:])
+    match _decoded(tail.rstrip(b"\n").rpartition(b"\n")[2]) if tail.endswith(b"\n") else None:
         case CloseRecord() as last:
             is_empty = size <= HEAD_BYTES and has_no_message(head)
             frames = sum(last.tally.frames.values()) if last.tally else not is_empty
             first_end = first_end_in(head if size <= len(head) else head + tail)
             has_not_begun = bool(not_begun(last.close, header, frames, first_end))
-            entry = replace(_closed(entry, header, last), is_empty=is_empty, has_not_begun=has_not_begun)
+            entry = replace(_with_close(entry, header, last), is_empty=is_empty, has_not_begun=has_not_begun)
             return FileEnds(name, entry, header.continues)
         case Continued() as last:
-            return FileEnds(name, _continued(entry, header, last), header.continues, last.file)
+            return FileEnds(name, _with_next_file(entry, header, last), header.continues, last.file)
         case _:
             return FileEnds(name, _without_end(entry, header, tail), header.continues)
 
 
-def _from_header(path: str, header: Header) -> RecordingEntry:
+def _entry_from_header(path: str, header: Header) -> RecordingEntry:
     started_ns = unix_ns(header.started_at)
     return RecordingEntry(
         path=path,
@@ -109,7 +109,7 @@ def _from_header(path: str, header: Header) -> RecordingEntry:
     )
 
 
-def _from_journal(path: str) -> RecordingEntry:
+def _entry_from_journal(path: str) -> RecordingEntry:
     """Return the entry of a recording that has a journal but no trace yet."""
     folder = journal.folder(path)
     if not os.path.isdir(folder):
@@ -120,13 +120,13 @@ def _from_journal(path: str) -> RecordingEntry:
         header = header_in_journal(folder)
     except (OSError, McpProxyError):
         header = None
-    entry = RecordingEntry(path, "cut") if header is None else _from_header(path, header)
+    entry = RecordingEntry(path, "cut") if header is None else _entry_from_header(path, header)
     state = "starting" if _is_recording(path, header) else "cut"
     return replace(entry, state=state, ended=state, ending=state)
 
 
 def _with_handshake(entry: RecordingEntry, lines: Iterable[bytes]) -> RecordingEntry:
-    facts, first_ns = _handshake(lines)
+    facts, first_ns = _read_handshake(lines)
     return replace(
         entry,
         client=visible(facts.client),
@@ -139,7 +139,7 @@ def _with_handshake(entry: RecordingEntry, lines: Iterable[bytes]) -> RecordingE
     )
 
 
-def _closed(entry: RecordingEntry, header: Header, last: CloseRecord) -> RecordingEntry:
+def _with_close(entry: RecordingEntry, header: Header, last: CloseRecord) -> RecordingEntry:
     close = last.close
     return replace(
         _with_tally(entry, last.tally),
@@ -151,7 +151,7 @@ def _closed(entry: RecordingEntry, header: Header, last: CloseRecord) -> Recordi
     )
 
 
-def _continued(entry: RecordingEntry, header: Header, last: Continued) -> RecordingEntry:
+def _with_next_file(entry: RecordingEntry, header: Header, last: Continued) -> RecordingEntry:
     state = "running" if _is_recording(entry.path, header) else "cut"
     ended = f"goes on in {visible(last.file)}"
     entry = _with_tally(entry, last.tally)
@@ -230,20 +230,20 @@ def _of_later_format(line: bytes) -> str:
     return ""
 
 
-def _record(line: bytes) -> object:
+def _decoded(line: bytes) -> object:
     try:
         return decode(line)
     except McpProxyError:
         return None
 
 
-def _handshake(lines: Iterable[bytes]) -> tuple[SessionFacts, int]:
+def _read_handshake(lines: Iterable[bytes]) -> tuple[SessionFacts, int]:
     """Return the peers that the first records name, and the time of the first message in ns."""
     facts, first_ns = SessionFacts(), 0
     # Many servers write a lot to stderr before they answer; these records say nothing about the peers.
     candidates = (line for line in lines if not line.startswith(_ON_STDERR))
     for _, line in zip(range(_MAX_HEAD_RECORDS), candidates, strict=False):
-        frame = _record(line)
+        frame = _decoded(line)
         if not isinstance(frame, Frame):
             continue
         first_ns = first_ns or frame.observed_at_ns

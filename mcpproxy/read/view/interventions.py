@@ -31,7 +31,7 @@ def interventions(frames: Iterable[Frame], sender: Sender, *, is_running: bool) 
     clauses: dict[str, None] = {}  # ordered, without repetitions
     for number, (mark, frame) in sent.items():
         side = "request" if frame.sender == sender else "answer"
-        if words := _words(mark.action, side, frame, given.get(number, ()), is_running=is_running):
+        if words := _clause(mark.action, side, frame, given.get(number, ()), is_running=is_running):
             clauses[words] = None
     return f"{', '.join(clauses)} by mcpproxy" if clauses else ""
 
@@ -46,7 +46,7 @@ def given_instead(frames: Iterable[Frame], seq: int | None) -> Frame | None:
     return next((frame for number, frame in marked if number in replaced and frame.by_proxy), None)
 
 
-def _words(action: str, side: str, sent: Frame, given: Sequence[Frame], *, is_running: bool) -> str:
+def _clause(action: str, side: str, sent: Frame, given: Sequence[Frame], *, is_running: bool) -> str:
     """Return what was done to one message; empty if it only waited behind another message."""
     if any(frame.answers_instead(sent.sender) for frame in given):
         return "answered"

@@ -112,6 +112,7 @@ def link_between(one: RecordingEntry, other: RecordingEntry) -> Certainty | None
 
 
 def _why(members: list[RecordingEntry], certainty: Certainty) -> str:
+    """Return why recordings belong together, as a clause; empty for a single one."""
     if len(members) == 1:
         return ""
     if certainty is Certainty.CERTAIN:

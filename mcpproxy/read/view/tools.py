@@ -49,7 +49,7 @@ class RecordedTools:
         begun: set[int] = set()
         complete: set[int] = set()
         for row in self._listings:
-            answer, session = self._answer(row), self._columns.session[row]
+            answer, session = self._answer_frame(row), self._columns.session[row]
             if not self._has_cursor(row):
                 begun.add(session)
             raw = answer.raw if answer else b"{}"
@@ -64,7 +64,7 @@ class RecordedTools:
         """Return the listed tools by session and name."""
         listed: dict[int, dict[str, ToolDefinition]] = {}
         for row in self._listings:
-            answer, session = self._answer(row), self._columns.session[row]
+            answer, session = self._answer_frame(row), self._columns.session[row]
             if answer is None:
                 continue
             if session not in listed or not self._has_cursor(row):
@@ -75,7 +75,7 @@ class RecordedTools:
                 listed[session][name] = tool
         return listed
 
-    def _answer(self, row: int) -> Frame | None:
+    def _answer_frame(self, row: int) -> Frame | None:
         record = self._reader.record(self._columns.answer_line[row])
         return record if isinstance(record, Frame) else None
 

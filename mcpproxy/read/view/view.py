@@ -282,10 +282,10 @@ class View:
         When the iterator is exhausted, the other methods return at once for this filter and order. A caller
         cancels the search by stopping the iteration.
         """
-        yield from self._filtered.find(_parsed(filter), order)
+        yield from self._filtered.find(_parsed_filter(filter), order)
 
     def _rows(self, filter: AnyFilter, order: str = "") -> "Rows | None":
-        return self._filtered.rows(_parsed(filter), order)
+        return self._filtered.rows(_parsed_filter(filter), order)
 
     # One row
 
@@ -376,7 +376,7 @@ class View:
         return Refreshed(first, self.columns.rows, self.running, rebuilt)
 
 
-def _parsed(filter: AnyFilter) -> Filter | None:
+def _parsed_filter(filter: AnyFilter) -> Filter | None:
     return (parse_filter(filter) if isinstance(filter, str) else filter) or None
 
 

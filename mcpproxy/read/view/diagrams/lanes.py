@@ -22,8 +22,8 @@ MESSAGES: Final = -1
 """The lane of rows that are no requests. They have no length."""
 
 _STRETCH: Final = 20
-"""Narrow bars are merged only within a stretch of time as long as so many of them, so that the diagram shows
-where calls are dense."""
+"""How many narrow bars a stretch of time is long. Bars are merged only within a stretch, so that the diagram
+shows where calls are dense."""
 
 _FINEST: Final = 20_000
 """The time is divided into at most so many parts. A bar shorter than a part is always narrow."""
@@ -112,6 +112,7 @@ def _place_rows(columns: Columns, rows: Numbers, ended_ns: Numbers) -> tuple[Num
 def _merge_rows(
     columns: Columns, rows: Numbers, ended_ns: Numbers, lane_of: Numbers, narrow_ns: int
 ) -> list[TimeBar]:
+    """Return the rows as bars; successive ones in a lane that are shorter than ``narrow_ns`` are merged."""
     bars: list[TimeBar] = []
     last: dict[int, TimeBar] = {}  # the bar of each lane to which a narrow row may be added
     stretch_ns = narrow_ns * _STRETCH

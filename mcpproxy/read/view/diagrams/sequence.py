@@ -114,7 +114,9 @@ def _arrows(detail: Detail, server: int) -> Iterator[tuple[tuple[int, int], Arro
         yield (part.at_ns, part.seq), _arrow(call, part.at_ns, record.sender, words, outcome, server)
     if call.outcome is Outcome.UNANSWERED and call.waited_ns is not None:
         at_ns = call.started_ns + call.waited_ns
-        words = f"no answer to {_name(call)}" + (f" for {duration(call.waited_ns)}" if call.waited_ns else "")
+        words = f"no answer to {_call_name(call)}" + (
+            f" for {duration(call.waited_ns)}" if call.waited_ns else ""
+        )
         yield (at_ns, last_seq), _arrow(call, at_ns, other(call.sender), words, call.outcome, server)
 
 
@@ -126,13 +128,13 @@ def _arrow(call: Call, at_ns: int, sender: Sender, text: str, outcome: Outcome |
 
 def _words(call: Call, part: Part) -> str:
     if part.role is Role.REQUEST:
-        return _name(call)
+        return _call_name(call)
     if part.role is not Role.ANSWER:
         return part.summary[:_LONGEST]
     took = "" if call.latency_ns is None else f", {duration(call.latency_ns)}"
     reason = f": {call.result}" if call.is_error else ""
-    return f"{_name(call)}: {state_words(call.outcome, call.error_code)}{took}{reason}"[:_LONGEST]
+    return f"{_call_name(call)}: {state_words(call.outcome, call.error_code)}{took}{reason}"[:_LONGEST]
 
 
-def _name(call: Call) -> str:
+def _call_name(call: Call) -> str:
     return f"{call.method} {call.target}"[:_LONGEST] if call.target else call.method

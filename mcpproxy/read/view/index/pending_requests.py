@@ -41,7 +41,7 @@ class PendingRequests:
             self.add_single(row, client, key)
 
     def close(self, key: Key, client: bool) -> int:
-        """Remove the request that has this key alone, and return its row."""
+        """Remove the request that has this key alone, and return its row; 0 if there is none."""
         return self.by_key[client].pop(key, 0) or self._given_up[client].pop(key, 0)
 
     def find(self, client: bool, keys: tuple[Key, ...]) -> int:
@@ -78,7 +78,7 @@ class PendingRequests:
         return self._by_token.get(token, 0)
 
     def pop_token(self, row: int) -> Token | None:
-        """Forget the token of a request, and return it."""
+        """Forget the token of a request, and return it; ``None`` if it has none."""
         token = self.token_of.pop(row, None)
         if token is not None:
             self._by_token.pop(token, None)

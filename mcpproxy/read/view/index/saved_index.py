@@ -59,8 +59,8 @@ def load(source: Source) -> Scan | None:
         folder = Folder(cache_dir())
         if not _is_private(folder):
             return None
-        with open(folder.open(_name(source)), "rb") as file:
-            head = orjson.loads(file.read(_head_bytes(file.read(8))))
+        with open(folder.open(_file_name(source)), "rb") as file:
+            head = orjson.loads(file.read(_head_size(file.read(8))))
             if head["identity"] != _identity(source):
                 return None
             columns = Columns()
@@ -68,7 +68,7 @@ def load(source: Source) -> Scan | None:
                 column: array[int] = array(kind)
                 column.fromfile(file, head["lengths"][name])
                 setattr(columns, name, column)
-            return _restored(columns, head)
+            return _restore_scan(columns, head)
     except (OSError, EOFError, ValueError, LookupError, TypeError, AttributeError, NotARecordError):
         return None
 
@@ -82,10 +82,10 @@ def prepare_save(source: Source, scan: Scan) -> Callable[[], None] | None:
     if not isinstance(scan.last, CloseRecord) or source.trace.is_copy:
         return None
     try:
-        head = orjson.dumps(_head(source, scan), option=orjson.OPT_NON_STR_KEYS)
+        head = orjson.dumps(_head_object(source, scan), option=orjson.OPT_NON_STR_KEYS)
     except (OSError, TypeError):  # TypeError: a lone surrogate in a name
         return None
-    return partial(_save, _name(source), head, scan.columns)
+    return partial(_save, _file_name(source), head, scan.columns)
 
 
 def _save(name: str, head: bytes, columns: Columns) -> None:
@@ -109,14 +109,14 @@ def _is_private(folder: Folder) -> bool:
     return is_mine(folder.status) and not is_writable_by_others(folder.status)
 
 
-def _head_bytes(data: bytes) -> int:
+def _head_size(data: bytes) -> int:
     size = int.from_bytes(data, "little")
     if not 0 < size <= _MAX_HEAD_BYTES:
         raise ValueError(size)
     return size
 
 
-def _name(source: Source) -> str:
+def _file_name(source: Source) -> str:
     return _digest(os.fsencode(os.path.realpath(source.trace.files[0]))) + _SUFFIX
 
 
@@ -138,7 +138,7 @@ def _digest(data: bytes) -> str:
     return blake2b(data, digest_size=16).hexdigest()
 
 
-def _head(source: Source, scan: Scan) -> dict[str, Any]:
+def _head_object(source: Source, scan: Scan) -> dict[str, Any]:
     columns = scan.columns
     return {
         "identity": _identity(source),
@@ -164,7 +164,8 @@ def _head(source: Source, scan: Scan) -> dict[str, Any]:
     }
 
 
-def _restored(columns: Columns, head: dict[str, Any]) -> Scan | None:
+def _restore_scan(columns: Columns, head: dict[str, Any]) -> Scan | None:
+    """Return a scan with the loaded columns and the other values in ``head``; ``None`` if they do not fit."""
     if len(columns.line_offset) != len(columns.line_row) or len({len(c) for c in _row_columns(columns)}) != 1:
         return None
     # The view counts the findings of every row again.

@@ -147,7 +147,7 @@ class StepReader:
 
     def read(self, exchange: WebExchange) -> LoginStep | None:
         """Return an exchange as a step with number 0; ``None`` if it is no step of a login."""
-        stage = self._stage(exchange)
+        stage = self._stage_of(exchange)
         if stage is None:
             return None
         answered = f"{exchange.status} {shown(exchange.reason)}".strip() if exchange.status else "no answer"
@@ -170,7 +170,8 @@ class StepReader:
             step.answered += "; a nonce for the next DPoP proof"
         return step
 
-    def _stage(self, exchange: WebExchange) -> Stage | None:
+    def _stage_of(self, exchange: WebExchange) -> Stage | None:
+        """Return the stage of an exchange; ``None`` if it is no step of a login."""
         if exchange.method == "OPTIONS":
             return None
         if exchange.is_mcp:
@@ -202,6 +203,7 @@ class StepReader:
         return self.named.get(_url_key(origin(self._header.upstream) + urlsplit_or_empty(url).path))
 
     def _stage_of_message(self, exchange: WebExchange) -> Stage | None:
+        """Return the stage of an MCP message that lacks a token, or is the first with one."""
         self._note_revision(exchange)
         has_token = "authorization" in exchange.fields
         if exchange.status == 401 and not has_token:

@@ -77,7 +77,7 @@ class TextSearch:
         ``masked`` returns the record of a line with its secret values masked. If it is given, a line counts
         only if the text is outside of masked values. So nobody can learn a value by searching for it.
         """
-        lines = self.lines if masked is None else [n for n in self.lines if _has(masked(n), self.texts)]
+        lines = self.lines if masked is None else [n for n in self.lines if _has_text(masked(n), self.texts)]
         return set(map(columns.line_row.__getitem__, lines)) - {0}
 
     def _search(self, chunk: bytes, needles: set[bytes], columns: Columns) -> None:
@@ -130,12 +130,12 @@ def spellings(text: str) -> set[bytes]:
 
 def _line_has(line: bytes, texts: tuple[str, ...]) -> bool:
     try:
-        return _has(decode(line), texts)
+        return _has_text(decode(line), texts)
     except NotARecordError:
         return False
 
 
-def _has(record: Record, texts: tuple[str, ...]) -> bool:
+def _has_text(record: Record, texts: tuple[str, ...]) -> bool:
     return passage(record, texts) is not None
 
 
