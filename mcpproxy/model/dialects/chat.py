@@ -64,7 +64,7 @@ def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
 
 
 def fold_stream(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
-    """Merge the chunks of a stream into the body of one answer, and tell whether a ``finish_reason`` came."""
+    """Merge the chunks of a stream. Return the body of one answer, and whether a ``finish_reason`` came."""
     answer: JSONObject = {}
     calls: dict[int, tuple[JSONObject, list[str]]] = {}
     texts: list[str] = []

@@ -65,7 +65,7 @@ def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
 
 
 def fold_stream(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
-    """Merge the events of a stream into the body of one answer, and tell whether a ``finishReason`` came."""
+    """Merge the events of a stream. Return the body of one answer, and whether a ``finishReason`` came."""
     answer: JSONObject = {}
     parts: list[JSON] = []
     ending: JSON = None

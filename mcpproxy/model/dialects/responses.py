@@ -58,7 +58,7 @@ def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
 
 
 def fold_stream(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
-    """Merge the events of a stream into the body of one answer, and tell whether its last event came."""
+    """Merge the events of a stream. Return the body of one answer, and whether the last event came."""
     begun: JSONObject = {}
     done: dict[int, JSON] = {}
     for event in events:

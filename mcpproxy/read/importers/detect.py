@@ -1,6 +1,6 @@
 """Recognise and open recordings of other tools.
 
-Values that a format does not record are not made up. In the trace header, ``imported`` names the tool and
+Values that a format does not record are not invented. In the trace header, ``imported`` names the tool and
 what its format lacks. If so much is missing that the absence of a message proves nothing, the header also has
 ``partial``. A single loss becomes a gap record. Imported traces have no close record, because no format
 records how the session ended.

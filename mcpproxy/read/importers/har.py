@@ -137,7 +137,7 @@ def read(path: str, session: int) -> ImportedSource:
         imported=_IMPORT_NOTE + note,
     )
     # Masks depend on this key. It is the same for each import, so that sessions keep their names. Only
-    # someone with the archive can compute it, and he has the masked values anyway.
+    # someone who has the archive, and thus the masked values, can compute it.
     key = digest(path)
     return ImportedSource(header, lambda: _events(selected, addresses, Masker(key)))
 

@@ -2,7 +2,7 @@
 
 The one for Python writes one JSON document: ``{"format_version", "recorded_at", "messages": [...]}``. The one
 for Node.js writes lines: first a header with ``cassetteVersion``, then a ``frame``, a ``raw`` line that was
-no message, or the ``chunks`` of a stream. Both write messages anew, with secrets replaced. Neither keeps HTTP
+no message, or the ``chunks`` of a stream. Both re-serialise messages and replace secrets. Neither keeps HTTP
 heads, stderr or the end of the session.
 
 Source: mcp-cassette 0.4.0 (PyPI), ``mcp_cassette/cassette.py``; ivermin1123/mcp-cassette,

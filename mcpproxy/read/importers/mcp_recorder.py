@@ -1,6 +1,6 @@
 """Read the cassettes of mcp-recorder: ``{"metadata": {}, "interactions": [{"request", "response"}]}``.
 
-An interaction is a message of the client and its answer, both written anew, or a ``lifecycle`` request of
+An interaction is a message of the client and its answer, both re-serialised, or a ``lifecycle`` request of
 HTTP without a message. A cassette says how long each interaction took but not when it began, so each begins
 here when the previous one has ended. It has no HTTP heads, no messages of the server beside the answers, and
 no end of the session.

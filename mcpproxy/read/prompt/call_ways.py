@@ -41,7 +41,7 @@ class PieceWay:
 
 @slotted(frozen=True)
 class CallWay:
-    """A call on the wire, and the same call of the model, ``None`` if the model asked for none like it.
+    """A call on the wire, and the same call of the model, ``None`` if the model made none like it.
 
     ``changed`` are the differences of the arguments. ``result`` is what the model was given, ``None`` if no
     later request has it. ``asked`` is the request that the model answered with its call, and ``given`` the

@@ -80,7 +80,7 @@ def _servers_of_the_run(report: PromptReport) -> frozenset[int]:
 
     Recordings that were open at the same time may be of two hosts. A session is surely this host's if a call
     and its result are on both sides, or if a description is, and no session with the same server was open
-    beside it. So is a session that was started by the same process as such a session.
+    beside it. A session that the same process started as such a session is this host's, too.
     """
     sure = {
         way.server.number for way in report.servers if _has_a_call(way) or _has_a_description(way, report)

@@ -1,4 +1,4 @@
-"""Read what the servers of a run offered and answered from the recordings of their sessions."""
+"""Read the tools and answers of the servers of a run from the recordings of their sessions."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""A file of version ranges: which versions of an implementation may speak which revision.
+"""Read a file of version ranges: which versions of an implementation may use which revision.
 
     ["2025-11-25"]
     files = ">=1.2,<3"

@@ -132,7 +132,7 @@ def _lookalikes(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator
 def _is_lookalike(
     tool: tuple[RecordingEntry, SeenName], other: tuple[RecordingEntry, SeenName], *, is_earlier: bool
 ) -> bool:
-    """Whether ``tool`` has to be reported for its likeness to ``other``, a tool of another server.
+    """Whether ``tool`` must be reported for its likeness to ``other``, a tool of another server.
 
     One of the two names is reported: that with unusual characters, or the later one if both have some.
     """
