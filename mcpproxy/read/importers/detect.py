@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from mcpproxy.errors import TraceError
 from mcpproxy.protocol.message_parts import as_object
 from mcpproxy.read.importers import har, mcp_cassette, mcp_rec, mcp_recorder, mcpsnoop, text_logs
-from mcpproxy.read.importers.import_source import BOM, ForeignTrace, ImportedSource, opened
+from mcpproxy.read.importers.import_source import BOM, ForeignTrace, ImportedSource, opened_file
 from mcpproxy.read.importers.json_texts import JsonText, json_texts
 from mcpproxy.record.trace.trace_file import NOT_OURS
 
@@ -34,7 +34,7 @@ class _Beginning:
     """The beginning of a file."""
 
     def __init__(self, path: str) -> None:
-        with opened(path) as file:
+        with opened_file(path) as file:
             self.head: Final = file.read(_HEAD_BYTES)
         self._path: Final = path
 

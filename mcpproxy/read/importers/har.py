@@ -46,10 +46,10 @@ from mcpproxy.read.importers.import_source import (
     Clock,
     ImportedSource,
     digest,
+    read_json_file,
     refuse,
     selected_session,
     unix_ns,
-    whole_json,
 )
 from mcpproxy.record.recorder.http.body_frames import EventBody, WholeBody
 from mcpproxy.record.recorder.masking import Masker
@@ -144,7 +144,7 @@ def read(path: str, session: int) -> ImportedSource:
 
 def _entries(path: str) -> list[_Entry]:
     """Return all exchanges that have a URL and a starting time, in the order of these times."""
-    archive = whole_json(path, "HAR")
+    archive = read_json_file(path, "HAR")
     raw_entries = member(archive, "log", "entries")
     if not isinstance(raw_entries, list):
         refuse(path, None, "not a HAR: there are no entries in it")

@@ -166,7 +166,7 @@ def unix_ns(time: JSON) -> int | None:
 
 
 @contextmanager
-def opened(path: str) -> Generator[BufferedReader]:
+def opened_file(path: str) -> Generator[BufferedReader]:
     """Open a file of another tool.
 
     Raises:
@@ -188,7 +188,7 @@ def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
         TraceError: the file cannot be read, or a line is not a JSON object.
     """
     number = 0
-    with opened(path) as file:
+    with opened_file(path) as file:
         while line := file.readline(LINE_LIMIT_BYTES):
             number += 1
             if len(line) == LINE_LIMIT_BYTES:
@@ -204,7 +204,7 @@ def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
             yield number, line, members
 
 
-def whole_json(path: str, kind: str) -> JSON:
+def read_json_file(path: str, kind: str) -> JSON:
     """Return the JSON value of a file that is a single JSON value, such as a HAR.
 
     ``kind`` is the name of such a file in error messages.
@@ -228,7 +228,7 @@ def digest(path: str) -> bytes:
     Raises:
         TraceError: the file cannot be read.
     """
-    with opened(path) as file:
+    with opened_file(path) as file:
         return hashlib.file_digest(file, "blake2b").digest()
 
 

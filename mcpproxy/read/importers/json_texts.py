@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from mcpproxy.protocol.jsonrpc import JSON, Flaw, read
 from mcpproxy.protocol.raw_json import value_end, without_spaces
-from mcpproxy.read.importers.import_source import BOM, LINE_LIMIT_BYTES, opened
+from mcpproxy.read.importers.import_source import BOM, LINE_LIMIT_BYTES, opened_file
 
 CUT_LINE: Final = "the last line is cut"
 UNFINISHED: Final = "the JSON that begins here does not end"
@@ -42,7 +42,7 @@ def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonT
     """
     number, first, depth = 0, 0, 0
     held = bytearray()
-    with opened(path) as file:
+    with opened_file(path) as file:
         while line := file.readline(limit_bytes):
             number += 1
             line = line.removeprefix(BOM) if number == 1 else line

@@ -25,9 +25,9 @@ from mcpproxy.read.importers.import_source import (
     ImportedSource,
     lines,
     objects,
+    read_json_file,
     refuse,
     unix_ns,
-    whole_json,
 )
 from mcpproxy.record.trace.records import Header, Recorded
 
@@ -56,7 +56,7 @@ def read_document(path: str, session: int) -> ImportedSource:
     Raises:
         TraceError: the file is not a cassette, or there is no such session.
     """
-    cassette = whole_json(path, "cassette")
+    cassette = read_json_file(path, "cassette")
     listed = objects(member(cassette, "messages"))
     messages = [
         _Message(_time_ms(item, "t_offset_ms"), _SENDERS[sender], item.get("payload"))

@@ -15,7 +15,14 @@ import orjson
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame, Sender
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member
-from mcpproxy.read.importers.import_source import Clock, ImportedSource, objects, refuse, unix_ns, whole_json
+from mcpproxy.read.importers.import_source import (
+    Clock,
+    ImportedSource,
+    objects,
+    read_json_file,
+    refuse,
+    unix_ns,
+)
 from mcpproxy.record.trace.records import Header, Recorded
 
 _IMPORT_NOTE: Final = "from mcp-recorder: messages written anew; when they were sent is not in it"
@@ -28,7 +35,7 @@ def read(path: str, session: int) -> ImportedSource:
     Raises:
         TraceError: the file is not a cassette, or there is no such session.
     """
-    cassette = whole_json(path, "cassette")
+    cassette = read_json_file(path, "cassette")
     interactions = objects(member(cassette, "interactions"))
     if not any(isinstance(item.get("request"), dict) for item in interactions):
         refuse(path, None, "not a cassette: no interaction in it has a request")

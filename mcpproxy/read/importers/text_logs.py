@@ -33,7 +33,7 @@ from mcpproxy.read.importers.import_source import (
     SessionNumbers,
     first_of_session,
     objects,
-    opened,
+    opened_file,
     refuse,
     unix_ns,
 )
@@ -53,7 +53,9 @@ _CLIENTS: Final = (b"client", b"editor")
 _DIRECTIONS: Final[dict[JSON, Sender]] = {"send": CLIENT, "recv": SERVER}
 
 _LOG_NOTE: Final = "from a host's log: stderr, lines that are no messages and the session's end are not in it"
-_TOLD_NOTE: Final = "from JSON lines: each says who sent it; stderr and the session's end are not in it"
+_NAMED_SENDERS_NOTE: Final = (
+    "from JSON lines: each says who sent it; stderr and the session's end are not in it"
+)
 _GUESSED_NOTE: Final = "from JSON lines: the direction of a message is guessed where no line says it"
 _PARTIAL_NOTE: Final = "a part of a session may have been copied, and a host does not log every message"
 
@@ -96,7 +98,9 @@ def _source(
             yield message
 
     first, started_at = first_of_session(path, session, tracked_messages())
-    note = _LOG_NOTE if is_log else _GUESSED_NOTE if first.session in guessed_sessions else _TOLD_NOTE
+    note = (
+        _LOG_NOTE if is_log else _GUESSED_NOTE if first.session in guessed_sessions else _NAMED_SENDERS_NOTE
+    )
     is_complete = is_log and first.server and first.begins
     header = Header(
         mcpproxy="",
@@ -125,7 +129,7 @@ def _source(
 def _log_messages(path: str) -> Iterator[ImportedMessage]:
     """Yield the messages in the log of a host."""
     sessions = SessionNumbers()
-    with opened(path) as file:
+    with opened_file(path) as file:
         number = 0
         while line := file.readline(LINE_LIMIT_BYTES):
             number += 1

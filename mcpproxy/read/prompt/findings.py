@@ -27,7 +27,7 @@ from mcpproxy.read.view.runs import Certainty, link_between
 
 TOOLS_LOST: Final = ("PROMPT-001", "PROMPT-002")
 PROMPTS: Final = (*TOOLS_LOST, "PROMPT-003", "PROMPT-004", "PROMPT-005")
-_MOST_SAID: Final = 240
+_MOST_QUOTED: Final = 240
 """How many characters of a service's refusal a finding quotes. The reason is often at the end of it."""
 
 
@@ -148,7 +148,7 @@ def _refusal_violation(refused: RefusedTool, way: ServerWay) -> Violation | None
         return None
     at = f" at {unquoted(place.pointer.removeprefix(place.member))}" if place.pointer != place.member else ""
     blame = SERVER if place.is_of_the_server else CLIENT
-    said = shown(refused.meant.said, _MOST_SAID)
+    said = shown(refused.meant.said, _MOST_QUOTED)
     problem = f"{blame} {place.did} of {shown(wire.name)} that the service refused{at}: {said}"
     return Violation(
         "PROMPT-005",

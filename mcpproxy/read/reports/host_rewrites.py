@@ -20,7 +20,7 @@ from mcpproxy.protocol.schema.soundness import subschemas
 
 Settings: TypeAlias = Mapping[str, Any]
 
-_SAID_CHARACTERS: Final = 300
+_MOST_REPEATED: Final = 300
 """How many characters of a schema a sentence repeats."""
 
 _MOST_ROUNDS: Final = 4
@@ -227,7 +227,7 @@ def _sentence(keyword: str, value: JSON) -> str:
     if keyword == "allOf" and choices and all(choices):
         return f"Always give {' and '.join(choices)}."
     text = json.dumps(value, ensure_ascii=False)
-    shortened = text if len(text) <= _SAID_CHARACTERS else f"{text[:_SAID_CHARACTERS]}…"
+    shortened = text if len(text) <= _MOST_REPEATED else f"{text[:_MOST_REPEATED]}…"
     return f"It also has to match {keyword}: {shortened}."
 
 

@@ -51,12 +51,12 @@ def summaries(
     ``findings`` are the findings with their rows (0: a whole session). ``last_ns`` is the time of the last
     record.
     """
-    outcomes, spans = _counted(columns, last_ns)
-    found: dict[int, Counter[int]] = {number: Counter() for number in spans}
+    outcomes, spans = _count_outcomes(columns, last_ns)
+    severities_of: dict[int, Counter[int]] = {number: Counter() for number in spans}
     for finding, row in findings:
         number = columns.session[row]  # row 0, the whole session, has the number 0
-        found.setdefault(number, Counter())[SEVERITIES.index(finding.severity)] += 1
-    worst = {number: max(counts, default=0) for number, counts in found.items()}
+        severities_of.setdefault(number, Counter())[SEVERITIES.index(finding.severity)] += 1
+    worst = {number: max(counts, default=0) for number, counts in severities_of.items()}
     return tuple(
         SessionSummary(
             number=number,
@@ -71,16 +71,18 @@ def summaries(
             ended_ns=spans[number][1],
             rows=sum(outcomes[number, outcome] for outcome in (*range(len(OUTCOMES)), _NO_CALL)),
             calls=count_calls({outcome: outcomes[number, place] for place, outcome in enumerate(OUTCOMES)}),
-            findings=found[number].total(),
+            findings=severities_of[number].total(),
             severity=SEVERITIES[worst[number]],
-            worst_findings=found[number][worst[number]],
+            worst_findings=severities_of[number][worst[number]],
         )
         for number, facts in enumerate(sessions)
         if number in spans
     )
 
 
-def _counted(columns: Columns, last_ns: int) -> tuple[Counter[tuple[int, int]], dict[int, tuple[int, int]]]:
+def _count_outcomes(
+    columns: Columns, last_ns: int
+) -> tuple[Counter[tuple[int, int]], dict[int, tuple[int, int]]]:
     """Return the count of each (session, outcome of ``_outcomes``), and start and end of each session."""
     outcomes: Counter[tuple[int, int]] = Counter()
     spans: dict[int, tuple[int, int]] = {}
