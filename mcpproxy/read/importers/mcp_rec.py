@@ -35,7 +35,7 @@ _IMPORT_NOTE: Final = (
 
 
 def read(path: str, session: int) -> ImportedSource:
-    """Open one session of a file.
+    """Open one session of a file, by its number from 1, or 0 for the only one.
 
     Raises:
         TraceError: the file is not a recording of mcp-rec, or holds several sessions and none is selected.

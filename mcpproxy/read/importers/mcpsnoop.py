@@ -44,7 +44,7 @@ _MIXED_NOTE: Final = (
 
 
 def read(path: str, session: int) -> ImportedSource:
-    """Open one session of a file.
+    """Open one session of a file, by its number from 1, or 0 for the only one.
 
     Raises:
         TraceError: the file is not a recording of mcpsnoop, or holds several sessions and none is selected.

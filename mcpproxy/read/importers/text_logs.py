@@ -61,7 +61,7 @@ _PARTIAL_NOTE: Final = "a part of a session may have been copied, and a host doe
 
 
 def read_log(path: str, session: int) -> ImportedSource:
-    """Open one session of a host's log.
+    """Open one session of a host's log, by its number from 1, or 0 for the only one.
 
     Raises:
         TraceError: the file holds no message, or several sessions and none is selected.
@@ -70,7 +70,7 @@ def read_log(path: str, session: int) -> ImportedSource:
 
 
 def read_lines(path: str, session: int) -> ImportedSource:
-    """Open one session of a file of JSON-RPC messages.
+    """Open one session of a file of JSON-RPC messages, by its number from 1, or 0 for the only one.
 
     Raises:
         TraceError: a text in the file is no message, or it holds several sessions and none is selected.

@@ -48,20 +48,20 @@ def prompt_findings(report: PromptReport, model: str, catalogue: Catalogue) -> t
     """Return the findings of a run; ``model`` is the path of the recording of the model's interface."""
     build, file = FindingBuilder(catalogue), os.path.basename(model)
     sure = _servers_of_the_run(report)
-    found: list[PromptFinding] = []
+    findings: list[PromptFinding] = []
     for way in report.servers:
         if way.server.number in sure:
             for violation, asked in (*tool_violations(way, report), *call_violations(way)):
-                found += _build_findings(build, way.server.number, violation, asked, file)
+                findings += _build_findings(build, way.server.number, violation, asked, file)
     for refused in report.refusals:
         for tool in refused.tools:
             if tool.match is not None and tool.match.tool.server in sure:
                 violation = _refusal_violation(tool, report.servers[tool.match.tool.server])
                 if violation is not None:
-                    found += _build_findings(
+                    findings += _build_findings(
                         build, tool.match.tool.server, violation, AskedModel(refused.seq), file
                     )
-    return tuple(sorted(found, key=lambda result: (result.server, result.finding.frame)))
+    return tuple(sorted(findings, key=lambda result: (result.server, result.finding.frame)))
 
 
 def _build_findings(

@@ -23,10 +23,10 @@ def findings_of_run(
     was open beside a server too, no tool of that server is reported as lost: both models may be of one host,
     which need not offer every tool to both.
     """
-    found = prompt_findings(report, own.path, catalogue)
-    lost = {lost_tool.server for lost_tool in found if lost_tool.finding.rule in TOOLS_LOST}
+    findings = prompt_findings(report, own.path, catalogue)
+    lost = {lost_tool.server for lost_tool in findings if lost_tool.finding.rule in TOOLS_LOST}
     if not lost:
-        return found
+        return findings
     servers = {number: recording(report.servers[number].server.path) for number in lost}
     others = [
         entry
@@ -40,7 +40,7 @@ def findings_of_run(
     }
     return tuple(
         prompt_finding
-        for prompt_finding in found
+        for prompt_finding in findings
         if prompt_finding.server not in shared or prompt_finding.finding.rule not in TOOLS_LOST
     )
 
@@ -60,11 +60,11 @@ def findings_of_runs(
     for own, trace in models:
         servers = [entry.path for entry in entries if is_beside(entry, own)]
         report = read_run(trace, servers, only_reads=True)
-        found = findings_of_run(report, own, [entry for entry, _ in models], catalogue)
+        findings = findings_of_run(report, own, [entry for entry, _ in models], catalogue)
         for number, path in enumerate(servers):
             taken = tuple(
                 prompt_finding.finding
-                for prompt_finding in found
+                for prompt_finding in findings
                 if prompt_finding.server == number and takes(prompt_finding.finding.rule)
             )
             if taken:

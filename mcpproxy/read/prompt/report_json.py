@@ -107,17 +107,17 @@ def _refused_tool(refused: RefusedTool) -> JSONObject:
     }
 
 
-def _finding(found: PromptFinding) -> JSONObject:
-    finding = found.finding
+def _finding(prompt_finding: PromptFinding) -> JSONObject:
+    finding = prompt_finding.finding
     return {
         "rule": finding.rule,
         "severity": finding.severity,
         "blame": finding.blame,
         "message": finding.message,
-        "server": found.server,
+        "server": prompt_finding.server,
         "frame": finding.frame,
         "pointer": finding.pointer,
-        "model_frame": found.model_frame,
+        "model_frame": prompt_finding.model_frame,
         "source": finding.source,
     }
 

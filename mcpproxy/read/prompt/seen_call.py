@@ -39,8 +39,11 @@ class SeenCalls:
         Raises:
             TraceError: a recording of the run cannot be read.
         """
-        found = self._find_server(own, entries)
-        return {way.wire.number: _words(way, found[1]) for way in found[1].calls} if found else {}
+        model_and_server = self._find_server(own, entries)
+        if model_and_server is None:
+            return {}
+        _, server = model_and_server
+        return {way.wire.number: _words(way, server) for way in server.calls}
 
     def of(self, own: RecordingEntry, entries: Iterable[RecordingEntry], number: int) -> SeenCall | None:
         """Return what the model saw of call ``number`` in the recording ``own``, one of ``entries``.
@@ -52,10 +55,10 @@ class SeenCalls:
         Raises:
             TraceError: a recording of the run cannot be read.
         """
-        found = self._find_server(own, entries)
-        if found is None:
+        model_and_server = self._find_server(own, entries)
+        if model_and_server is None:
             return None
-        model, server = found
+        model, server = model_and_server
         way = next((way for way in server.calls if way.wire.number == number), None)
         return SeenCall(model, _words(way, server)) if way is not None else None
 

@@ -112,7 +112,7 @@ def _shorten_name(settings: Settings, tool: JSONObject, others: Sequence[str]) -
 
 _GOOD_LENGTH: Final = 40
 _LITTLE_WORD: Final = re.compile(r"[_-](?:a|an|and|in|of|the|to|with)$")
-"""A word at the end of a name that is removed too."""
+"""Matches a short word that is also removed from the end of a name."""
 
 
 def _replace_characters(settings: Settings, tool: JSONObject, others: Sequence[str]) -> None:

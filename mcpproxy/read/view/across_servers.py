@@ -91,14 +91,14 @@ def across_servers(
 ) -> Iterator[tuple[str, tuple[Finding, ...]]]:
     """Yield the path of each recording with those findings that need other recordings of its run."""
     build = FindingBuilder(catalogue)
-    found: dict[str, list[Finding]] = defaultdict(list)
+    findings_of: dict[str, list[Finding]] = defaultdict(list)
     entries = [recording(path) for path, content in seen.items() if content.has_some]
     for run in runs(entry for entry in entries if entry.state != "unreadable"):
         of_run = (*_lookalikes(run, seen), *_crossings(run, seen), *_too_many(run, seen, hosts))
         for entry, seq, violation, revisions in of_run:
             sender = CLIENT if violation.rule == CROSSING else SERVER
-            found[entry.path] += build([violation], seq, sender, revisions)
-    for path, findings in found.items():
+            findings_of[entry.path] += build([violation], seq, sender, revisions)
+    for path, findings in findings_of.items():
         yield path, tuple(sorted(findings, key=lambda finding: finding.frame))
 
 

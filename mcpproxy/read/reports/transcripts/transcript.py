@@ -233,12 +233,12 @@ class Transcript:
         if close.exit_code != 0:
             words = self._style.paint(words, "yellow")
         frames = sum(self._sent.frames.values())
-        found = tally(self._found["error"], self._found["warning"], self._found["info"])
+        findings = tally(self._found["error"], self._found["warning"], self._found["info"])
         if self._header.imported or self._header.model:
-            found = "not judged"
+            findings = "not judged"
         return [
             self._event_line(close.observed_at_ns, "close", words),
-            f"{INDENT}{count(frames, 'frame')} ({self._sent.senders}), {found}",
+            f"{INDENT}{count(frames, 'frame')} ({self._sent.senders}), {findings}",
         ]
 
     def _event_line(self, at_ns: int, word: str, text: str) -> str:

@@ -241,39 +241,39 @@ class StepReader:
             step.answered += f"; {shown_members}"
 
     def _read_resource(self, exchange: WebExchange, step: LoginStep) -> None:
-        found = self._document(exchange, step)
-        if not found:
+        metadata = self._document(exchange, step)
+        if not metadata:
             return
-        step.answered += f"; {members(found, ('resource', 'authorization_servers', 'scopes_supported'))}"
-        servers = found.get("authorization_servers")
+        step.answered += f"; {members(metadata, ('resource', 'authorization_servers', 'scopes_supported'))}"
+        servers = metadata.get("authorization_servers")
         if not isinstance(servers, list) or not servers:
             step.fault = "the document names no authorization server"
             step.source = page(self.revision, "authorization-server-location")
             return
-        resource = found.get("resource")
+        resource = metadata.get("resource")
         if isinstance(resource, str) and self._mcp_url and not _covers(resource, self._mcp_url):
             text = f"resource is not {place(self._mcp_url)}: a client must not use this document"
             step.remarks.append(LoginRemark("server", text, RESOURCE_RULE))
 
     def _read_server(self, exchange: WebExchange, step: LoginStep) -> None:
-        found = self._document(exchange, step)
-        if not found:
+        metadata = self._document(exchange, step)
+        if not metadata:
             return
-        step.answered += f"; {members(found, _IN_METADATA)}"
+        step.answered += f"; {members(metadata, _IN_METADATA)}"
         for name, stage in _ENDPOINTS.items():
-            if isinstance(url := found.get(name), str):
+            if isinstance(url := metadata.get(name), str):
                 self.named[_url_key(url)] = stage
                 parts = urlsplit_or_empty(url)
                 if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
                     source = page(self.revision, "communication-security")
                     step.remarks.append(LoginRemark("server", f"{name} is not served over HTTPS", source))
-        issuer = found.get("issuer")
+        issuer = metadata.get("issuer")
         self._issuer = issuer if isinstance(issuer, str) else ""
-        self._sends_iss = found.get("authorization_response_iss_parameter_supported") is True
+        self._sends_iss = metadata.get("authorization_response_iss_parameter_supported") is True
         if self._issuer and urlsplit_or_empty(exchange.url).path not in _well_known(self._issuer):
             text = f"issuer is {place(self._issuer)}, whose document lies elsewhere: a client must not use it"
             step.remarks.append(LoginRemark("server", text, ISSUER_RULE))
-        if self.revision in _WITH_PKCE_CHECK and "code_challenge_methods_supported" not in found:
+        if self.revision in _WITH_PKCE_CHECK and "code_challenge_methods_supported" not in metadata:
             text = (
                 "code_challenge_methods_supported is not there, so there is no PKCE: a client must not go on"
             )
@@ -289,10 +289,10 @@ class StepReader:
             return {}
         if exchange.status != 200:
             step.fault = f"there is no document here ({exchange.status})"
-        elif not (found := document(exchange.answer)):
+        elif not (metadata := document(exchange.answer)):
             step.fault = "the answer is no JSON object"
         else:
-            return found
+            return metadata
         step.source = page(
             self.revision,
             "authorization-server-metadata-discovery"

@@ -125,8 +125,8 @@ def _by_id(tested: _Tested) -> Iterable[bool]:
 
 
 def _by_rule(tested: _Tested) -> Iterable[bool]:
-    found = tested.findings.with_rows()
-    rows = {row for finding, row in found if tested.term.matches(finding.rule)}
+    findings = tested.findings.with_rows()
+    rows = {row for finding, row in findings if tested.term.matches(finding.rule)}
     return map(rows.__contains__, tested.rows)
 
 

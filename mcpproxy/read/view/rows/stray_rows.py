@@ -35,7 +35,7 @@ def stray_output(columns: Columns, parts: CallParts, row: int, id: str) -> Part 
     """
     kind = _NOT_A_MESSAGE | (~columns.kind[row] & FROM_SERVER)
     is_before = _end_of_call(columns, row)
-    found: Part | None = None
+    first_output: Part | None = None
     number, rows_left = row + 1, _MOST_ROWS
     for _ in range(_NEAR_ROWS):
         if number >= len(columns.kind):
@@ -50,8 +50,8 @@ def stray_output(columns: Columns, parts: CallParts, row: int, id: str) -> Part 
         part = joined or first
         if isinstance(part.record, Frame) and names_id(part.record.raw, id):
             return part
-        found = found or part
-    return found
+        first_output = first_output or part
+    return first_output
 
 
 def names_id(raw: bytes, id: str) -> bool:
