@@ -204,7 +204,10 @@ class HttpApp(SessionEndpoint):
                 await session.cancel_requests(answer)
 
     async def _is_one_body(self, request: HttpRequest, answer: PostAnswer, limit_s: float) -> bool:
-        """Return whether the response is to be one body. Wait at most ``limit_s`` if it may be a stream."""
+        """Wait until it is decided whether the response is one body, and return that.
+
+        If it may be a stream, wait at most ``limit_s``.
+        """
         may_stream = request.accepts("text/event-stream")
         if may_stream and not limit_s:
             return False

@@ -1,1 +1,1 @@
-"""Replay: a recording replaces the server or the client; two sessions are compared, and joined."""
+"""Replay a recording in place of the server or of the client; compare two recordings, and join them."""

@@ -1,10 +1,10 @@
-"""A recording with faults as one of its peers saw it: what this peer sent, and what it was given.
+"""A recording with faults as one of its peers saw it: what this peer sent, and what it received.
 
-Where mcpproxy altered messages on purpose (``--fault``, ``--break``, ``--addon``), what one peer sent is not
-what the other was given, and the recording has both. A replay that stands in the server's place has to give a
-client what the recorded client was given: messages that were dropped are missing, edited ones are edited, and
-answers of mcpproxy come from it. A replay that stands in the client's place has to send what the recorded
-server was given, because the answers in the recording are answers to that.
+If mcpproxy altered messages on purpose (``--fault``, ``--break``, ``--addon``), the recording has both what
+one peer sent and what the other peer received instead. A replay that replaces the server has to send what the
+recorded client received: without the dropped messages, with the edited ones, and with the answers that
+mcpproxy gave itself. A replay that replaces the client has to send what the recorded server received, because
+the recorded answers are answers to that.
 """
 
 from collections.abc import Iterator
@@ -30,14 +30,14 @@ from mcpproxy.judge.session.frame import (
 from mcpproxy.record.trace.reader import Trace
 
 _ANSWERED_BY_PROXY: Final = FaultMark("", "answer", 0)
-"""The mark of the head of an answer that mcpproxy gave itself, if the recording has none."""
+"""The mark for the head of an answer that mcpproxy gave itself, if the recording has no mark."""
 
 
 def seen_by(peer: Sender, trace: Trace) -> Iterator[Event | Finding]:
     """Yield the events of ``trace`` as ``peer`` saw them; all events if the recording has no faults.
 
-    What the peer was given looks like something that the other peer sent; its mark ``fault`` stays. A message
-    that was given in pieces is one frame.
+    What mcpproxy gave the peer appears as sent by the other peer, but keeps its mark ``fault``. A message
+    that was given in pieces becomes one frame.
 
     Raises:
         TraceError: the file cannot be read, or a line of it is damaged.
@@ -57,14 +57,14 @@ def seen_by(peer: Sender, trace: Trace) -> Iterator[Event | Finding]:
             case Frame():
                 if event.fault is not None and event.fault.action == "disconnect":
                     cut_sender = event.sender
-                if _is_seen(peer, event.sender, event) and (frame := _whole(event, pieces)) is not None:
+                if _is_seen(peer, event.sender, event) and (frame := _joined(event, pieces)) is not None:
                     yield frame
             case RequestHead() | ResponseHead():
-                if (head := _head(peer, event)) is not None:
+                if (head := _seen_head(peer, event)) is not None:
                     yield head
             case Note() if event.what == CUT:
                 yield event
-                # A half-close ends only the stream of that sender, which the other peer reads.
+                # A half-close ends only the stream from that sender to the other peer.
                 if not event.why.endswith("half-close") or cut_sender == other(peer):
                     yield Eof(other(peer), event.observed_at_ns)
             case _:
@@ -72,14 +72,14 @@ def seen_by(peer: Sender, trace: Trace) -> Iterator[Event | Finding]:
 
 
 def _is_seen(peer: Sender, sender: Sender, event: Frame | RequestHead | ResponseHead) -> bool:
-    """Whether ``peer`` has sent ``event`` or was given it, and not something in its place.
+    """Whether ``peer`` sent ``event`` itself, or received it from ``sender``, and not a replacement of it.
 
-    ``sender`` is the peer that sent it, or in whose place mcpproxy did.
+    ``sender`` is the peer that sent it, or in whose place mcpproxy sent it.
     """
     return not event.by_proxy if sender == peer else event.by_proxy or event.fault is None
 
 
-def _head(peer: Sender, head: RequestHead | ResponseHead) -> RequestHead | ResponseHead | None:
+def _seen_head(peer: Sender, head: RequestHead | ResponseHead) -> RequestHead | ResponseHead | None:
     """Return a head as ``peer`` saw it; ``None`` if it did not see it."""
     sender: Sender = CLIENT if isinstance(head, RequestHead) else SERVER
     if not _is_seen(peer, sender, head):
@@ -88,21 +88,21 @@ def _head(peer: Sender, head: RequestHead | ResponseHead) -> RequestHead | Respo
     return replace(head, by_proxy=False, fault=head.fault or _ANSWERED_BY_PROXY) if is_given else head
 
 
-def _whole(frame: Frame, pieces: dict[Sender, list[bytes]]) -> Frame | None:
-    """Return a frame, whole if mcpproxy gave it in pieces; ``None`` for a piece that is not the last.
+def _joined(frame: Frame, pieces: dict[Sender, list[bytes]]) -> Frame | None:
+    """Return a frame, joined if mcpproxy gave it in pieces; ``None`` for a piece that is not the last.
 
-    ``pieces`` holds the earlier pieces of each sender.
+    ``pieces`` has the earlier pieces of each sender's current frame.
     """
     if not frame.by_proxy:
         return frame
-    held = pieces[frame.sender]
+    earlier = pieces[frame.sender]
     if frame.fault is not None and frame.continues:
-        held.append(frame.raw)
+        earlier.append(frame.raw)
         return None
-    whole = Frame(
+    joined = Frame(
         frame.seq,
         frame.sender,
-        b"".join((*held, frame.raw)),
+        b"".join((*earlier, frame.raw)),
         frame.observed_at_ns,
         terminated=frame.terminated,
         exchange=frame.exchange,
@@ -110,12 +110,12 @@ def _whole(frame: Frame, pieces: dict[Sender, list[bytes]]) -> Frame | None:
         event=frame.event,
         fault=frame.fault,
     )
-    held.clear()
-    return whole
+    earlier.clear()
+    return joined
 
 
 def _reached_exchanges(trace: Trace) -> frozenset[int]:
-    """Return the exchanges that the server has answered itself; it may not have got the others."""
+    """Return the exchanges that the server itself answered; the others may not have reached it."""
     return frozenset(
         event.exchange for event in trace.events() if isinstance(event, ResponseHead) and not event.by_proxy
     )

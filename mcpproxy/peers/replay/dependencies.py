@@ -1,4 +1,4 @@
-"""Which client messages each message of a recorded server depends on, as far as a recording can tell.
+"""Find the client messages on which each message of a recorded server depends, as far as the recording shows.
 
 A message is due when the client has sent every message that it depends on. A response depends on its request,
 and on the client's answers to requests that the server sent in between. Some messages belong to a request of
@@ -23,7 +23,10 @@ _MAY_ASK_BACK: Final = ("tools/call", "prompts/get", "resources/read", "tasks/re
 """Methods of the client during which a server may send requests."""
 
 _UNRELATED: Final = ("roots/list", "ping")
-"""Server requests that belong to no request of the client."""
+"""Server requests that do not belong to a request of the client."""
+
+
+_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +34,8 @@ class Dependency:
     """When a message of the server is due. All numbers are indices of client messages in the session.
 
     The client must have sent every message in ``needs``, and the message ``after`` or a later one (``None``:
-    no condition). ``owner`` is the client message to which the message of the server belongs, if known.
+    no condition). ``owner`` is the client message to which the message of the server belongs; ``None`` if
+    there is none.
     """
 
     needs: tuple[int, ...] = ()
@@ -52,13 +56,13 @@ def dependencies(session: RecordedSession) -> dict[int, Dependency]:
 
 
 class _DependencyFinder:
-    """Finds the dependencies of server messages. The caller adds all messages of the session, in order."""
+    """Finds the dependencies of server messages. The caller adds all messages of the session in order."""
 
     def __init__(self, session: RecordedSession) -> None:
         self._messages: Final = session.messages
-        # In all dictionaries, a message is given by its index in the session.
+        # In all dictionaries, a message is identified by its index in the session.
         self._open: Final[dict[int, SessionMessage]] = {}  # client requests without a response
-        self._by_exchange: Final[dict[int, int]] = {}  # client messages
+        self._by_exchange: Final[dict[int, int]] = {}  # number of an exchange -> its client message
         self._owner_of_request: Final[dict[int, int | None]] = {}  # server request -> its owner
         # Client request -> the client's answers to server requests that the client request owns, and its
         # cancellations.
@@ -108,7 +112,7 @@ class _DependencyFinder:
         if entry.answers is not None:
             return entry.answers
         if entry.names is not None:
-            # A request of the server, which the server cancels, has an owner itself.
+            # If the server cancels its own request, the notification has the owner of that request.
             return self._owner_of_request.get(entry.names, entry.names)
         match entry.message:
             case Request(method=method) if (
@@ -131,6 +135,3 @@ class _DependencyFinder:
 
     def _is_listening(self, owner: int) -> bool:
         return self._messages[owner].method == "subscriptions/listen"
-
-
-_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"

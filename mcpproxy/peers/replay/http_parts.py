@@ -1,4 +1,4 @@
-"""Helpers for replay over HTTP: what of a recorded exchange is replayed, and what its client knew."""
+"""Helpers for replay over HTTP: the headers, paths and revisions in recorded exchanges."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -22,7 +22,7 @@ _NOT_REPLAYED: Final = frozenset(
 def headers_of(exchange: Exchange | None) -> dict[str, str]:
     """Return the recorded response headers that can be replayed, with their names in lower case.
 
-    A challenge is replayed only if it is a fault's.
+    A challenge (``WWW-Authenticate``) is replayed only if a fault made it.
     """
     recorded = exchange.headers if exchange else ()
     left_out = _NOT_REPLAYED - {"www-authenticate"} if exchange and exchange.is_altered else _NOT_REPLAYED
@@ -34,7 +34,7 @@ def headers_of(exchange: Exchange | None) -> dict[str, str]:
 
 
 def path_of(exchange: Exchange) -> str:
-    """Return the requested path."""
+    """Return the path that an exchange requests; ``/`` if it cannot be read."""
     try:
         return urlsplit(exchange.request.target).path or "/"
     except ValueError:
@@ -68,9 +68,9 @@ def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | Non
 
 
 def known_versions(replay_source: ReplaySource) -> frozenset[str]:
-    """Return the revisions that the recorded client asked in, or that were negotiated."""
+    """Return the protocol revisions that the recorded client named in headers, or that were negotiated."""
     sessions = (replay_source.unnamed, *replay_source.sessions)
-    asked_in = (
+    in_headers = (
         value
         for session in sessions
         for exchange in session.exchanges.values()
@@ -83,4 +83,4 @@ def known_versions(replay_source: ReplaySource) -> frozenset[str]:
         for entry in session.messages
         if isinstance(entry.message, Response)
     )
-    return frozenset((*asked_in, *(version for version in negotiated if isinstance(version, str))))
+    return frozenset((*in_headers, *(version for version in negotiated if isinstance(version, str))))

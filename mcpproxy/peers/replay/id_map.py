@@ -72,12 +72,12 @@ class IdMap:
         return self._server_requests.take(SERVER, id)
 
     def _with_live_ids(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:
-        # ``spliced`` replaces only what the message has: no notification gets an id that it did not have.
-        if live is not None and (self.answers(entry, live) or _is_again(entry, live)):
+        # ``spliced`` replaces only members that are there: no notification gets an id that it did not have.
+        if live is not None and (self.answers(entry, live) or _answers_again(entry, live)):
             return self.answer(entry, live)
         match entry.message:
             case Request(id=id) if id is not None:
-                return self._server_request(entry, id)
+                return self._add_server_request(entry, id)
             case Notification(method="notifications/cancelled") if entry.names in self._new_ids:
                 return spliced(entry.raw, {REQUEST_ID: self._new_ids[entry.names]})
             case Notification(method="notifications/progress") if live is not None:
@@ -89,8 +89,8 @@ class IdMap:
             case _:
                 return entry.raw
 
-    def _server_request(self, entry: SessionMessage, id: RequestId) -> bytes:
-        """Return the bytes of a server request, with a new id if its own id is in use."""
+    def _add_server_request(self, entry: SessionMessage, id: RequestId) -> bytes:
+        """Note an open server request; return its bytes, with a new id if its own id is in use."""
         if self._server_requests.find(SERVER, id) is None:
             self._server_requests.add(SERVER, id, entry)
             return entry.raw
@@ -100,6 +100,6 @@ class IdMap:
         return spliced(entry.raw, {ID: self._new_ids[entry.index]})
 
 
-def _is_again(entry: SessionMessage, live: LiveMessage) -> bool:
-    """Whether ``entry`` answers the recorded request of ``live`` once more, as only a fault makes it."""
+def _answers_again(entry: SessionMessage, live: LiveMessage) -> bool:
+    """Whether ``entry`` is a repeated response to the recorded request of ``live``; only faults make such."""
     return live.recorded is not None and entry.answers == live.recorded.index

@@ -1,8 +1,8 @@
-"""Joins two recordings of one server: appends the requests that only the later recording contains.
+"""Join two recordings of one server: append the requests that only the later recording contains.
 
-The records of the earlier recording stay as they are. Each client request that it lacks is appended under a
-new id, together with the response and the messages that both sides sent while the request was open. The new
-ids are not used in the earlier recording. The messages of a batch keep their ids.
+The records of the earlier recording stay as they are. Each client request that it lacks is appended under an
+id that it does not use, together with the response and the messages that both sides sent while the request
+was open. The messages of a batch keep their ids.
 """
 
 from collections.abc import Iterable
@@ -30,8 +30,8 @@ _PAUSE_NS: Final = 1_000_000
 def join(earlier_path: str, later_path: str, output_path: str) -> bool:
     """Write the earlier recording and the requests that only the later one contains to ``output_path``.
 
-    Both recordings are of stdio. ``output_path`` may be ``earlier_path``: the file is replaced as a whole. If
-    the later recording contains no further request, nothing is written and the result is false.
+    Both recordings are of stdio. ``output_path`` may be ``earlier_path``: the file is replaced atomically. If
+    the later recording contains no further request, write nothing and return false.
 
     Raises:
         TraceError: a recording cannot be read.
@@ -91,11 +91,11 @@ def _appended_frames(earlier: RecordedSession, later: RecordedSession) -> list[F
         if is_appended:
             raw = entry.raw if entry.batch else ids.with_new_ids(entry)
             frames[entry.seq] = Frame(entry.seq, entry.sender, raw, entry.at_ns, event=None)
-    return [_whole_batch(frame, later) for frame in frames.values()]
+    return [_with_whole_batch(frame, later) for frame in frames.values()]
 
 
-def _whole_batch(frame: Frame, session: RecordedSession) -> Frame:
-    """Return a frame of a batch with all messages of the batch, and any other frame unchanged."""
+def _with_whole_batch(frame: Frame, session: RecordedSession) -> Frame:
+    """Return the frame of a batch with all messages of the batch, and any other frame unchanged."""
     items = [entry.raw for entry in session.messages if entry.batch == frame.seq]
     return replace(frame, raw=b"[" + b",".join(items) + b"]") if items else frame
 

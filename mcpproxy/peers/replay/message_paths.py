@@ -1,4 +1,4 @@
-"""The paths of the values in a message that differ in every run: ids, progress tokens, cursors.
+"""The JSON paths of values in a message that differ in every run: ids, progress tokens, cursors.
 
 A replay replaces these values in the bytes of the message (``mcpproxy.protocol.raw_json``). So the order of
 members, the spacing and the escapes stay as they were recorded.
@@ -17,4 +17,4 @@ OWN_TOKEN: Final[Path] = ("params", "_meta", "progressToken")
 SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 """The member of ``_meta`` that names the request which opened a subscription."""
 OWN_SUBSCRIPTION: Final[Path] = ("params", "_meta", SUBSCRIPTION_ID)
-"""Where a notification names the request of its subscription."""
+"""The member of a notification that names the request which opened its subscription."""

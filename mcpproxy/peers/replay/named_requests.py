@@ -1,7 +1,7 @@
-"""Which request a notification names: by its id, its progress token, or as the one that subscribed.
+"""Find the request that a notification names: by its id, its progress token, or its subscription.
 
-Unlike an answer, a notification may name a request that has been answered. Ids and tokens are those of the
-peer that sent the request; of several requests with one id, the latest is meant.
+Unlike a response, a notification may name a request that has been answered. Ids and tokens belong to the peer
+that sent the request; if several requests have the same id, the latest is meant.
 """
 
 from typing import Final
@@ -14,17 +14,17 @@ from mcpproxy.protocol.message_parts import member
 
 
 class NamedRequests:
-    """All requests of a recording, given by numbers."""
+    """All requests of a recording, each identified by a number."""
 
     def __init__(self) -> None:
-        # Nothing is taken out of these.
+        # Nothing is removed from these: an answered request can still be named.
         self._by_id: Final[UnansweredRequests[int]] = UnansweredRequests()
         self._by_token: Final[UnansweredRequests[int]] = UnansweredRequests()
 
     def track_message(self, frame: Frame, message: Single, number: int, session: str) -> int | None:
-        """Take the next message, and return the request that it names if it is a notification.
+        """Take the next message; if it is a notification, return the number of the request that it names.
 
-        ``number`` is that of the message, which is in ``frame``. ``session`` is the name of its session.
+        ``number`` identifies the message, which is in ``frame``. ``session`` is the name of its session.
         """
         sender, scopes = frame.sender, (frame.exchange, session) if frame.exchange else ONE_SESSION
         match message:
@@ -37,9 +37,9 @@ class NamedRequests:
                 return self._by_token.find(other(sender), member(params, "progressToken"), scopes)
             case Notification(method="notifications/cancelled", params=params):
                 id = member(params, "requestId")
-                own = self._by_id.find(sender, id, scopes)
+                own_request = self._by_id.find(sender, id, scopes)
                 # A server cancels a subscription, which is a request of the client.
-                return self._by_id.find(other(sender), id, scopes) if own is None else own
+                return self._by_id.find(other(sender), id, scopes) if own_request is None else own_request
             case Notification(params=params):
                 return self._by_id.find(other(sender), member(params, "_meta", SUBSCRIPTION_ID), scopes)
             case _:

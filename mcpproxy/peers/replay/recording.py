@@ -50,11 +50,11 @@ from mcpproxy.record.trace.session_labels import exchanges_of
 class SessionMessage:
     """One message of a session, or one line that is not a JSON-RPC message.
 
-    ``index`` is its position in the messages of the session, from 0. ``answers`` is the index of the request
-    that the message answers, and ``names`` of the one that a notification names (see ``NamedRequests``).
-    ``seq`` is the number of its frame, and ``raw`` are its bytes on the wire.
-    ``batch`` is 0 if the frame is no batch. Otherwise it is the number of the frame; in recordings that are
-    joined, another number that no other batch has. ``exchange`` and ``event`` are those of the frame.
+    ``index`` is its position in the messages of the session, from 0. ``seq`` is the number of its frame, and
+    ``raw`` are its bytes on the wire. ``answers`` is the index of the request that a response answers, and
+    ``names`` the index of the request that a notification names (see ``NamedRequests``). ``batch`` is 0 if
+    the frame is no batch. Otherwise it is the number of the frame, or in joined recordings another number
+    that is unique to the batch. ``exchange`` and ``event`` are those of the frame.
     """
 
     index: int
@@ -80,8 +80,8 @@ class Exchange:
     """One HTTP exchange of a session.
 
     ``opened`` says how many messages the session had before the request, and ``ended`` how many it had when
-    the exchange ended. ``status`` is 0 until there is a response. ``is_altered``: the response met a fault,
-    or is mcpproxy's own.
+    the exchange ended. ``status`` is 0 until there is a response. ``is_altered``: a fault changed the
+    response, or mcpproxy gave the response itself.
     """
 
     number: int
@@ -133,13 +133,13 @@ class RecordedSession:
         return ""
 
     def answer_to(self, request: SessionMessage) -> SessionMessage | None:
-        """Return the recorded response to ``request``, or the first one if there were several."""
+        """Return the first recorded response to ``request``; ``None`` if there is none."""
         return next(
             (entry for entry in self.messages[request.index :] if entry.answers == request.index), None
         )
 
     def latency_ns(self, answer: SessionMessage) -> int | None:
-        """Return the time from the request to ``answer``."""
+        """Return the time from the request to ``answer``; ``None`` if ``answer`` answers no request."""
         return None if answer.answers is None else answer.at_ns - self.messages[answer.answers].at_ns
 
 
@@ -147,8 +147,8 @@ class RecordedSession:
 class LoadedTrace:
     """All sessions of one trace, in the order in which they began.
 
-    Each of ``notes`` says in a clause what cannot be replayed: a gap, a message too long to be recorded
-    whole, a masked credential. ``complete`` is false if anything is missing in the trace.
+    Each of ``notes`` is a clause about something that cannot be replayed: a gap, a message too long to be
+    recorded in full, a masked credential. ``complete`` is false if anything is missing in the trace.
     """
 
     path: str
@@ -164,7 +164,7 @@ class LoadedTrace:
 
 
 def of_a_model(path: str) -> TraceError:
-    """Return the error that a recording is of a model's interface, and so has no message of MCP."""
+    """Return the error for a recording of a model's interface, which has no MCP messages."""
     fact = "is of a model's interface, and has no message of MCP"
     return TraceError(path, None, fact, f"see what the model saw: mcpproxy prompt {shlex.quote(path)}")
 
@@ -185,8 +185,8 @@ def from_trace(
 ) -> LoadedTrace:
     """Return the sessions of an open trace, as ``load`` does for a path.
 
-    ``masked`` returns an event with the values masked that the caller must not see. If messages met faults,
-    the sessions have what each peer sent, or with ``peer`` what this peer sent and was given.
+    ``masked`` returns an event in which the values that the caller must not see are masked. If the recording
+    has faults, the sessions contain what each peer sent, or with ``peer`` what this peer sent and received.
     """
     session_names = {
         exchange: name for name, exchanges in exchanges_of(trace.events()).items() for exchange in exchanges
@@ -202,7 +202,7 @@ def from_trace(
 class _SessionReader:
     """Sorts the events of a trace into sessions.
 
-    ``session_names`` maps the number of an exchange to a session.
+    ``session_names`` maps the number of an exchange to the name of its session.
     """
 
     def __init__(self, session_names: Mapping[int, str]) -> None:
@@ -217,7 +217,7 @@ class _SessionReader:
         self._client_left = False
 
     def notes(self) -> list[str]:
-        """Return clauses that say what cannot be replayed."""
+        """Return clauses about what cannot be replayed."""
         notes: list[str] = []
         if self._overlong_count:
             notes.append(f"{self._overlong_count} messages were too long to be kept whole; they are left out")
@@ -232,7 +232,7 @@ class _SessionReader:
         self._conversation.track_session(event)
         match event:
             case Frame():
-                self._frame(event)
+                self._add_frame(event)
             case RequestHead() if not event.by_proxy:
                 session = self._session(event.exchange)
                 session.exchanges[event.exchange] = Exchange(event.exchange, event, len(session.messages))
@@ -257,7 +257,7 @@ class _SessionReader:
         name = self._session_names.get(exchange, "")
         return self.sessions.setdefault(name, RecordedSession(name))
 
-    def _frame(self, frame: Frame) -> None:
+    def _add_frame(self, frame: Frame) -> None:
         if frame.by_proxy or frame.refused:
             return
         stream = (frame.exchange, frame.sender)

@@ -1,4 +1,4 @@
-"""The whole lines of a stream that is read in chunks."""
+"""Split a stream that is read in chunks into complete lines."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -19,16 +19,16 @@ class WholeLines:
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Return the lines that end in the next chunk, without their line feeds."""
-        return self._whole(self._framer.feed(chunk, 0))
+        return self._whole_lines(self._framer.feed(chunk, 0))
 
     def end(self) -> list[bytes]:
         """Return the last line, if the stream has ended without a line feed."""
-        return self._whole(self._framer.end())
+        return self._whole_lines(self._framer.end())
 
-    def _whole(self, lines: Iterable[Line]) -> list[bytes]:
-        whole: list[bytes] = []
+    def _whole_lines(self, lines: Iterable[Line]) -> list[bytes]:
+        whole_lines: list[bytes] = []
         for raw, _, _, continues in lines:
             if not continues and not self._is_in_pieces:
-                whole.append(raw)
+                whole_lines.append(raw)
             self._is_in_pieces = continues
-        return whole
+        return whole_lines

@@ -1,1 +1,1 @@
-"""A server of Streamable HTTP: what the bridge and a replayed server have in common."""
+"""The parts of a Streamable HTTP server that the bridge and the replay of a server share."""

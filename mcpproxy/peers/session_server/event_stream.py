@@ -16,7 +16,10 @@ class GoneEventsError(McpProxyError):
 
 @dataclass(frozen=True)
 class ConnectionLimit:
-    """When a connection of a stream ends, in the time of the event loop, and ``retry`` in seconds."""
+    """When a connection of a stream has to end, in seconds of the event loop's clock, and its ``retry``.
+
+    ``retry_s`` is how many seconds the client shall wait before it connects again.
+    """
 
     ends_at: float
     retry_s: float
@@ -25,7 +28,7 @@ class ConnectionLimit:
 class EventStream:
     """The events of a stream, numbered from 1, read by one connection at a time.
 
-    A new connection goes on after the last event that was taken, or after the one that ``rewind`` names.
+    A new connection continues after the last event that was taken, or after the event that ``rewind`` names.
     """
 
     def __init__(self) -> None:
@@ -51,7 +54,7 @@ class EventStream:
         return self._append(event)
 
     def pause(self) -> None:
-        """End the connection when it has sent the events so far. The stream goes on with the next one."""
+        """End the connection after the events so far. The stream continues on the next connection."""
         self._append(None)
 
     def end(self) -> None:
@@ -63,7 +66,7 @@ class EventStream:
         """Let the next connection begin after the event ``number``. An older connection gets no more.
 
         Raises:
-            GoneEventsError: some of the events after it are not kept, or it does not exist.
+            GoneEventsError: this event does not exist, or events after it are no longer kept.
         """
         if not self._first - 1 <= number < self._first + len(self._events):
             raise GoneEventsError(f"the events after number {number} of the stream are not kept")
@@ -76,8 +79,8 @@ class EventStream:
     async def read(self, limit: ConnectionLimit | None = None) -> AsyncGenerator[bytes]:
         """Yield the events for a new connection, and end the older connection.
 
-        With a ``limit``, the first event has ``retry``, and after it the connection ends at that time
-        although the stream is not over.
+        With a ``limit``, the first event has a ``retry`` field, and after at least one event the connection
+        ends at the limit, even if the stream is not over.
         """
         loop = asyncio.get_running_loop()
         self._readers += 1
@@ -117,18 +120,18 @@ class EventStream:
         return event
 
     def _notify(self) -> None:
-        """Wake the waiting readers; the next wait needs an event that is not set."""
-        self._changed.set()
+        """Wake the waiting readers."""
+        self._changed.set()  # later waits use a new event, which is not set
         self._changed = asyncio.Event()
 
     def _on_connected(self, limit: ConnectionLimit | None) -> None:
-        """Note that a connection begins to read."""
+        """Take note that a connection begins to read; for subclasses."""
 
     def _on_limit(self, limit: ConnectionLimit) -> None:
-        """Note that the connection ends at its limit."""
+        """Take note that the connection ends at its limit; for subclasses."""
 
     def _on_disconnected(self) -> None:
-        """Note that the connection has ended, and no newer one reads."""
+        """Take note that the connection has ended, and no newer one reads; for subclasses."""
 
 
 def event_bytes(data: bytes, fields: bytes = b"event: message\n") -> bytes:

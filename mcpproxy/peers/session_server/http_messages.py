@@ -1,4 +1,4 @@
-"""Requests and responses of a server of Streamable HTTP, on the interface of ASGI."""
+"""Requests and responses of a Streamable HTTP server, based on the ASGI interface."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
@@ -21,11 +21,14 @@ _WITHOUT_LENGTH: Final = (204, 304)
 """Statuses whose responses have no Content-Length (RFC 9110, section 8.6)."""
 
 is_own: Final[ContextVar[bool]] = ContextVar("is_own", default=False)
-"""Whether the current request is answered by mcpproxy itself, and not in the words of a server."""
+"""Whether mcpproxy itself answers the current request, not with the answer of a server."""
 
 
 class HttpRequest:
-    """A request. ``fields`` are its header fields, with names in lower case."""
+    """A request. ``fields`` are its header fields, with names in lower case; ``target`` is its raw path.
+
+    ``scope`` and ``receive`` are those of ASGI. The body takes its memory from ``room``.
+    """
 
     def __init__(self, scope: dict[str, Any], receive: Receive, room: BodyRoom) -> None:
         self._receive: Final = receive
@@ -39,38 +42,41 @@ class HttpRequest:
         }
         self._body: Final = RequestBody(room, receive, self.fields.get("content-length", ""))
         self.content = b""
-        """The body, once it is read."""
+        """The body, after ``read_body``."""
         self._gone: asyncio.Task[None] | None = None
 
     async def read_body(self) -> None:
-        """Read the whole body.
+        """Read the body into ``content``.
 
         Raises:
-            RefusedRequestError: it is not read to its end.
+            RefusedRequestError: the body is too long, stalls, or there is no room for it.
             ConnectionError: the client has gone.
         """
         self.content = await self._body.read()
 
     def release(self) -> None:
-        """Give back the room of the body: the request is over."""
+        """Free the resources of the request, which is over."""
         self._body.release()
         if self._gone is not None:
             self._gone.cancel()
 
     @property
     def has_gone(self) -> bool:
-        """Whether the client has gone while ``unless_gone`` was under way."""
+        """Whether the client has gone, as far as ``unless_gone`` has seen."""
         return self._gone is not None and self._gone.done()
 
     async def unless_gone(self, work: Coroutine[Any, Any, object], timeout_s: float | None = None) -> None:
-        """Do ``work`` until it is done, the time is over, or the client has gone. The body has been read."""
+        """Do ``work`` until it is done, the time is over, or the client has gone; then cancel it.
+
+        ``read_body`` has to be called before.
+        """
         self._gone = self._gone or asyncio.create_task(self._wait_until_gone())
-        working = asyncio.create_task(work)
+        task = asyncio.create_task(work)
         try:
-            await asyncio.wait([working, self._gone], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([task, self._gone], timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            working.cancel()
-        await asyncio.gather(working, return_exceptions=True)
+            task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
     async def _wait_until_gone(self) -> None:
         while (await self._receive())["type"] != "http.disconnect":
@@ -86,16 +92,16 @@ class HttpRequest:
         """Refuse a request whose client accepts none of these media types.
 
         Raises:
-            RefusedRequestError: it accepts others alone.
+            RefusedRequestError: it accepts only other media types.
         """
         if not any(map(self.accepts, kinds)):
             raise RefusedRequestError(406, f"Accept does not name {' or '.join(kinds)}")
 
     def check_version(self, known: Collection[str]) -> None:
-        """Refuse a request in a revision that is neither ours nor one of those ``known``.
+        """Refuse a request in a revision that mcpproxy does not know and that is not in ``known``.
 
         Raises:
-            RefusedRequestError: nobody knows its MCP-Protocol-Version.
+            RefusedRequestError: the revision in its MCP-Protocol-Version field is unknown.
 
         Source: revision 2025-11-25, basic/transports, Protocol Version Header.
         """
@@ -104,7 +110,7 @@ class HttpRequest:
             raise RefusedRequestError(400, f"MCP-Protocol-Version {version[:40]} is not known")
 
     def only_id(self) -> bytes | None:
-        """Return the id of the only request in the body, as it was written; ``None`` if there is no such."""
+        """Return the id, as written, of the only request in the body; ``None`` for none or several."""
         ids = [
             value_bytes(raw, ("id",))
             for single, raw in messages_with_bytes(parse(self.content), self.content)
@@ -114,7 +120,10 @@ class HttpRequest:
 
 
 class HttpResponder:
-    """Sends the response to one request; ``extra`` are header fields of every response."""
+    """Sends the response to one request; ``extra`` are header fields that are added to it.
+
+    ``has_begun`` is whether the head of the response was sent.
+    """
 
     def __init__(self, send: Send, extra: Fields) -> None:
         self._send: Final = send
@@ -122,17 +131,17 @@ class HttpResponder:
         self.has_begun = False
 
     async def send(self, status: int, body: bytes = b"", fields: Fields | None = None) -> None:
-        """Send a whole response."""
+        """Send a complete response."""
         length = {} if status in _WITHOUT_LENGTH else {"content-length": str(len(body))}
         await self._begin(status, {**(fields or {}), **length})
         await self._send({"type": "http.response.body", "body": body})
 
     async def message(self, status: int, body: bytes, fields: Fields | None = None) -> None:
-        """Send a message as JSON."""
+        """Send a complete response with a JSON body."""
         await self.send(status, body, {"content-type": "application/json", **(fields or {})})
 
     async def refuse(self, refused: RefusedRequestError, id: bytes | None) -> None:
-        """Send an error of ours for the request with this id."""
+        """Send our own JSON-RPC error to the request with this id; ``None`` if the id is not known."""
         is_own.set(True)
         error = error_message(refused.code, f"mcpproxy: {refused}", id)
         await self.message(refused.status, error, refused.fields)
@@ -153,12 +162,12 @@ class HttpResponder:
             await self._begin(status, {**fields, "content-length": str(len(body) + 1)})
             await self._send({"type": "http.response.body", "body": body, "more_body": True})
         self.has_begun = True
-        # ASGI cannot close a connection. uvicorn's ``send`` is a method of the request, which knows its own.
+        # ASGI cannot close a connection, but uvicorn's ``send`` is a method of an object with its transport.
         request = getattr(self._send, "__self__", None)
         transport: asyncio.Transport | None = getattr(request, "transport", None)
         if transport is not None:
             transport.close()
-            await asyncio.sleep(0)  # so that uvicorn notices, and sends no answer of its own
+            await asyncio.sleep(0)  # so that uvicorn notices, and does not send an error response
 
     async def _send_events(self, events: AsyncIterator[bytes], fields: Fields, status: int) -> None:
         kind = {"content-type": _EVENTS, "cache-control": "no-cache", "x-accel-buffering": "no"}
@@ -177,5 +186,5 @@ class HttpResponder:
 
 
 def as_body(messages: Sequence[bytes]) -> bytes:
-    """Return the body with these messages: one alone, and several as a batch."""
+    """Return messages as a body: a single message as it is, several as a batch."""
     return messages[0] if len(messages) == 1 else b"[" + b",".join(messages) + b"]"

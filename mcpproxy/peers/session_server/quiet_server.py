@@ -11,9 +11,9 @@ _IDLE_S: Final = 75
 
 
 class QuietServer(uvicorn.Server):
-    """A server of ``app``, with ``http`` as the class of its connections.
+    """A server of the ASGI application ``app``, with ``http`` as the class of its connections.
 
-    uvicorn would end the process with the signal, and without our exit code.
+    The caller handles signals, because uvicorn would end the process by the signal, without our exit code.
     """
 
     def __init__(self, app: Any, http: type[Any] | Literal["h11"] = "h11") -> None:
@@ -36,5 +36,5 @@ class QuietServer(uvicorn.Server):
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
-        """Do nothing."""
+        """Leave the signals to the caller."""
         yield

@@ -1,4 +1,4 @@
-"""Why a server of ours does not take a request, as the error that its client gets."""
+"""The error with which a server of ours refuses a request."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -14,7 +14,7 @@ TRY_LATER: Final = {"retry-after": "5"}
 
 
 class RefusedRequestError(McpProxyError):
-    """A request that is answered with an error of ours. The text says why.
+    """A request that is answered with our own error. The text says why.
 
     ``status`` and ``fields`` are those of the response, and ``code`` is that of the JSON-RPC error.
     """
@@ -34,7 +34,7 @@ class RefusedRequestError(McpProxyError):
 
 
 def no_session() -> RefusedRequestError:
-    """Return the refusal of a request whose session does not exist, or not any more.
+    """Return the refusal of a request whose session does not exist, or no longer exists.
 
     Source: revision 2025-11-25, basic/transports, Session Management, 3.
     """

@@ -1,4 +1,4 @@
-"""Bodies of requests to our HTTP servers: each has a longest length, and all together share their memory."""
+"""Bodies of requests to our HTTP servers: the length of each is limited, and all share a limited memory."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, MutableMapping
@@ -7,22 +7,22 @@ from typing import Any, Final
 from mcpproxy.peers.session_server.refused_request import TRY_LATER, RefusedRequestError
 
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
-"""The function of ASGI that returns the next event of a request."""
+"""The ASGI function that returns the next event of a request."""
 
 LONGEST_BODY: Final = 64 << 20
 
 BODIES_BYTES: Final = 256 << 20
-"""How many bytes the bodies of all requests that are under way may have."""
+"""How many bytes the bodies of all current requests may have together, without the small ones."""
 
 SMALL_BODY: Final = 64 << 10
-"""A body up to this length is taken however many others there are."""
+"""A body up to this length is always accepted, however many requests there are."""
 
 STALLED_S: Final = 30.0
-"""How long a body may bring nothing before its request is refused."""
+"""If no bytes of a body arrive for this time, its request is refused."""
 
 
 class BodyRoom:
-    """The memory that the bodies of all requests share."""
+    """The memory that the bodies of all requests share; ``left`` is how many bytes are free."""
 
     def __init__(self) -> None:
         self.left = BODIES_BYTES
@@ -35,18 +35,18 @@ class RequestBody:
         self._room: Final = room
         self._receive: Final = receive
         self._length: Final = length
-        self._taken = 0
+        self._reserved = 0
 
     async def read(self) -> bytes:
-        """Return the whole body. Its room is taken until ``release``.
+        """Return the complete body. Its memory is reserved until ``release``.
 
         Raises:
-            RefusedRequestError: it is too long, stalls, or there are too many others. A body that says how
-                long it is finds out before it comes.
+            RefusedRequestError: the body is too long, stalls, or there is no room for it. If its length is
+                known from the head, it is refused before it arrives.
             ConnectionError: the client has gone.
         """
         is_number = self._length.isdecimal() and len(self._length) < 20
-        self._take(int(self._length) if is_number else 0)
+        self._reserve(int(self._length) if is_number else 0)
         body = bytearray()
         while True:
             try:
@@ -57,22 +57,23 @@ class RequestBody:
             if event["type"] == "http.disconnect":
                 raise ConnectionError
             body += event.get("body", b"")
-            self._take(len(body))
+            self._reserve(len(body))
             if not event.get("more_body", False):
                 return bytes(body)
 
     def release(self) -> None:
-        """Give back the room: the request is over."""
-        self._room.left += self._taken
-        self._taken = 0
+        """Free the memory of the body, because its request is over."""
+        self._room.left += self._reserved
+        self._reserved = 0
 
-    def _take(self, size: int) -> None:
+    def _reserve(self, size: int) -> None:
+        """Reserve memory for ``size`` bytes of the body in all."""
         if size > LONGEST_BODY:
             raise RefusedRequestError(413, f"the body has more than {LONGEST_BODY >> 20} MiB")
-        if size > max(self._taken, SMALL_BODY):
-            if size - self._taken > self._room.left:
+        if size > max(self._reserved, SMALL_BODY):
+            if size - self._reserved > self._room.left:
                 raise RefusedRequestError(
                     503, "the requests under way leave no room for this body; try again", fields=TRY_LATER
                 )
-            self._room.left -= size - self._taken
-            self._taken = size
+            self._room.left -= size - self._reserved
+            self._reserved = size

@@ -1,7 +1,7 @@
-"""The event streams of one session over HTTP: numbered, kept for a while, resumed by ``Last-Event-ID``.
+"""The event streams of one HTTP session. Their events are kept for a while, for a resumption.
 
-An event id is ``STREAM-NUMBER``, so that it names the stream and the place in it. It names no session: ids of
-sessions are secrets.
+A client resumes a stream by ``Last-Event-ID``. An event id is ``STREAM-NUMBER``: the number of the stream,
+and of the event in it. It does not contain the id of the session, which is a secret.
 """
 
 import asyncio
@@ -18,21 +18,23 @@ from mcpproxy.peers.session_server.event_stream import (
 )
 
 KEPT_BYTES: Final = 4 << 20
-"""How many bytes of events a stream keeps for a client that comes back."""
+"""How many bytes of events a stream keeps for a client that connects again."""
 
 _BEHIND_BYTES: Final = 1 << 20
-"""A client that has not taken as many bytes is behind, until it has taken half of them."""
+"""A client is behind if it has more untaken bytes than this, until it has taken half of them."""
 
 _POLL_S: Final = 5.0
-"""How long the connection of a GET is kept if that of a POST is closed at once."""
+"""How long the connection of a GET is kept if the connections of POSTs are closed at once."""
 
 _AWAITED_S: Final = 10.0
-"""How long, beyond ``retry``, a client may take to come back. Then its stream has no client any more."""
+"""How long, beyond ``retry``, a client may take to connect again. After that, its stream has no client."""
 
 
 @dataclass(frozen=True)
 class Polling:
-    """The server closes connections of streams after ``after_s``, and clients come back after ``retry_s``.
+    """The server closes the connection of a stream after ``after_s``; a client reconnects after ``retry_s``.
+
+    Both are in seconds.
 
     Source: revision 2025-11-25, basic/transports, Sending Messages to the Server, 6, and Listening for
     Messages from the Server, 4: after an event with an id the server may close the connection without ending
@@ -44,21 +46,21 @@ class Polling:
     retry_s: float
 
     def of_post(self, began_at: float) -> ConnectionLimit:
-        """Return the limit of a POST that came at this time."""
+        """Return the limit for the connection of a POST that began at this time of the event loop's clock."""
         return ConnectionLimit(began_at + self.after_s, self.retry_s)
 
     def of_get(self, began_at: float) -> ConnectionLimit:
-        """Return the limit of a GET. One that ended at once would have the client ask without end."""
+        """Return the limit for the connection of a GET, never zero: the client would reconnect endlessly."""
         return ConnectionLimit(began_at + (self.after_s or _POLL_S), self.retry_s)
 
 
 class ResumableStream(EventStream):
-    """One stream of a session whose event ids name the stream and the event.
+    """One stream of a session. ``number`` is its number in event ids.
 
-    ``has_ids`` says whether its events have ids; without them, an event is kept only until it is sent.
+    ``has_ids`` says whether its events have ids; without ids, an event is kept only until it is sent.
     ``on_pace`` is called when ``is_behind`` changes, and ``on_drop`` when an event is dropped that no
     connection has taken, which happens only without a client. ``on_size`` is called with the change when
-    ``size`` changes, and with 0 when the client has taken an event or leaves.
+    ``size`` changes, and with 0 when the client has taken an event or has gone.
     """
 
     def __init__(
@@ -75,18 +77,18 @@ class ResumableStream(EventStream):
         self.has_ids: Final = has_ids
         self.is_connected = False
         self.is_behind = False
-        """Whether there is a client, and it does not keep up."""
+        """Whether there is a client that does not keep up."""
         self._on_pace: Final = on_pace
         self._on_drop: Final = on_drop
         self._on_size: Final = on_size
         self._unsent_bytes = 0
-        self._awaited_until = 0.0  # in the time of the event loop
+        self._awaited_until = 0.0  # in seconds of the event loop's clock
         self.size = 0
         """How many bytes of events are kept."""
 
     @property
     def has_client(self) -> bool:
-        """Whether a client is connected, or was told to come back and has time left for it."""
+        """Whether a client is connected, or still has time to connect again."""
         return self.is_connected or asyncio.get_running_loop().time() < self._awaited_until
 
     @property
@@ -95,21 +97,21 @@ class ResumableStream(EventStream):
         return self._unsent_bytes if self.has_client else 0
 
     def await_client(self, seconds: float = _AWAITED_S) -> None:
-        """Count as a stream with a client for this time, although none is connected."""
+        """Count as a stream with a client for this time, even if none is connected."""
         loop = asyncio.get_running_loop()
         self._awaited_until = loop.time() + seconds
         loop.call_at(self._awaited_until, self._on_client_gone)
 
     def put(self, line: bytes) -> None:
-        """Add a message."""
+        """Add a message as an event."""
         self.add(event_bytes(line, b"event: message\n" + self._next_id()))
 
     def prime(self) -> None:
-        """Add an event without data, which gives the client an id to come back with."""
+        """Add an event without data, which gives the client an id for a resumption."""
         self.add(event_bytes(b"", self._next_id()))
 
     def add(self, event: bytes) -> int:
-        """Add an event, whose id the caller has written, and return its number."""
+        """Add an event, which contains its id already, and return its number."""
         number = super().add(event)
         self._unsent_bytes += len(event)
         self._resize(len(event))
@@ -128,9 +130,9 @@ class ResumableStream(EventStream):
         return b"id: %d-%d\n" % (self.number, self._first + len(self._events)) if self.has_ids else b""
 
     def _drop_old(self) -> None:
-        """Drop the oldest events beyond the limit, unless a client has yet to take them.
+        """Drop the oldest events beyond ``KEPT_BYTES``, unless a client has yet to take them.
 
-        Without ids, drop those that are sent.
+        Without ids, drop all events that are sent.
         """
         while self._events:
             is_sent = self._first < self._next
@@ -140,10 +142,10 @@ class ResumableStream(EventStream):
             self._drop_first()
 
     def shed(self, excess: int, *, unsent: bool, keeps_last: bool) -> None:
-        """Drop the oldest events until ``excess`` bytes are gone or no more may go.
+        """Drop the oldest events until ``excess`` bytes are freed or no more may be dropped.
 
-        With ``unsent`` also those that no connection has taken, if there is no client; with ``keeps_last``
-        not the last one.
+        With ``unsent``, and if there is no client, this includes events that no connection has taken. With
+        ``keeps_last`` the last event is kept.
         """
         enough = self.size - excess
         may_drop_unsent = unsent and not self.has_client
@@ -205,10 +207,10 @@ def _size(event: bytes | None) -> int:
 
 
 def position(last_event_id: str) -> tuple[int, int]:
-    """Return the stream and the number that an event id names.
+    """Return the numbers of the stream and of the event that an event id names.
 
     Raises:
-        GoneEventsError: it is not an id of ours.
+        GoneEventsError: it is not an event id of this server.
     """
     stream, dash, number = last_event_id.partition("-")
     if not (dash and stream.isdecimal() and number.isdecimal() and last_event_id.isascii()):

@@ -1,4 +1,4 @@
-"""An endpoint of Streamable HTTP: who may use it, and what is said to requests that nobody answers."""
+"""A Streamable HTTP endpoint: it checks who may use it, and refuses requests that no method answers."""
 
 import hmac
 from abc import ABC, abstractmethod
@@ -15,11 +15,11 @@ from mcpproxy.record.relay.http.request_head import ParsedHead, Refusal
 class SessionEndpoint(ABC):
     """An ASGI application that answers POST, GET and DELETE.
 
-    ``paths`` are those of the endpoint, ``guard`` refuses foreign sites, and ``say`` writes a line to stderr.
-    ``origins`` are the sites whose pages may read the answers, in lower case, and ``token`` is the bearer
-    token that clients must send, empty for none.
+    ``paths`` are the paths of the endpoint, ``guard`` refuses foreign sites, and ``say`` writes a line to
+    stderr. ``origins`` are the origins, in lower case, whose pages may read the answers. ``token`` is the
+    bearer token that clients must send, empty for none.
 
-    A method that answers raises ``RefusedRequestError`` for a request that it does not take.
+    The methods ``answer_…`` raise ``RefusedRequestError`` to refuse a request.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class SessionEndpoint(ABC):
         except RefusedRequestError as refused:
             await respond.refuse(refused, request.only_id())
         except Exception as fault:
-            # Nobody above would say it. The effect is limited to this request.
+            # No caller would report it. The effect is limited to this request.
             self._say(f"a fault of mcpproxy: {fault!r}; the server goes on, please report it")
             if not respond.has_begun:
                 await respond.refuse(RefusedRequestError(500, "a fault of mcpproxy"), None)
@@ -73,7 +73,11 @@ class SessionEndpoint(ABC):
         raise RefusedRequestError(405, "only POST, GET and DELETE are possible", fields=METHODS)
 
     async def answer_beside(self, request: HttpRequest, respond: HttpResponder) -> bool:
-        """Answer a request that is not for the endpoint. Return whether it was answered."""
+        """Answer a request that is not for the endpoint; return whether it was answered.
+
+        Raises:
+            RefusedRequestError: the request is for another path, which nothing answers.
+        """
         del respond
         if request.path not in self._paths:
             raise RefusedRequestError(404, f"the endpoint is {' or '.join(sorted(self._paths))}")

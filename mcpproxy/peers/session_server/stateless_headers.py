@@ -1,4 +1,4 @@
-"""The checks of the head of a stateless request, and the HTTP status of a JSON-RPC error.
+"""Check the head of a stateless request, and choose the HTTP status for a JSON-RPC error.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation
 """
@@ -26,13 +26,13 @@ _STATUS: Final = {
     MISSING_CAPABILITY: 400,
     UNSUPPORTED_VERSION: 400,
 }
-"""Code of an error -> the status of the response that it comes in."""
+"""Code of a JSON-RPC error -> the HTTP status of its response."""
 
 
 def mismatch(
     message: Request | Notification, fields: Mapping[str, str], mirrors: Mapping[str, Mirrors]
 ) -> str:
-    """Return how the header ``fields`` (names in lower case) contradict a request; empty if they do not.
+    """Return how the header ``fields`` (with names in lower case) contradict a message; empty if they do not.
 
     ``mirrors`` maps the name of a tool to the arguments that a call of it repeats in headers.
     """
@@ -55,7 +55,7 @@ def mismatch(
 
 
 def status_of(message: Message, request: Message) -> int:
-    """Return the status of the response ``message`` to a stateless request."""
+    """Return the HTTP status for the response ``message`` to a stateless request."""
     code = member(error_of(message), "code")
     if code == INVALID_PARAMS and isinstance(request, Request) and not _has_capabilities(request):
         return 400
@@ -65,7 +65,7 @@ def status_of(message: Message, request: Message) -> int:
 def rejection_of(
     message: Request, fields: Mapping[str, str], mirrors: Mapping[str, Mirrors]
 ) -> "Rejection | None":
-    """Return why a stateless request is not passed on; ``None`` if it is."""
+    """Return why a stateless request must not be passed on; ``None`` if it may be."""
     if message.method == "initialize":
         return Rejection(404, METHOD_NOT_FOUND, "this revision has no initialize")
     if not stateless_version(message):
@@ -76,7 +76,7 @@ def rejection_of(
 
 
 class Rejection(NamedTuple):
-    """Why a request is not passed on, with the status and the code of the error."""
+    """Why a request is not passed on, with the HTTP status and the JSON-RPC code of the error."""
 
     status: int
     code: int
@@ -102,7 +102,7 @@ def _parameter_mismatch(arguments: JSON, fields: Mapping[str, str], mirrors: Mir
 
 
 def _fault(field: str | None, value: JSON) -> str:
-    """Return what is wrong with a field that has to repeat ``value``, as a clause; empty if nothing is."""
+    """Return what is wrong with a field that has to repeat ``value``; empty if nothing is."""
     if field is None:
         return "is missing"
     if fault := encoding_fault(field):

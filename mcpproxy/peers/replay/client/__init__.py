@@ -1,1 +1,1 @@
-"""A recording replaces the client."""
+"""Replay a recorded client against a live server."""

@@ -1,9 +1,9 @@
-"""Connects a player to a live server: sends the player's messages, and passes the server's messages to it.
+"""Connect a player to a live server: send the player's messages, and pass the server's messages to it.
 
 A live server is a real server that answers now, while the client is a recorded one. A ``Player`` decides what
 that client sends. A ``Link`` is the connection to the server, on stdio or over HTTP. If the player makes no
 progress for ``Player.patience_ns``, it continues without the messages that it waits for. The link is always
-closed at the end, so no process and no connection is left.
+closed at the end, so that no process and no connection is left.
 """
 
 import asyncio
@@ -19,8 +19,12 @@ TIMEOUT_S: Final = 30.0
 """The default time limit for one response."""
 
 MOST_BYTES: Final = 256 << 20
-"""How much more memory than the recorded server's the messages of a server may take. All are kept, to be
-compared."""
+"""How many more bytes of memory the messages of a server may take than those of the recorded server.
+
+All messages are kept in memory, to be compared."""
+
+_DRAIN_S: Final = 2.0
+"""For how long messages of the server are received after the last message of the client."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +54,10 @@ class ExchangeOver:
 
 @dataclass(frozen=True, slots=True)
 class RequestsRefused:
-    """The end of an exchange in which requests with these ids got an HTTP status and no answer.
+    """The end of an exchange in which the requests with these ids got no response.
 
-    ``why`` is the status, with what the server says and what the user can do.
+    ``why`` is the reason: an HTTP status, with the server's text and the user's next step, or another
+    failure.
     """
 
     keys: frozenset[Key]
@@ -70,7 +75,7 @@ LinkEvent: TypeAlias = ServerFrame | AnswerHead | ExchangeOver | RequestsRefused
 
 
 class Link(Protocol):
-    """A connection to a live server, over stdio or HTTP."""
+    """A connection to a live server, over stdio or HTTP. The server's messages arrive in ``events``."""
 
     events: "asyncio.Queue[LinkEvent]"
 
@@ -83,7 +88,7 @@ class Link(Protocol):
         ...
 
     async def send(self, send: Send) -> None:
-        """Send a message. The server's messages arrive in the queue ``events``."""
+        """Send a message, or over HTTP a request without a message."""
         ...
 
     async def end_input(self) -> None:
@@ -96,7 +101,9 @@ class Link(Protocol):
 
 
 async def play(player: Player, link: Link, timeout_s: float = TIMEOUT_S) -> None:
-    """Play the whole script, or the part that the server lets us play.
+    """Play the script, to its end or until the server makes the player stop.
+
+    ``timeout_s`` is the time limit for one response.
 
     Raises:
         McpProxyError: the server cannot be started.
@@ -109,10 +116,6 @@ async def play(player: Player, link: Link, timeout_s: float = TIMEOUT_S) -> None
             await _drain(player, link, int(min(timeout_s, _DRAIN_S) * 1e9))
     finally:
         await link.close()
-
-
-_DRAIN_S: Final = 2.0
-"""How long messages of the server are received after the last message of the client."""
 
 
 async def _run(player: Player, link: Link, timeout_ns: int) -> None:
@@ -135,7 +138,7 @@ async def _run(player: Player, link: Link, timeout_ns: int) -> None:
         if received > most_bytes:
             player.stop(f"the server sent messages that take more than {most_bytes >> 20} MiB")
             return
-        sends = [] if link_event is None else _take(player, link_event, now_ns)
+        sends = [] if link_event is None else _pass_on(player, link_event, now_ns)
         if player.progress == progress and now_ns >= deadline_ns and not player.is_done:
             sends += player.give_up(now_ns)
 
@@ -147,7 +150,7 @@ async def _drain(player: Player, link: Link, limit_ns: int) -> None:
         link_event = await _next_event(link, remaining_ns)
         if link_event is None or isinstance(link_event, ServerGone):
             return
-        _take(player, link_event, time.monotonic_ns())
+        _pass_on(player, link_event, time.monotonic_ns())
 
 
 async def _next_event(link: Link, limit_ns: int) -> LinkEvent | None:
@@ -159,7 +162,7 @@ async def _next_event(link: Link, limit_ns: int) -> LinkEvent | None:
         return None
 
 
-def _take(player: Player, link_event: LinkEvent, now_ns: int) -> list[Send]:
+def _pass_on(player: Player, link_event: LinkEvent, now_ns: int) -> list[Send]:
     """Pass an event to the player, and return the messages to send because of it."""
     match link_event:
         case ServerFrame(raw, exchange, event):

@@ -1,4 +1,4 @@
-"""A link to a live server over HTTP: sends an HTTP request for each message, and receives from all streams.
+"""A link to a live server over HTTP: it sends an HTTP request for each message, and reads all streams.
 
 The link supports Streamable HTTP, with or without sessions, and HTTP+SSE, where an ``endpoint`` event on the
 stream names the URL for POSTs. A stream that ends before the response to its request is resumed.
@@ -45,11 +45,11 @@ _MAX_UNREAD: Final = 1000
 
 
 class ReplayedExchange(SessionExchange):
-    """An exchange with the number ``number`` in the recording, 0 if it is not recorded.
+    """An HTTP exchange; ``number`` is its number in the recording, 0 if it is not recorded.
 
-    ``settled`` is set when the next message may be sent. ``location`` is where the response redirects to, and
-    ``page`` is a body that is no answer. It is compared only where the recorded server sent one as well
-    (``compares_pages``).
+    ``settled`` is set when the next message may be sent. ``location`` is the URL that the response redirects
+    to. ``page`` is a body that is not a JSON-RPC answer, such as an HTML page. It is compared only if the
+    recorded server sent such a body, too (``compares_pages``).
     """
 
     def __init__(
@@ -65,7 +65,7 @@ class ReplayedExchange(SessionExchange):
         self._compares_pages: Final = compares_pages
 
     async def on_head(self, response: HttpResponse) -> None:
-        """Pass on the head, and let the next message be sent when a stream is open."""
+        """Pass the head on to the player. If a stream is open now, the next message may be sent."""
         self._link.statuses.add(response.status)
         self.location = response.header("location")
         if self._number:
@@ -74,7 +74,7 @@ class ReplayedExchange(SessionExchange):
             self.settled.set()
 
     async def on_message(self, raw: bytes, message: Message, block: SseBlock | None) -> None:
-        """Pass on a body or an event."""
+        """Pass a body or an event on to the player."""
         if block is None and (self.status >= 300 or isinstance(message, Malformed)):
             self.page = raw
             if isinstance(message, Malformed) and not self._compares_pages:
@@ -86,10 +86,10 @@ class ReplayedExchange(SessionExchange):
 class HttpLink:
     """Sends requests to ``url`` as the client of ``session`` did; ``headers`` are added to each request.
 
-    ``tape`` takes a copy of all bytes, and ``upstream`` says how the server is reached. Unless ``is_direct``,
-    a proxy of ours is at ``url``, so where it redirects to is nothing that a user can give. ``statuses`` are
-    those of all responses, ``refused`` are what POSTs were refused with, and ``failures`` say why exchanges
-    did not come to their end.
+    ``tape`` takes a copy of all bytes, and ``upstream`` says how to reach the server. Unless ``is_direct``, a
+    proxy of ours is at ``url``, so the user cannot be told to use the URL that it redirects to. ``statuses``
+    are the statuses of all responses, ``refused`` the refusals of POSTs, and ``failures`` the reasons why
+    exchanges were not completed.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class HttpLink:
             for entry in session.messages
             if entry.sender == SERVER and isinstance(entry.message, Malformed)
         }
-        """The recorded exchanges in which the server sent what is no message."""
+        """The recorded exchanges in which the server sent a body or event that is not a message."""
         self._was_recorded_on_stdio: Final = not session.exchanges
         self._server: Final = RemoteServer(url, headers, tape or _Unrecorded(), "replay", upstream=upstream)
         self._session: Final[ClientSession[ReplayedExchange]] = ClientSession(self._server)
@@ -145,7 +145,7 @@ class HttpLink:
         self._session.tasks.start(self.events.put(ServerGone("the streams were closed")))
 
     async def close(self) -> None:
-        """Close all connections. A session that was recorded on stdio, and so without DELETE, is deleted."""
+        """Close all connections. First delete a session that was recorded on stdio, which has no DELETE."""
         await self._session.tasks.cancel()
         if self._was_recorded_on_stdio:
             await self._session.end(ReplayedExchange(self, method="DELETE"), _CLOSE_S)
@@ -165,8 +165,8 @@ class HttpLink:
         await self._note_failure(exchange, is_stream_of_session=is_http_sse and method == "GET")
         if method == "POST" and not is_http_sse:
             await self._note_refusal(exchange)
-        # With HTTP+SSE a response comes on the GET stream. So the end of a POST does not mean that its
-        # request stays unanswered.
+        # With HTTP+SSE a response arrives on the GET stream, so its request may be answered after its POST
+        # has ended.
         if send.exchange and (method == "GET" or not is_http_sse):
             await self.events.put(ExchangeOver(send.exchange))
 
@@ -175,22 +175,22 @@ class HttpLink:
         await self._note_failure(stream)
 
     async def _note_refusal(self, exchange: ReplayedExchange) -> None:
-        """Tell the player which requests stay unanswered, because their exchange is over."""
+        """Tell the player which requests will get no answer, because their exchange is over, and why."""
         server, status = self._server, exchange.status
-        words = f"HTTP status {without_message(status, exchange.page, server.headers)}"
+        why = f"HTTP status {without_message(status, exchange.page, server.headers)}"
         if status >= 300:
-            said = refusal(server.url, status, exchange.location, exchange.page, server.headers)
-            self.refused.append(said)
-            words = f"HTTP status {said if self._is_direct else status}"
+            refused = refusal(server.url, status, exchange.location, exchange.page, server.headers)
+            self.refused.append(refused)
+            why = f"HTTP status {refused if self._is_direct else status}"
         elif exchange.is_stream:
-            words = "the stream ended without it"
+            why = "the stream ended without it"
         if exchange.failure:
-            words = f"the server {exchange.failure}"
+            why = f"the server {exchange.failure}"
         if exchange.unanswered:
-            await self.events.put(RequestsRefused(frozenset(exchange.unanswered), words))
+            await self.events.put(RequestsRefused(frozenset(exchange.unanswered), why))
 
     async def _note_failure(self, exchange: ReplayedExchange, *, is_stream_of_session: bool = False) -> None:
-        """Tell the player if the server is gone, or if more cannot come from it."""
+        """Tell the player if the server is gone, or if no more messages can arrive from it."""
         exchange.settled.set()
         fault = exchange.failure
         if fault is None:
@@ -203,7 +203,7 @@ class HttpLink:
 
 
 class _Unrecorded:
-    """Takes no copy of the bytes: a replay compares the messages."""
+    """A tape that drops the bytes."""
 
     def record_bytes(self, kind: int, payload: bytes, connection: int) -> None:
         """Do nothing."""

@@ -13,8 +13,8 @@ from mcpproxy.protocol.jsonrpc import Single
 class OpenRequest:
     """An open request of the client, as recorded and as sent.
 
-    ``is_page`` is true for a request for a further page, which the list of the recorded server did not have;
-    then ``recorded`` is the recorded request for an earlier page.
+    ``is_page`` is true for a request for a further page of a list, which the recorded server did not have;
+    ``recorded`` is then the recorded request for an earlier page.
     """
 
     recorded: SessionMessage

@@ -1,11 +1,10 @@
-"""Plays a recorded client against a live server: takes server messages and returns client messages.
+"""Play a recorded client against a live server: take server messages and return client messages.
 
-The player does no I/O and has no clock; ``driver`` connects it to the server. The
-script of the client is a list of steps: the messages that the recorded client sent. A step is due when all
-messages that the recorded client had received before this step have been received again. If there is no
-progress for ``patience_ns``, the driver calls ``give_up``, and the step no longer waits. The messages of both
-sides form the session ``live``, which ``replay.diff.session_diff`` compares with the recorded
-session.
+The player does no I/O and has no clock; ``driver`` connects it to the server. The script of the client is a
+list of steps: the messages that the recorded client sent. A step is due when all messages that the recorded
+client had received before this step have been received again. If there is no progress for ``patience_ns``,
+the driver calls ``give_up``, and the step no longer waits. The messages of both sides form the session
+``live``, which ``replay.diff.session_diff`` compares with the recorded session.
 """
 
 from collections import deque
@@ -43,16 +42,16 @@ from mcpproxy.protocol.raw_json import messages_with_bytes, put, spliced
 
 _MS: Final = 1_000_000
 _QUIET_NS: Final = 1000 * _MS
-"""How long to wait for a message that is not a response; halved each time that no message comes."""
+"""How long to wait for a message that is not a response; halved each time that no message arrives."""
 _LEAST_QUIET_NS: Final = 50 * _MS
 _SHORT_PATIENCE_NS: Final = 2000 * _MS
-"""How long to wait for a response after an earlier response has not come in time."""
+"""How long to wait for a response after an earlier response has not arrived in time."""
 _MAX_EXTRA_PAGES: Final = 100
-"""How many pages of lists are requested that the recorded server did not have."""
+"""How many pages of lists are requested at most that the recorded server did not have."""
 _MAX_UNEXPECTED: Final = 1000
 """If the server sends more messages than this that were not recorded, the replay stops."""
 _MAX_CANDIDATES: Final = 50
-"""How many awaited messages a notification is compared with."""
+"""How many awaited messages a notification is compared with at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,10 +72,10 @@ class Send:
 class Player:
     """Plays the client of one recorded session.
 
-    ``notes`` are sentences about what did not go as recorded. ``progress`` grows whenever a message is sent
+    ``notes`` are sentences about deviations from the recording. ``progress`` grows whenever a message is sent
     or an awaited message arrives. ``received_count`` is the number of messages from the server. In the
-    attributes, messages are identified by their index in the session. Private methods add the messages to
-    send to their argument ``sends``.
+    private attributes, messages are identified by their index in the session. Private methods append the
+    messages to send to their argument ``sends``.
     """
 
     def __init__(self, session: RecordedSession) -> None:
@@ -103,9 +102,11 @@ class Player:
         self._extra_pages = 0
         self._unexpected = 0  # how many messages of the server were not recorded
         self._quiet_ns = _QUIET_NS
-        self._has_missed_answer = False  # whether the latest awaited response has not come in time
+        self._has_missed_answer = False  # whether the latest awaited response has not arrived in time
         self._is_stopped = False
-        self._refusals: Final[set[str]] = set()  # the refusals that are noted, each once
+        self._refusals: Final[set[str]] = (
+            set()
+        )  # the refusals that are in ``notes``, where each is noted once
         self.notes: Final[list[str]] = []
         self.progress = 0
         self.received_count = 0
@@ -117,7 +118,7 @@ class Player:
 
     @property
     def recorded_bytes(self) -> int:
-        """About how many bytes of memory the messages of the recorded server take."""
+        """About how many bytes of memory the recorded server's messages take."""
         return sum(len(entry.raw) + FRAME_BYTES for entry in self._session.messages if entry.sender == SERVER)
 
     @property
@@ -143,7 +144,7 @@ class Player:
         return list(takewhile(lambda entry: entry.index < index, self._not_received.values()))
 
     def patience_ns(self, timeout_ns: int) -> int:
-        """Return how long to wait without progress: ``timeout_ns`` for a response, else less."""
+        """Return how long to wait without progress: ``timeout_ns`` for a response, less for others."""
         awaited = self.waits_for
         answers = [entry for entry in awaited if entry.answers is not None]
         if not answers and not self._is_paging:
@@ -182,7 +183,7 @@ class Player:
         return sends + self._advance(now_ns)
 
     def give_up(self, now_ns: int = 0) -> list[Send]:
-        """Continue without the awaited messages, which have not come in time; return the messages to send."""
+        """Continue without the awaited messages, which are late; return the messages to send."""
         awaited = self.waits_for
         answers = [entry for entry in awaited if entry.answers is not None]
         if answers or self._is_paging:
@@ -216,12 +217,12 @@ class Player:
         return self._advance(now_ns)
 
     def refuse(self, keys: Collection[Key], why: str, now_ns: int = 0) -> list[Send]:
-        """Process that requests with these ids are refused and get no answer, which ``why`` says.
+        """Process the refusal of the requests with these ids, which get no answer; ``why`` is the reason.
 
-        A server that refuses the first request that the recorded one answered is not played to any further.
+        If the first request that the recorded server answered is refused, the replay stops.
         """
         for open_request in self._transcript.open.take_if(
-            lambda one: isinstance(one.live.message, Request) and key_of(one.live.message) in keys
+            lambda request: isinstance(request.live.message, Request) and key_of(request.live.message) in keys
         ):
             self.progress += 1
             if open_request.is_page:
@@ -396,7 +397,7 @@ class Player:
             self._drop_awaited(entry)
             return None
         parsed = parse(raw)
-        # An array inside a batch is no message, but its bytes alone would be a batch.
+        # An array inside a batch is not a message, but its bytes by themselves would be read as a batch.
         message = entry.message if isinstance(parsed, Batch) else parsed
         live = self._transcript.add(CLIENT, message, raw, now_ns, number)
         if isinstance(message, Request):

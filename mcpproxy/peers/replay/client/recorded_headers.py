@@ -27,7 +27,7 @@ _NOT_REPLAYED: Final = frozenset(
 
 
 class LiveSession(Protocol):
-    """What the headers need to know of the session with the live server."""
+    """The part of the session with the live server that the headers depend on."""
 
     session_id: str
     version: str
@@ -83,13 +83,17 @@ class HeaderWriter:
 
 
 def resumption_headers(headers: Sequence[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Return those of the headers of a POST that the protocol does not define, for the resumption."""
+    """Return the headers of a POST that the protocol does not define, for the resumption of its stream."""
     own = ("accept", "content-type")
-    return [each for each in headers if each[0].lower() not in own and not each[0].lower().startswith("mcp-")]
+    return [
+        (name, value)
+        for name, value in headers
+        if name.lower() not in own and not name.lower().startswith("mcp-")
+    ]
 
 
 def _renamed(header: str, recorded: Message, live: Message) -> str:
-    """Return the value of a header that repeats a name of the body: the name in the live body."""
+    """Return the value of a header that repeats a name in the body, with the name in the live body."""
     if isinstance(recorded, Request) and isinstance(live, Request):
         name = mcp_name(live.method, live.params)
         if mcp_name(recorded.method, recorded.params) == decoded(header) and name is not None:

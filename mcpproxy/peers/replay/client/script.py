@@ -86,7 +86,7 @@ def awaited_messages(session: RecordedSession) -> list[SessionMessage]:
 
 
 def is_masked_anywhere(value: JSON) -> bool:
-    """Whether the recording masks a value anywhere in a message."""
+    """Whether a text anywhere in ``value`` contains the mask of a credential."""
     return any(isinstance(scalar, str) and MASK.search(scalar) is not None for scalar in _scalars(value))
 
 

@@ -44,7 +44,7 @@ _NOUN_OF_KIND: Final = {
 
 
 class WithheldError(McpProxyError):
-    """A message cannot be sent: for a recorded name in it, the live server issued no name."""
+    """A message cannot be sent, because the live server issued no name for a recorded name in it."""
 
 
 class ServerNames:
@@ -84,7 +84,7 @@ class ServerNames:
         ``raw`` are the bytes of the message, and ``value`` is the parsed message.
 
         Raises:
-            WithheldError: for a recorded name in the message, the live server issued no name.
+            WithheldError: the live server issued no name for a recorded name in the message.
         """
         edits: dict[Path, bytes] = {}
         for path, kind in _RETURNED:

@@ -16,7 +16,7 @@ _CHUNK_BYTES: Final = 1 << 16
 _MAX_UNREAD: Final = 1000
 """How many events may wait in the queue. If the queue is full, no more is read from the server."""
 _SHORT_GRACE_S: Final = 0.2
-"""How long the process may take to exit by itself if the replay stopped before the end of the script."""
+"""How long the process may take to exit by itself if the player stopped before the end of its script."""
 
 
 class StdioLink:

@@ -1,1 +1,1 @@
-"""What differs between two sessions of a server."""
+"""Compare two sessions of a server."""

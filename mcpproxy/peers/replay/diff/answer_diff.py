@@ -21,7 +21,7 @@ _GENERATED: Final = (
     ("task", "createdAt"),
     ("task", "lastUpdatedAt"),
 )
-"""Paths in a result of values that a server generates anew each time; only their presence is compared."""
+"""Paths of values in a result that a server generates anew each time; only their presence is compared."""
 
 
 def answer_changes(

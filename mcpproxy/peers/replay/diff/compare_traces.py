@@ -11,14 +11,14 @@ from mcpproxy.peers.replay.server.replay_source import replay_source, sessions_o
 
 
 def compare_recordings(before: LoadedTrace, after: LoadedTrace) -> Comparison:
-    """Compare every session of ``before`` with the one that began in its place in ``after``.
+    """Compare the first session of ``before`` with the first session of ``after``, and so on.
 
     Raises:
-        TraceError: one of them is of a model's interface.
+        TraceError: a recording is of a model's interface.
     """
-    for each in (before, after):
-        if each.header.model:
-            raise of_a_model(each.path)
+    for recording in (before, after):
+        if recording.header.model:
+            raise of_a_model(recording.path)
     rules = DiffRules()
     comparison = Comparison(before.path, after.path)
     sources = replay_source(before), replay_source(after)

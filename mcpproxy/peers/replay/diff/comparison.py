@@ -19,7 +19,7 @@ ITEM_VERDICTS: Final[tuple[ItemVerdict, ...]] = ("same", "changed", "missing", "
 _SHORT_CHARS: Final = 50
 """Texts up to this length are shown from their start."""
 _CONTEXT_CHARS: Final = 20
-"""How much of two longer texts is shown before their first difference."""
+"""How many characters of longer texts are shown before their first difference."""
 
 Kind: TypeAlias = Literal["value", "status", "added", "removed", "description", "schema"]
 
@@ -64,7 +64,7 @@ class ComparedItem:
 class Comparison:
     """The comparison of two recordings: ``expected`` and ``found`` are their names.
 
-    ``items`` are in recorded order, with new items at the end. ``notes`` are about the comparison itself.
+    ``items`` are in recorded order, with new items at the end. ``notes`` are remarks that belong to no item.
     """
 
     expected: str

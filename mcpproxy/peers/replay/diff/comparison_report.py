@@ -1,6 +1,7 @@
-"""The reports of a comparison of two recordings, as text, JSON or JUnit XML.
+"""Reports of a comparison of two recordings, as text, JSON or JUnit XML.
 
-The text lists the items that differ and counts those that are the same. The other formats list every item.
+The text lists the items that differ, and counts the items that are the same. The other formats list all
+items.
 """
 
 from collections.abc import Iterator
@@ -26,7 +27,7 @@ _COLOURS: Final[dict[ItemVerdict, Colour]] = {
 def text_lines(comparison: Comparison, style: Style = PLAIN) -> Iterator[str]:
     """Yield a line for each item that differs or has a remark, with its changes below, then the counts."""
     listed = [item for item in comparison.items if item.verdict != "same" or item.remark]
-    for (session, verdict, what, remark, changes), items in groupby(listed, _printed):
+    for (session, verdict, what, remark, changes), items in groupby(listed, _printed_parts):
         frames = [item.frame or item.found_frame for item in items]
         place = (
             f"frame {frames[0]}" if len(frames) == 1 else f"{len(frames)} times, first in frame {frames[0]}"
@@ -48,7 +49,7 @@ def summary(comparison: Comparison) -> str:
 
 
 def json_lines(comparison: Comparison) -> Iterator[str]:
-    """Yield the comparison as one JSON object: both sides, the counts, every item, and the notes."""
+    """Yield the comparison as one JSON object: both names, the counts, every item, and the notes."""
     value = {
         "expected": comparison.expected,
         "found": comparison.found,
@@ -75,7 +76,7 @@ def _case(item: ComparedItem) -> Case:
     return replace(case, status="failed", kind=item.verdict, message=texts[0], text="\n".join(texts))
 
 
-def _printed(item: ComparedItem) -> tuple[str, ItemVerdict, str, str, tuple[Change, ...]]:
+def _printed_parts(item: ComparedItem) -> tuple[str, ItemVerdict, str, str, tuple[Change, ...]]:
     """Return the parts of an item that its line shows, except the frame.
 
     Consecutive items with equal parts share a line.

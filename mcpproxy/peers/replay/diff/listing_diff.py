@@ -1,4 +1,4 @@
-"""Compares lists of tools, prompts and resources by name; all pages of one listing form one list.
+"""Compare lists of tools, prompts and resources by name; all pages of one listing form one list.
 
 The entries and their content are compared. The order of the entries, and their division into pages, are not.
 """

@@ -1,4 +1,4 @@
-"""Compares what the servers of two sessions did.
+"""Compare what the servers of two sessions sent.
 
 A response is compared with the response to the same request in the other session. Lists are compared by the
 names of their entries. Requests and notifications of the server are compared method by method: equal messages
@@ -96,7 +96,7 @@ class _SessionComparison:
         self._pairing: Final = pairing
         self._rules: Final = DiffRules(ignore=(*VOLATILE, *rules.ignore), alike=rules.alike)
         self._cancelled: Final = _cancelled(expected)
-        # The errors without an id that count as responses: (id() of the session, index) of each.
+        # The errors without an id that count as responses: (``id()`` of the session, index of the error).
         self._answers_without_id: Final[set[tuple[int, int]]] = set()
 
     def items(self, ignored_methods: frozenset[str]) -> list[ComparedItem]:

@@ -26,7 +26,7 @@ MATCHERS: Final[dict[str, re.Pattern[str]]] = {
     "uuids": re.compile(r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}"),
     "paths": re.compile(r"(?<![\w.:/])(/[\w.@~+-]+)+/?|[A-Za-z]:\\[^\s\"'<>|]+"),
 }
-"""By the name of a kind of text: a pattern of such texts. ``DiffRules.alike`` selects kinds by name."""
+"""Name of a kind of text -> a pattern of such texts. ``DiffRules.alike`` selects kinds by name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,10 +52,10 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class DiffRules:
-    """Which differences do not count.
+    """Rules about which differences do not count.
 
     ``ignore`` are JSON Pointers in which ``*`` stands for one step, and ``**`` at the end for any number of
-    steps. ``alike`` are names in ``MATCHERS``: texts of these kinds count as equal.
+    steps. ``alike`` are names in ``MATCHERS``: parts of texts that are of the same kind count as equal.
     """
 
     ignore: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""A recording replaces the server."""
+"""Replay a recorded server for a live client."""

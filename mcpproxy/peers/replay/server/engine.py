@@ -1,9 +1,9 @@
-"""Plays a recorded server for a live client: takes client messages and returns server messages.
+"""Play a recorded server for a live client: take client messages and return server messages.
 
 The engine does no I/O and has no clock; a transport (``stdio_server``, ``http_server``) reads and sends. For
 each client message the engine returns the server messages that are now due, in recorded order, each with the
-delay after which it is to be sent. Every recorded server message is sent at most once, when the client has
-sent the messages on which it depends (``mcpproxy.peers.replay.dependencies``).
+delay after which to send it. A recorded server message is sent when the client has sent the messages on which
+it depends (``mcpproxy.peers.replay.dependencies``), and only once, unless ``ReplayOptions.repeats`` is set.
 
 A *miss* is a request that was not recorded, or not as often as the client sends it. A miss is counted and
 answered with an error that names the most similar recorded request.
@@ -84,7 +84,7 @@ class ReplayEngine:
         self._owner: Final = {index: dependency.owner for index, dependency in dependencies_by_index.items()}
         self._batch_size: Final = Counter(entry.batch for entry in session.messages if entry.sender == SERVER)
         self._live: Final[dict[int, LiveMessage]] = {}  # index of a recorded message -> its live message
-        # None is taken out: a request that has been answered can still be cancelled.
+        # No request is removed, because a request that has been answered can still be cancelled.
         self._live_requests: Final[UnansweredRequests[LiveMessage]] = UnansweredRequests()
         self._id_map: Final = IdMap(session, self._answer_to, session_id)
         self.answered = 0
@@ -138,7 +138,7 @@ class ReplayEngine:
                 self._cancel(live, params, outcome)
             case Notification(method=method):
                 candidates = [entry for entry in self._unmatched if entry.method == method]
-                self._match_one(candidates, live, outcome)
+                self._match_candidate(candidates, live, outcome)
             case Response(id=id) | ErrorResponse(id=id):
                 server_request = self._id_map.take_answered(id)
                 if server_request is not None and (entry := self._answer_to.get(server_request.index)):
@@ -147,8 +147,8 @@ class ReplayEngine:
                 candidates = [
                     entry for entry in self._unmatched if entry.raw == live.raw and entry.method is None
                 ]
-                if not self._match_one(candidates, live, outcome) and live.raw.strip():
-                    self._miss(live, "it is not a JSON-RPC message", None, outcome, code=PARSE_ERROR)
+                if not self._match_candidate(candidates, live, outcome) and live.raw.strip():
+                    self._add_miss(live, "it is not a JSON-RPC message", None, outcome, code=PARSE_ERROR)
 
     def _on_request(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
         """Answer a request from the recording, with a generated response, or as a miss."""
@@ -160,7 +160,9 @@ class ReplayEngine:
             if entry.index in self._answer_to:
                 self.answered += 1
             elif self._gets_error(entry):
-                self._miss(live, f"the recording holds no answer to it (frame {entry.seq})", entry, outcome)
+                self._add_miss(
+                    live, f"the recording holds no answer to it (frame {entry.seq})", entry, outcome
+                )
         elif self._options.repeats and (answer := self._last_answer(request)):
             self.answered += 1
             outcome.outgoing.append(
@@ -195,7 +197,7 @@ class ReplayEngine:
         """Answer a request for which the recording has no unused equal request."""
         if entry := self._matcher.last(request):
             reason = f"all equal recorded requests were used, the last is frame {entry.seq}"
-            self._miss(live, reason, entry, outcome)
+            self._add_miss(live, reason, entry, outcome)
         elif nearest := self._matcher.nearest(request):
             frame = f"frame {nearest.recorded.seq}"
             shown = [str(difference) for difference in nearest.differences[:_MAX_SHOWN_DIFFERENCES]]
@@ -206,11 +208,11 @@ class ReplayEngine:
                 reason = (
                     f"its method was never recorded; the next request is {frame} ({nearest.recorded.method})"
                 )
-            self._miss(live, reason, nearest.recorded, outcome, nearest.differences)
+            self._add_miss(live, reason, nearest.recorded, outcome, nearest.differences)
         else:
-            self._miss(live, "the recording holds no request", None, outcome)
+            self._add_miss(live, "the recording holds no request", None, outcome)
 
-    def _miss(
+    def _add_miss(
         self,
         live: LiveMessage,
         reason: str,
@@ -219,6 +221,7 @@ class ReplayEngine:
         differences: Sequence[Difference] = (),
         code: int = IN_PLACE_OF_PEER,
     ) -> None:
+        """Count a miss and answer it with an error; with passthrough, have it passed on instead."""
         what = described(live)
         if self._options.passes and isinstance(live.message, Request):
             outcome.passed.append(live)
@@ -236,18 +239,18 @@ class ReplayEngine:
             return
         if target.recorded is not None:
             candidates = [entry for entry in self._unmatched if entry.names == target.recorded.index]
-            if self._match_one(candidates, live, outcome):
-                return  # the recorded client cancelled the request too: the recorded reaction is sent
+            if self._match_candidate(candidates, live, outcome):
+                return  # the recorded client cancelled the request, too, so the recorded reaction is sent
             self._schedule.drop(target.recorded)
         target.is_cancelled = True
 
-    def _match_one(
+    def _match_candidate(
         self, candidates: Sequence[SessionMessage], live: LiveMessage, outcome: EngineResult
     ) -> bool:
         """Match ``live`` with an equal candidate, or else with the first; false if there is no candidate."""
         if not candidates:
             return False
-        entry = next((entry for entry in candidates if _is_alike(entry, live)), candidates[0])
+        entry = next((entry for entry in candidates if _is_equal(entry, live)), candidates[0])
         self._unmatched.remove(entry)
         self._mark_received(entry, live, outcome)
         return True
@@ -332,7 +335,7 @@ def _never_asked(engines: Sequence[ReplayEngine]) -> int:
     return sum(fewest.values())
 
 
-def _is_alike(entry: SessionMessage, live: LiveMessage) -> bool:
+def _is_equal(entry: SessionMessage, live: LiveMessage) -> bool:
     recorded_value, live_value = entry.message.value, live.message.value
     if isinstance(recorded_value, Absent) or isinstance(live_value, Absent):
         return recorded_value is live_value

@@ -1,8 +1,8 @@
-"""Replays a recorded server over Streamable HTTP. The recording can be of any transport.
+"""Replay a recorded server over Streamable HTTP. The recording can be of any transport.
 
 Each ``initialize`` of a client begins the next recorded session; after the last session the first is replayed
 again. A request without a session id is answered from the recorded messages without a session id. A recording
-of HTTP+SSE is replayed over HTTP+SSE.
+of HTTP+SSE, the transport before Streamable HTTP, is replayed over HTTP+SSE.
 """
 
 import asyncio
@@ -48,8 +48,9 @@ from mcpproxy.record.relay.http.listener import listen
 class HttpReplayServer(SessionEndpoint):
     """Listens as soon as it is constructed; ``run`` serves until SIGINT or SIGTERM.
 
-    ``engines`` are the engines of all sessions so far. ``command`` is a server to which requests are passed
-    on if the recording does not answer them, and ``passed_on`` counts those requests.
+    ``engines`` are the engines of all sessions so far. ``command`` starts a server to which requests are
+    passed on that the recording does not answer; it is empty if those are answered with errors. ``log`` is
+    called with each line for the user.
 
     Raises:
         OSError: the port is not available.
@@ -97,6 +98,7 @@ class HttpReplayServer(SessionEndpoint):
 
     @property
     def passed_on(self) -> int:
+        """How many requests were passed on to ``command``."""
         return sum(session.passed_on for session in self._all_sessions)
 
     def run(self) -> None:
@@ -126,7 +128,8 @@ class HttpReplayServer(SessionEndpoint):
         """Answer messages of the client from the recording.
 
         Raises:
-            RefusedRequestError: the headers of a stateless request contradict its body.
+            RefusedRequestError: the headers of a stateless request contradict its body, or the request names
+                an unknown session or revision.
         """
         message = jsonrpc.parse(request.content)
         if (
@@ -182,7 +185,7 @@ class HttpReplayServer(SessionEndpoint):
             await respond.stream(request, session.get_stream.read(), fields)
 
     async def answer_delete(self, request: HttpRequest, respond: HttpResponder) -> None:
-        """End a session, if the recorded server did."""
+        """End a session, unless the recorded server refused to."""
         session = self._named_session(request)
         exchange = self._next_exchange("DELETE", session)
         if session is not None and (not exchange or exchange.status < 300):
@@ -212,7 +215,7 @@ class HttpReplayServer(SessionEndpoint):
         """Return the session that a request names; ``None`` if it names none.
 
         Raises:
-            RefusedRequestError: there is no such session, or its revision is one that nobody knows.
+            RefusedRequestError: there is no such session, or the request's revision is unknown.
         """
         if not (id := id or request.fields.get(SESSION_ID, "")):
             return None
@@ -229,7 +232,7 @@ class HttpReplayServer(SessionEndpoint):
         if any(map(_is_initialize, singles(jsonrpc.parse(request.content)))):
             if self._source.sessions or not self._was_recorded_over_http:
                 return self._new_session()
-            # The recorded server issues no session ids, so a new ``initialize`` begins the session again.
+            # The recorded server issued no session ids, so a new ``initialize`` begins the session again.
             self._session_without_id = None
         if self._session_without_id is None:
             self._session_without_id = self._begin("", self._source.unnamed)

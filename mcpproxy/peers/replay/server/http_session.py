@@ -1,9 +1,9 @@
-"""Answers one live client over HTTP from a recorded session: decides on which stream each message is sent.
+"""Answer one live client over HTTP from a recorded session: decide on which stream each message is sent.
 
-A server message is sent as it was sent in the recording. A response is sent in the HTTP response to the POST
-of its request, together with the messages that came before it on the same stream. All other messages are sent
-on the stream of a GET. If the recorded server closed a stream before the response, the stream is closed here
-too, and continues when the client resumes it.
+Server messages are sent on the streams on which they were recorded. A response is sent in the HTTP response
+to the POST of its request, together with the messages before it on the same stream. All other messages are
+sent on the stream of a GET. If the recorded server closed a stream before the response, the stream is closed
+here, too, and continues when the client resumes it.
 """
 
 import asyncio
@@ -66,8 +66,8 @@ class LiveHttpSession:
 
     ``get_stream`` is the stream with which a GET of the client is answered.
 
-    With ``uses_one_stream`` the transport is HTTP+SSE: all server messages are sent on ``get_stream``. Only
-    what was recorded as the body of a response to a POST is sent in the response to the POST.
+    With ``uses_one_stream`` the transport is HTTP+SSE: all server messages are sent on ``get_stream``, except
+    the recorded bodies of responses to POSTs, which are sent in the responses to the POSTs.
     """
 
     def __init__(
@@ -121,7 +121,7 @@ class LiveHttpSession:
             post.unanswered = {live for live in requests if self._will_be_answered(live, outcome)}
         self._send(outcome.outgoing, received_at)
         if exchange is not None and exchange.number not in self._last_in_exchange:
-            self._pause(post)
+            self._pause_if_recorded(post)
         self._pass_on(outcome.messages, outcome.passed)
         post.settle_if_done()
         return post, outcome.messages
@@ -132,7 +132,7 @@ class LiveHttpSession:
         return is_sent_now or live in outcome.passed or self.engine.has_answer(live)
 
     def resumed_stream(self, last_id: str) -> RecordedStream | None:
-        """Return the stream with this event, ready to go on after it; ``None`` if there is none."""
+        """Return the stream with this event, ready to continue after it; ``None`` if there is none."""
         return next((stream for stream in self._streams if stream.resume_after(last_id)), None)
 
     def end(self) -> None:
@@ -182,7 +182,7 @@ class LiveHttpSession:
             and out.recorded.index == self._last_in_exchange.get(out.recorded.exchange)
             and post.unanswered
         ):
-            self._pause(post)
+            self._pause_if_recorded(post)
         post.settle_if_done()
 
     def _post_for(self, out: OutgoingMessage) -> LivePost | None:
@@ -201,7 +201,7 @@ class LiveHttpSession:
         recorded = self.session.exchanges.get(exchange)
         return recorded is not None and is_resumption(recorded)
 
-    def _pause(self, post: LivePost) -> None:
+    def _pause_if_recorded(self, post: LivePost) -> None:
         """Close the connection of a POST if the recorded server closed it before the response."""
         exchange = post.exchange
         if exchange is not None and exchange.is_stream and exchange.end and exchange.end.by != "client":
@@ -222,6 +222,7 @@ class LiveHttpSession:
             self._passthrough_process().write(lines)
 
     def _passthrough_process(self) -> PassthroughProcess:
+        """Return the real server behind the recording; start it at the first call."""
         if self._server is None:
 
             def receive(line: bytes | None) -> None:

@@ -1,4 +1,4 @@
-"""The values that pass between a replay engine and its transport, and the options of a replay.
+"""The types that a replay engine and its transport exchange, and the options of a replay.
 
 The functions make the few responses that are not recorded: the error for a miss, the result of a ping. A
 *miss* is a request that the recording does not answer.
@@ -22,11 +22,12 @@ class ReplayOptions:
     """How a recording is replayed.
 
     - ``level``: how exactly a request must match a recorded request, see ``matching``.
-    - ``ignore``: JSON Pointers into requests of values that are not compared, as in ``DiffRules``.
-    - ``factor`` multiplies the recorded delays: 0 sends everything without delay, 1 with the recorded delays.
-    - ``repeats``: when all recorded responses to a request were sent, the last response is sent again.
+    - ``ignore``: JSON Pointers to values in requests that are not compared, as in ``DiffRules``.
+    - ``factor``: multiplies the recorded delays; 0 sends everything without delay, 1 with the recorded delay.
+    - ``repeats``: when all recorded responses to a request were sent, the last one is sent again.
     - ``passes``: misses are passed on to another server.
-    - ``complete``: the recording lacks nothing, so a request without a recorded response stays unanswered.
+    - ``complete``: nothing is missing in the recording, so a request without a recorded response stays
+      unanswered.
     - ``over_http``: the client is connected over HTTP, so a recorded status of 300 or more answers a request,
       even without a JSON-RPC response.
     - ``stateful``: at least one session of the recording begins with ``initialize``. It need not be the
@@ -78,7 +79,7 @@ class OutgoingMessage:
 
 @dataclass(slots=True)
 class EngineResult:
-    """What the engine returns for a client frame.
+    """The engine's result for a client frame.
 
     ``messages`` are the messages in the frame, ``outgoing`` the messages to send, ``notes`` lines for the
     user, and ``passed`` the requests to pass on to another server.
@@ -115,7 +116,7 @@ def error(live: LiveMessage, code: int, message: str, data: "JSON | Absent" = AB
 
 
 def miss_data(reason: str, nearest: SessionMessage | None, differences: Sequence[Difference]) -> JSON:
-    """Return the ``data`` of the error for a miss, for programs."""
+    """Return the ``data`` of the error for a miss; ``nearest`` is the most similar recorded request."""
     data: JSONObject = {"reason": reason}
     if nearest is not None:
         data["nearest"] = {"frame": nearest.seq, "method": nearest.method}

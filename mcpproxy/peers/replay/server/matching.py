@@ -1,4 +1,4 @@
-"""Matches a live request with a recorded request, by method and params.
+"""Match a live request with a recorded request, by method and params.
 
 There are three levels. ``strict`` compares everything except the progress token. ``default`` does not compare
 ``_meta`` and the params of ``initialize``; of a cursor, a request state and the answers to input requests it
@@ -27,14 +27,17 @@ Level: TypeAlias = Literal["strict", "default", "loose"]
 LEVELS: Final[tuple[Level, ...]] = ("strict", "default", "loose")
 
 OPAQUE: Final = ("/params/cursor", "/params/requestState", "/params/inputResponses/*")
-"""Places of values that the server issued or the client generated. Only ``strict`` compares these values."""
+"""JSON Pointers to values that the server issued or the client generated. Only ``strict`` compares them."""
 
 _NAMES: Final = (*dict.fromkeys(TARGETS.values()), "ref", "taskId")
-"""Members of params that name a thing; ``loose`` compares only these."""
+"""The members of params that name a tool, prompt, resource or task; ``loose`` compares only these."""
 _MAX_DIFFERENCES: Final = 20
+"""How many differences between two requests are counted at most."""
 _MAX_CANDIDATES: Final = 500
+"""How many recorded requests a live request is compared with at most."""
 
 Key: TypeAlias = tuple[object, ...]
+"""A hashable form of the compared part of a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +49,7 @@ class Nearest:
 
 
 class Matcher:
-    """The requests of one recorded session. Each is taken once; equal requests are taken in order."""
+    """The requests of one recorded session. Each can be taken once; equal requests are taken in order."""
 
     def __init__(
         self, requests: Iterable[SessionMessage], level: Level = "default", ignore: Sequence[str] = ()

@@ -1,8 +1,8 @@
-"""Passes the requests that a recording does not answer (the misses) on to a real server.
+"""Pass the requests that a recording does not answer (the misses) on to a real server.
 
 ``PassthroughProcess`` is that server, started at the first miss. ``Passthrough`` decides which lines are
 written to the server, starting with the client's handshake, and which lines of the server are sent to the
-client. Requests of the client keep their ids. Requests of the server get new ids, so that they differ from
+client. Requests of the client keep their ids. Requests of the server get new ids, so that these differ from
 the recorded ids.
 """
 
@@ -28,18 +28,19 @@ from mcpproxy.protocol.raw_json import spliced
 
 _CHUNK_BYTES: Final = 1 << 16
 _GRACE_S: Final = 2.0
+"""How long the server may take to exit after its stdin was closed."""
 
 
 class Passthrough:
     """The messages to and from the server behind the recording."""
 
     def __init__(self) -> None:
-        # The client's ``initialize``, which goes before the first miss, until the server has answered it.
+        # The client's ``initialize``, until the server has answered it; it is sent before the first miss.
         self._initialize: LiveMessage | None = None
         # Lines for the server that wait until it has answered ``initialize``.
         self._lines_after_handshake: list[bytes] = []
-        # Whether a miss was passed on, so that there is a server.
-        self._is_begun = False
+        # Whether a miss was passed on, so that the server runs.
+        self._has_begun = False
         # Whether the server has answered ``initialize``, or needs none.
         self._is_ready = False
         self._passed_requests: Final[UnansweredRequests[LiveMessage]] = UnansweredRequests()
@@ -61,7 +62,7 @@ class Passthrough:
             case Request(method="initialize"):
                 self._initialize = live
             case Notification():
-                if self._is_begun:
+                if self._has_begun:
                     return self._lines_for_server(live.raw)
                 if live.message.method == "notifications/initialized":
                     self._lines_after_handshake.append(live.raw)
@@ -75,9 +76,9 @@ class Passthrough:
         """Pass on a request that the recording does not answer; return the lines to write to the server."""
         assert isinstance(live.message, Request)
         self._passed_requests.add(CLIENT, live.message.id, live)
-        if self._is_begun:
+        if self._has_begun:
             return self._lines_for_server(live.raw)
-        self._is_begun = True
+        self._has_begun = True
         if self._initialize is None or self._initialize is live:  # no handshake comes before this request
             self._initialize = None
             self._is_ready = True
@@ -107,7 +108,7 @@ class Passthrough:
                 return [], []
 
     def on_exit(self) -> list[OutgoingMessage]:
-        """Return an error for each unanswered request, because the server has ended."""
+        """Return an error for each unanswered request; to be called when the server has ended."""
         why = "the server behind the recording has ended"
         return [error(live, IN_PLACE_OF_PEER, why) for live in self._passed_requests.take_if(lambda _: True)]
 

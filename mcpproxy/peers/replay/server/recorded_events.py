@@ -1,4 +1,4 @@
-"""The events of a replayed stream: they have the ids and the other fields of the recorded ones."""
+"""The events of a replayed stream, with the ids and the other fields of the recorded events."""
 
 from typing import Final
 
@@ -15,13 +15,13 @@ class RecordedStream(EventStream):
         self._number_of: Final[dict[str, int]] = {}  # id of an event -> its number
 
     def put(self, out: OutgoingMessage) -> None:
-        """Add a message."""
+        """Add a message as an event."""
         number = self.add(recorded_event(out))
         if out.recorded and out.recorded.event and (id := out.recorded.event.id):
             self._number_of[id] = number
 
     def resume_after(self, id: str) -> bool:
-        """Let the next connection begin after the event with this id. Return whether there is one."""
+        """Let the next connection begin after the event with this id; return whether it exists."""
         if id not in self._number_of:
             return False
         self.rewind(self._number_of[id])

@@ -1,8 +1,8 @@
 """The parts of a recording from which a server is replayed, and notes on the parts that are left out.
 
 Two kinds of HTTP exchange are not part of the replayed sessions. Responses at other paths than the MCP
-endpoint (metadata, tokens) are served unchanged. Requests that were refused with 401 are left out, because a
-replay asks for no credentials; but not a refusal that is a fault of mcpproxy.
+endpoint (metadata, tokens) are served unchanged. Requests that the server refused with 401 are left out,
+because a replay asks for no credentials. A 401 that a fault rule of mcpproxy made is replayed.
 """
 
 from collections.abc import Sequence, Set
@@ -32,7 +32,7 @@ class ReplaySource:
 
     ``unnamed`` is the session of the messages without a session id, on stdio the only session. ``sessions``
     are the sessions with an id. ``non_mcp`` are the responses at other paths than the endpoint. ``complete``
-    is false if something is missing in a recording. Each of ``notes`` says what cannot be replayed.
+    is false if something is missing in a recording. ``notes`` are clauses about what cannot be replayed.
     """
 
     unnamed: RecordedSession
@@ -77,7 +77,7 @@ def replay_source(recording: LoadedTrace) -> ReplaySource:
 
 @dataclass(frozen=True, slots=True)
 class _DividedSession:
-    """A session without the exchanges that are no part of a replay, and what these were.
+    """A session without the exchanges that are not part of a replay, and those exchanges.
 
     ``refused`` is the number of exchanges with requests that were refused because they had no credentials.
     """
@@ -203,7 +203,7 @@ def _server_messages(session: RecordedSession, exchange: int) -> list[SessionMes
 
 
 def sessions_of(source: ReplaySource) -> list[RecordedSession]:
-    """Return the sessions of a recording.
+    """Return the sessions of a recording, in the order of their first messages.
 
     Messages without a session id are a session of their own if a request is among them; otherwise they belong
     to the first session.

@@ -1,4 +1,4 @@
-"""Which recorded server messages are due, given the client messages received so far."""
+"""Decide which recorded server messages are due, given the client messages received so far."""
 
 from collections import defaultdict
 from collections.abc import Iterator
@@ -11,7 +11,8 @@ from mcpproxy.peers.replay.recording import SessionMessage
 class Schedule:
     """Returns each server message once, when the client messages on which it depends have been received.
 
-    ``messages`` are those of the session; ``dependencies`` has what a server message needs, by its index.
+    ``messages`` are the messages of the session. ``dependencies`` maps the index of each server message to
+    the client messages on which it depends.
     """
 
     def __init__(self, messages: list[SessionMessage], dependencies: dict[int, Dependency]) -> None:
@@ -40,7 +41,7 @@ class Schedule:
     def mark_received(self, entry: SessionMessage) -> list[SessionMessage]:
         """Mark a client message as received; return the server messages now due, in recorded order."""
         due = list(self._meet_one_condition(iter(self._waiting_for.pop(entry.index, ()))))
-        # Only its response depends on a ping (see ``dependencies``).
+        # Except its response, no message depends on a ping (see ``dependencies``).
         if entry.index > self._latest_received and entry.method != "ping":
             self._latest_received = entry.index
             due += self._meet_one_condition(self._newly_met_after_conditions())

@@ -1,4 +1,4 @@
-"""Replays a recorded server on stdin and stdout: reads lines, and writes the messages that are due.
+"""Replay a recorded server on stdin and stdout: read lines, and write the messages that are due.
 
 One thread reads and the main thread writes. With passthrough, requests that the recording does not answer go
 to a real server, the server behind the recording. After the end of stdin the replay still waits for the
@@ -118,7 +118,7 @@ class StdioReplayServer:
         for note in outcome.notes:
             self._log(note)
         if self._command:
-            # ``on_client_message`` returns the lines of notifications and responses only. The lines of the
+            # ``on_client_message`` returns only the lines of notifications and responses. The lines of the
             # requests that the recording does not answer come from ``pass_on``.
             lines = [line for live in outcome.messages for line in self._passthrough.on_client_message(live)]
             for live in outcome.passed:
