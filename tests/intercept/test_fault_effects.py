@@ -3,7 +3,7 @@
 import pytest
 
 from mcpproxy.gate.intercept.fault_decisions import FaultDecider
-from mcpproxy.gate.intercept.fault_effects import FaultEffect, delay_of, effect_of
+from mcpproxy.gate.intercept.fault_effects import FaultEffect, effect_of
 from mcpproxy.gate.intercept.fault_rules import read_faults
 from mcpproxy.gate.intercept.message_facts import OpenRequests
 from mcpproxy.judge.session.frame import CLIENT
@@ -103,10 +103,11 @@ def test_jitter_stays_within_its_bounds_and_bandwidth_follows_the_size() -> None
     for _ in range(200):
         decision = decider.decide(0, CLIENT, facts)
         assert decision is not None
-        delays.add(delay_of(decision, 10))
+        delays.add(decision.delay_ns)
     assert min(delays) >= 1_500_000_000
     assert max(delays) <= 2_500_000_000
     assert len(delays) == 200
-    decision = FaultDecider(read_faults([], ["=> bandwidth 1000"], "stdio", 7)).decide(0, CLIENT, facts)
+    decider = FaultDecider(read_faults([], ["=> bandwidth 1000"], "stdio", 7))
+    decision = decider.decide(0, CLIENT, facts, 500)
     assert decision is not None
-    assert delay_of(decision, 500) == 500_000_000
+    assert decision.delay_ns == 500_000_000

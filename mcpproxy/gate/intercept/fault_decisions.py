@@ -20,11 +20,14 @@ class FaultDecision:
     """A rule that acts on a message, and the random numbers for its action.
 
     ``occurrence`` is the position, from 1, of the message among those that the rule matched in this session
-    and direction. ``_key`` is the hash from which the random numbers are derived.
+    and direction. ``delay_ns`` is for how many nanoseconds the message is held before the rule acts. If the
+    rule is a breakpoint, the message is held until it is released. ``_key`` is the hash from which the random
+    numbers are derived.
     """
 
     rule: FaultRule
     occurrence: int
+    delay_ns: int
     _key: bytes
     findings: tuple[Finding, ...] = ()
     """The findings about the message; empty unless messages are judged before they are forwarded."""
@@ -56,10 +59,13 @@ class FaultDecider:
         """The names of the rules that have matched a message."""
         return {rule for rule, _, _ in self._counts}
 
-    def decide(self, session: int, sender: Sender, messages: Sequence[MessageFacts]) -> FaultDecision | None:
+    def decide(
+        self, session: int, sender: Sender, messages: Sequence[MessageFacts], size: int = 0
+    ) -> FaultDecision | None:
         """Return the first rule that acts on a frame with ``messages``; ``None`` if none does.
 
-        Every rule that matches the frame counts it, also if another rule acts.
+        ``size`` is how many bytes the frame has on the wire, which take their time at a ``bandwidth``. Every
+        rule that matches the frame counts it, even if another rule acts.
         """
         decision: FaultDecision | None = None
         for rule in self.rules.rules:
@@ -75,8 +81,23 @@ class FaultDecider:
             key = _key(self.rules.seed, rule.name, session, sender, count.matched)
             if _is_chosen(rule, count.matched) and _number(key, "fires") * 100 < rule.percentage:
                 count.acted += 1
-                decision = FaultDecision(rule, count.matched, key, messages[0].findings)
+                delay_ns = delay_of(rule, key, size)
+                decision = FaultDecision(rule, count.matched, delay_ns, key, messages[0].findings)
         return decision
+
+
+def delay_of(rule: FaultRule, key: bytes, size: int) -> int:
+    """Return for how many nanoseconds a rule holds a message of ``size`` bytes, jitter included.
+
+    The jitter is derived from ``key``.
+    """
+    action = rule.action
+    delay_ns = action.delay_ns
+    if action.jitter_ns:
+        delay_ns += round((2 * _number(key, "jitter") - 1) * action.jitter_ns)
+    if action.verb == "bandwidth":
+        delay_ns += size * 1_000_000_000 // action.count
+    return max(0, delay_ns)
 
 
 def _can_act_on(verb: str, messages: Sequence[MessageFacts]) -> bool:

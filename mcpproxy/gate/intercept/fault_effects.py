@@ -72,17 +72,6 @@ def effect_of(decision: FaultDecision, raw: bytes, message: Message) -> FaultEff
             return FaultEffect(((0, raw),))
 
 
-def delay_of(decision: FaultDecision, size: int) -> int:
-    """Return for how many nanoseconds a message of ``size`` bytes is held, jitter included."""
-    action = decision.rule.action
-    delay_ns = action.delay_ns
-    if action.jitter_ns:
-        delay_ns += round((2 * decision.draw("jitter") - 1) * action.jitter_ns)
-    if action.verb == "bandwidth":
-        delay_ns += size * 1_000_000_000 // action.count
-    return max(0, delay_ns)
-
-
 def error_effect(action: FaultAction, raw: bytes, message: Message) -> FaultEffect | None:
     """Return the error that replaces an answer, or answers a request; ``None`` for any other message."""
     # The id is copied as it was written: reading and writing it again could change a large number.

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.gate.intercept.fault_decisions import FaultDecision
-from mcpproxy.gate.intercept.fault_effects import delay_of, effect_of
+from mcpproxy.gate.intercept.fault_effects import effect_of
 from mcpproxy.gate.intercept.fault_policy import FaultPolicy
 from mcpproxy.gate.intercept.fault_rules import FaultRules
 from mcpproxy.gate.intercept.message_facts import OpenRequests
@@ -17,8 +17,7 @@ from mcpproxy.protocol.header_names import SESSION_ID
 class PlannedFault:
     """What a rule would do to the frame or head with the number ``seq``.
 
-    ``delay_ns`` is for how long it would be held. ``fits`` is false if the rule's edit names a place that is
-    not in the message.
+    ``fits`` is false if the rule's edit names a place that is not in the message.
     """
 
     seq: int
@@ -26,7 +25,6 @@ class PlannedFault:
     what: str
     """The method and the target of a message (for an answer, its request's), or the HTTP method of a head."""
     decision: FaultDecision
-    delay_ns: int
     fits: bool = True
 
 
@@ -69,7 +67,7 @@ class FaultPlanner:
         self._sessions[head.exchange] = names[0] if names else ""
         if (applied := self._over_http.enter_head(head)) is not None:
             self._with_head_fault.add(head.exchange)
-            yield PlannedFault(head.seq, CLIENT, head.method, applied.decision, delay_of(applied.decision, 0))
+            yield PlannedFault(head.seq, CLIENT, head.method, applied.decision)
 
     def _plan_frame(self, frame: Frame) -> Iterator[PlannedFault]:
         session = self._sessions.get(frame.exchange, "")
@@ -84,6 +82,4 @@ class FaultPlanner:
         if decision is not None:
             fits = effect_of(decision, frame.raw, frame.message) is not None
             what = " ".join(filter(None, (facts[0].method, facts[0].target))) if facts else ""
-            yield PlannedFault(
-                frame.seq, frame.sender, what, decision, delay_of(decision, len(frame.raw)), fits
-            )
+            yield PlannedFault(frame.seq, frame.sender, what, decision, fits)

@@ -63,7 +63,8 @@ class FaultPolicy(Policy):
         """Return the decision about a message, even if the rule's edit does not fit, if a rule acts on it."""
         session = self._session(passing.session)
         facts = session.requests.facts(passing.sender, passing.raw, passing.message, passing.findings)
-        decision = self._decider.decide(session.number, passing.sender, facts)
+        size = len(passing.raw) + passing.frame.terminated  # with the line feed
+        decision = self._decider.decide(session.number, passing.sender, facts, size)
         match decision.rule.action.verb if decision is not None else None:
             case "lose-session" if passing.session and decision is not None:
                 self._lost[passing.session] = decision

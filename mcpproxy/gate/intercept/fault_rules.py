@@ -75,6 +75,11 @@ class FaultRule:
     """The only transport on which it acts, ``stdio`` or ``http``; empty for both."""
 
     @property
+    def is_breakpoint(self) -> bool:
+        """Whether it holds messages until somebody decides what becomes of them."""
+        return self.action.verb == "pause"
+
+    @property
     def asks_for_findings(self) -> bool:
         """Whether messages have to be judged to decide whether they match."""
         return any(term.key in FINDING_KEYS for term in self.match.terms)
@@ -101,7 +106,7 @@ class FaultRules:
     @property
     def have_breakpoints(self) -> bool:
         """Whether a rule holds messages until somebody decides what becomes of them."""
-        return any(rule.action.verb == "pause" for rule in self.rules)
+        return any(rule.is_breakpoint for rule in self.rules)
 
     @property
     def summary(self) -> str:
@@ -392,7 +397,7 @@ def _refuse_unfit(rule: FaultRule, transport: str) -> None:
         FaultRuleError: the rule cannot be used.
     """
     action = rule.action
-    if rule.asks_for_findings and action.verb != "pause":
+    if rule.asks_for_findings and not rule.is_breakpoint:
         fact = f"rule {rule.name}: rule: and severity: are for breakpoints, and {action.verb} is none"
         raise FaultRuleError(fact, "match something else, or hold it: --break 'rule:PROTO-*'", "faults")
     what = f"{action.verb} {action.text}" if action.verb == "disconnect" else action.verb

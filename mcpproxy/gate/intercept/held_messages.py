@@ -83,15 +83,6 @@ def _apply_release(held: HeldMessage, release: Release) -> Released:
     return Released(effect.given[0][1] if effect.given else None, effect.answer)
 
 
-def held_message(
-    mark: FaultMark, passing: Passing, decision: FaultDecision, now_ns: int, raw: bytes | None = None
-) -> HeldMessage:
-    """Return a message as its breakpoint holds it; ``raw`` are its bytes, on stdio with the line feed."""
-    action, raw = decision.rule.action, passing.raw if raw is None else raw
-    until_ns, then = now_ns + action.gap_ns, action.text
-    return HeldMessage(mark, passing.sender, raw, passing.message, now_ns, until_ns, then, decision.findings)
-
-
 class HeldMessages:
     """The messages that a session holds. Times are of one monotonic clock, in ns."""
 
@@ -108,9 +99,32 @@ class HeldMessages:
         """When ``release_due`` has to be called next; ``None`` if nothing is held."""
         return min((held.until_ns for held, _ in self._held.values()), default=None)
 
-    def hold(self, held: HeldMessage, on_release: Callable[[Released, int], None]) -> None:
-        """Hold a message; ``on_release`` is called once when it is released, with the time of the release."""
-        self._held[held.mark.number] = held, on_release
+    def hold(
+        self,
+        mark: FaultMark,
+        passing: Passing,
+        decision: FaultDecision,
+        now_ns: int,
+        on_release: Callable[[Released, int], None],
+        raw: bytes | None = None,
+    ) -> None:
+        """Hold a message as the breakpoint in ``decision`` says.
+
+        ``on_release`` is called once when it is released, with the time of the release. ``raw`` are its bytes
+        with the line feed, on stdio.
+        """
+        action = decision.rule.action
+        held = HeldMessage(
+            mark,
+            passing.sender,
+            passing.raw if raw is None else raw,
+            passing.message,
+            since_ns=now_ns,
+            until_ns=now_ns + action.gap_ns,
+            then=action.text,
+            findings=decision.findings,
+        )
+        self._held[mark.number] = held, on_release
 
     def forget(self, number: int) -> None:
         """Forget a held message without releasing it, because its connection has ended."""

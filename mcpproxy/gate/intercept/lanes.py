@@ -16,8 +16,9 @@ from typing import Final
 from mcpproxy.gate.intercept.addons.addon_outcomes import AddonOutcome, AskAddons, instead_after
 from mcpproxy.gate.intercept.addons.closed_gate import ENDS_BYTES, TOO_LONG, Withheld
 from mcpproxy.gate.intercept.fault_actions import FOREVER_NS
-from mcpproxy.gate.intercept.fault_effects import FaultEffect, delay_of
-from mcpproxy.gate.intercept.held_messages import HeldMessage, HeldMessages, Release, Released, held_message
+from mcpproxy.gate.intercept.fault_decisions import FaultDecision
+from mcpproxy.gate.intercept.fault_effects import FaultEffect
+from mcpproxy.gate.intercept.held_messages import HeldMessage, HeldMessages, Release, Released
 from mcpproxy.gate.intercept.lane import LIMIT_BYTES, Lane, LaneStep, Pieces, Queued, Run
 from mcpproxy.gate.intercept.policies import AppliedFault, Asked, Instead, Passing, Policies, Refused
 from mcpproxy.judge.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender, other
@@ -273,19 +274,18 @@ class Lanes:
         if lane.joined is not None:
             lane.flush(lane.joined.mark.rule, now_ns)
         yield LaneStep("withhold", sender, line, mark)
-        if action.verb == "pause":
-            self._hold(lane, held_message(mark, passing, decision, now_ns, line))
+        if decision.rule.is_breakpoint:
+            self._hold(passing, line, mark, decision, now_ns)
             return
         if action.verb in ("reorder", "join"):
             place = decision.draw("place") if action.verb == "reorder" else 0.0
             lane.hold(mark, line, action, place, now_ns)
             return
-        delay_ns = delay_of(decision, len(line))
         earliest_ns = lane.last_due_ns if action.keeps_order and lane.ordered else 0
         if action.verb == "bandwidth":  # the time of a message begins when the message before it is through
-            due_ns = max(now_ns, earliest_ns) + delay_ns
+            due_ns = max(now_ns, earliest_ns) + decision.delay_ns
         else:
-            due_ns = max(now_ns + delay_ns, earliest_ns)
+            due_ns = max(now_ns + decision.delay_ns, earliest_ns)
         end = b"\n" if line.endswith(b"\n") else b""
         for pieces in _with_ends(applied.effect, end):
             after_ns, data = pieces[0]
@@ -297,21 +297,24 @@ class Lanes:
             step = LaneStep("end", sender, fault=mark, ending=action.text)
             self._schedule(step, due_ns, action.keeps_order)
 
-    def _hold(self, lane: Lane, held: HeldMessage) -> None:
+    def _hold(
+        self, passing: Passing, line: bytes, mark: FaultMark, decision: FaultDecision, now_ns: int
+    ) -> None:
         """Hold a line at a breakpoint."""
+        sender, lane = passing.sender, self._lanes[passing.sender]
 
         def on_release(released: Released, now_ns: int) -> None:
             lane.paused -= 1
-            lane.held_bytes -= len(held.raw)
+            lane.held_bytes -= len(line)
             if released.given is not None:
-                given = LaneStep("give", held.sender, _as_line(released.given, held.raw), held.mark)
+                given = LaneStep("give", sender, _as_line(released.given, line), mark)
                 self._schedule(given, now_ns, keeps_order=False)
             if released.answer is not None:
-                self._answer(held.sender, released.answer, held.mark, now_ns)
+                self._answer(sender, released.answer, mark, now_ns)
 
         lane.paused += 1
-        lane.held_bytes += len(held.raw)
-        self._held.hold(held, on_release)
+        lane.held_bytes += len(line)
+        self._held.hold(mark, passing, decision, now_ns, on_release, line)
 
     def _answer(self, sender: Sender, answer: bytes, mark: FaultMark, due_ns: int) -> None:
         """Answer ``sender`` in the place of the other peer."""

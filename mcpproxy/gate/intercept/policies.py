@@ -100,6 +100,11 @@ class AppliedFault:
     decision: FaultDecision
     effect: FaultEffect
 
+    @property
+    def is_breakpoint(self) -> bool:
+        """Whether the message is held until somebody decides what becomes of it."""
+        return self.decision.rule.is_breakpoint
+
 
 @slotted(frozen=True)
 class Asked:

@@ -125,9 +125,9 @@ def _action_text(fault: PlannedFault) -> str:
     action = fault.decision.rule.action.verb
     if not fault.fits:
         return f"{action} (there is no such place)"
-    if not 0 < fault.delay_ns < 1 << 60:
+    if not 0 < fault.decision.delay_ns < 1 << 60:
         return action
-    after = f"{fault.delay_ns / 1e9:.3g} s"
+    after = f"{fault.decision.delay_ns / 1e9:.3g} s"
     return f"{action} {after}" if action == "delay" else f"{action} after {after}"
 
 
@@ -139,6 +139,6 @@ def _as_object(fault: PlannedFault) -> dict[str, object]:
         "rule": fault.decision.rule.name,
         "occurrence": fault.decision.occurrence,
         "action": fault.decision.rule.action.verb,
-        "delay_ns": fault.delay_ns,
+        "delay_ns": fault.decision.delay_ns,
         "fits": fault.fits,
     }

@@ -7,7 +7,6 @@ from typing import Final
 from mcpproxy.gate.intercept.addons.closed_gate import NOT_COMPLETE, TOO_LONG, ClosedGate, Withheld
 from mcpproxy.gate.intercept.addons.closed_gate_http import error_head
 from mcpproxy.gate.intercept.fault_decisions import FaultDecision
-from mcpproxy.gate.intercept.fault_effects import delay_of
 from mcpproxy.gate.intercept.http.http_answer_steps import (
     LIMIT_BYTES,
     AnswerStep,
@@ -17,7 +16,6 @@ from mcpproxy.gate.intercept.http.http_answer_steps import (
     cut_at,
     given_head,
     given_steps,
-    is_pause,
     with_data,
 )
 from mcpproxy.gate.intercept.http.http_assembly import Assembly
@@ -165,7 +163,7 @@ class AnswerFaults:
                     return given_body(fault, answer.head, new)
 
                 sent = AnswerStep("alter", raw, fault, has_more=True)
-                if applied.decision.rule.action.verb == "pause":
+                if applied.is_breakpoint:
                     return [
                         sent,
                         AnswerStep(
@@ -188,8 +186,8 @@ class AnswerFaults:
         """Yield the steps for a body on which a fault rule acts."""
         decision, action, head = applied.decision, applied.decision.rule.action, answer.head
         new = b"\n".join(data for _, data in applied.effect.given)
-        if delay_ns := delay_of(decision, len(content)):
-            yield AnswerStep("wait", delay_ns=delay_ns)
+        if decision.delay_ns:
+            yield AnswerStep("wait", delay_ns=decision.delay_ns)
         match action.verb:
             case "drop" | "disconnect":
                 yield AnswerStep("end", fault=fault, is_reset=action.text == "reset")
@@ -219,7 +217,7 @@ class AnswerFaults:
         actions = [action for action, _ in decisions if action is not None]
         if not actions:
             return None
-        if any(not isinstance(action, AppliedFault) or is_pause(action) for action in actions):
+        if any(not isinstance(action, AppliedFault) or action.is_breakpoint for action in actions):
             return self._assembled(answer, raw, rest, blocks, decisions)
         steps: list[AnswerStep] = []
         length = 0
@@ -323,7 +321,7 @@ class AnswerFaults:
             case AppliedFault() as applied:
                 fault = self._mark_of(applied.decision)
                 yield AnswerStep("alter", sent, fault)
-                if not is_pause(applied):
+                if not applied.is_breakpoint:
                     yield from self._apply_to_event(answer, block, applied, fault, given)
                     return
 
@@ -342,8 +340,8 @@ class AnswerFaults:
     ) -> Iterator[AnswerStep]:
         """Yield the steps for an event on which a fault rule acts."""
         decision, action = applied.decision, applied.decision.rule.action
-        if delay_ns := delay_of(decision, len(block.raw)):
-            yield AnswerStep("wait", delay_ns=delay_ns)
+        if decision.delay_ns:
+            yield AnswerStep("wait", delay_ns=decision.delay_ns)
         if action.verb == "cut":
             begun = block.raw[: cut_at(decision, block.raw)]
             yield AnswerStep("give", coded(answer.body, begun), fault, begun, "event")

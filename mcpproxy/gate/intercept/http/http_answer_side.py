@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from mcpproxy.gate.intercept.addons.addon_outcomes import AddonOutcome, instead_after
-from mcpproxy.gate.intercept.held_messages import Released, held_message
+from mcpproxy.gate.intercept.held_messages import Released
 from mcpproxy.gate.intercept.http.http_answer_faults import AnswerFaults
 from mcpproxy.gate.intercept.http.http_answer_steps import AnswerStep, ExpectedAnswer, marked
 from mcpproxy.gate.intercept.http.http_answers import AnswerReader
@@ -125,9 +125,7 @@ class AnswerSide:
             releases.append(released)
             resume()
 
-        self._gate.held.hold(
-            held_message(step.fault, step.passing, step.applied.decision, now_ns), on_release
-        )
+        self._gate.held.hold(step.fault, step.passing, step.applied.decision, now_ns, on_release)
 
     def _ask(self, step: AnswerStep) -> None:
         """Ask addons about a message."""

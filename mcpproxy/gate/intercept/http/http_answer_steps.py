@@ -119,11 +119,6 @@ def given_head(answer: HeldAnswer) -> bytes:
     return new_head(decision.rule.action, answer.head) if decision else answer.head
 
 
-def is_pause(applied: AppliedFault) -> bool:
-    """Whether a rule holds the message at a breakpoint."""
-    return applied.decision.rule.action.verb == "pause"
-
-
 def cut_at(decision: FaultDecision, raw: bytes) -> int:
     """Return how many bytes of ``raw`` a ``cut`` leaves: as many as the rule says, or half of them."""
     return min(decision.rule.action.count or len(raw) // 2, len(raw) - 1)

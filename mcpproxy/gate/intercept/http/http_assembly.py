@@ -4,13 +4,11 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from mcpproxy.gate.intercept.addons.closed_gate import Withheld
-from mcpproxy.gate.intercept.fault_effects import delay_of
 from mcpproxy.gate.intercept.http.http_answer_steps import (
     AnswerStep,
     HeldAnswer,
     cut_at,
     given_head,
-    is_pause,
     with_data,
 )
 from mcpproxy.gate.intercept.http.http_heads import with_length
@@ -55,7 +53,7 @@ class Assembly:
         self._pauses = [
             self._mark_of(action)
             for action, _ in decisions
-            if isinstance(action, AppliedFault) and is_pause(action)
+            if isinstance(action, AppliedFault) and action.is_breakpoint
         ]
         self._marks = list(self._pauses)
         self._is_recorded_first = bool(self._marks)
@@ -86,11 +84,11 @@ class Assembly:
                     self._replace(index, self._mark(by, how), given)
                 case Asked(hook):
                     return [self._ask(index, passing, hook)]
-                case AppliedFault() as applied if is_pause(applied):
+                case AppliedFault() as applied if applied.is_breakpoint:
                     return [self._hold(index, passing, applied)]
                 case AppliedFault() as applied:
-                    delay_ns = self._apply(index, applied)
-                    if delay_ns:
+                    self._apply(index, applied)
+                    if delay_ns := applied.decision.delay_ns:
                         return [AnswerStep("wait", delay_ns=delay_ns), *self._next_steps()]
                 case None:
                     pass
@@ -114,8 +112,8 @@ class Assembly:
         mark = self._pauses.pop(0)
         return AnswerStep("hold", fault=mark, passing=passing, applied=applied, on_release=on_release)
 
-    def _apply(self, index: int, applied: AppliedFault) -> int:
-        """Do to an event what a fault rule says; return its delay in nanoseconds."""
+    def _apply(self, index: int, applied: AppliedFault) -> None:
+        """Do to an event what a fault rule says."""
         mark, action, block = self._mark_of(applied), applied.decision.rule.action, self._blocks[index]
         self._marks.append(mark)
         self._events[index] = [with_data(block, data) for _, data in applied.effect.given]
@@ -125,7 +123,6 @@ class Assembly:
             self._left.clear()
             self._events[index + 1 :] = []
             self._ends.append(AnswerStep("end", fault=mark, is_reset=action.text == "reset"))
-        return delay_of(applied.decision, len(block.raw))
 
     def _last_steps(self) -> list[AnswerStep]:
         if not self._marks:

@@ -16,8 +16,7 @@ from mcpproxy.gate.intercept.addons.addon_outcomes import AddonOutcome, instead_
 from mcpproxy.gate.intercept.addons.closed_gate import Withheld
 from mcpproxy.gate.intercept.addons.closed_gate_http import check_request
 from mcpproxy.gate.intercept.fault_decisions import FaultDecision
-from mcpproxy.gate.intercept.fault_effects import delay_of
-from mcpproxy.gate.intercept.held_messages import Released, held_message
+from mcpproxy.gate.intercept.held_messages import Released
 from mcpproxy.gate.intercept.http.http_answer_steps import ExpectedAnswer, marked
 from mcpproxy.gate.intercept.http.http_heads import new_head, status_reply, with_length
 from mcpproxy.gate.intercept.http.http_request_holder import HeldRequest, RequestHolder, is_json
@@ -176,12 +175,10 @@ class RequestSide:
         """Carry out the action that a policy has decided on for a request."""
         passing = entered.passing
         match entered.action:
-            case AppliedFault(decision) as applied if (
-                decision.rule.action.verb == "pause" and passing is not None
-            ):
+            case AppliedFault(is_breakpoint=True) as applied if passing is not None:
                 self._hold(applied, passing, held, now_ns)
             case AppliedFault() as applied:
-                delay_ns = delay_of(applied.decision, len(held.raw))
+                delay_ns = applied.decision.delay_ns
                 if not delay_ns or _is_stream_cut(applied, held):
                     self._apply(applied, passing, held, now_ns)
                 else:
@@ -262,7 +259,7 @@ class RequestSide:
             resume()
 
         self.held_number = fault.number
-        self._gate.held.hold(held_message(fault, passing, applied.decision, now_ns), on_release)
+        self._gate.held.hold(fault, passing, applied.decision, now_ns, on_release)
 
     def _apply(self, applied: AppliedFault, passing: Passing | None, held: HeldRequest, now_ns: int) -> None:
         """Do to a request what a fault rule says."""
@@ -272,9 +269,9 @@ class RequestSide:
         if _is_stream_cut(applied, held):
             tunnel.records.note("fault", f"{what} of the stream", now_ns)
             self._forward(held.raw, held, now_ns)
-            self._gate.proxy.timers.start(delay_of(decision, 0) / 1e9, lambda: self._cut(decision))
+            self._gate.proxy.timers.start(decision.delay_ns / 1e9, lambda: self._cut(decision))
         elif action.verb == "delay":
-            delay_ms = delay_of(decision, len(held.raw)) // 1_000_000
+            delay_ms = decision.delay_ns // 1_000_000
             tunnel.records.note("fault", f"{what} of {delay_ms} ms", now_ns)
             self._forward(held.raw, held, now_ns)
         elif action.verb in ("set-header", "drop-header") and action.text == "response":
