@@ -118,19 +118,19 @@ class RemoteBridge:
 
         After the end of ``lines``, open requests are still answered, except subscriptions.
         """
-        read_task = asyncio.create_task(self._read(lines))
+        read_task = asyncio.create_task(self._read_lines(lines))
         end_tasks = [asyncio.create_task(_wait(end)) for end in (self._lost, self._out.closed)]
         try:
             await asyncio.wait([read_task, *end_tasks], return_when=asyncio.FIRST_COMPLETED)
         finally:
             await cancel_tasks(read_task, *end_tasks)
-            await self._close()
+            await self._close_all()
         return int(self._lost.is_set())
 
-    async def _read(self, lines: AsyncIterator[bytes]) -> None:
+    async def _read_lines(self, lines: AsyncIterator[bytes]) -> None:
         async for line in lines:
             if line.strip():
-                await self._send(BridgedExchange(self, line))
+                await self._send_line(BridgedExchange(self, line))
         while self._has_open():
             self.progress.clear()
             await self.progress.wait()
@@ -142,12 +142,12 @@ class RemoteBridge:
             not post.settled.is_set() for post in self._posts
         )
 
-    async def _send(self, post: BridgedExchange) -> None:
+    async def _send_line(self, post: BridgedExchange) -> None:
         """Send a line, and return when the next one may be sent."""
         if self._close_cancelled(post.message):
             return
         self._posts.add(post)
-        post.task = self._session.tasks.start(self._carry(post))
+        post.task = self._session.tasks.start(self._carry_post(post))
         if "initialize" in post.methods:
             await post.answered.wait()  # the next line needs the session id and the revision
         elif post.requests:
@@ -173,19 +173,19 @@ class RemoteBridge:
         post.task.cancel()
         return True
 
-    async def _carry(self, post: BridgedExchange) -> None:
+    async def _carry_post(self, post: BridgedExchange) -> None:
         """Send a line, and pass on messages until its requests are answered, by the bridge if need be."""
         try:
             why = await self._run_post(post)
             if why and not self._lost.is_set() and (not post.requests or post.unanswered):
                 self._say(f"the server {why}")
             if why or not self._session.endpoint:
-                await self._refuse(post, why or "ended the exchange without an answer")
+                await self._refuse_requests(post, why or "ended the exchange without an answer")
         finally:
             self._posts.discard(post)
             post.end()
 
-    async def _refuse(self, post: BridgedExchange, why: str) -> None:
+    async def _refuse_requests(self, post: BridgedExchange, why: str) -> None:
         """Answer the requests of a POST that are still open with our own error."""
         for key in tuple(post.unanswered):
             post.unanswered.discard(key)
@@ -197,7 +197,7 @@ class RemoteBridge:
         session = self._session
         await session.run_post(post, post.raw)
         if post.ended_session:
-            return self._lose("has ended the session (HTTP 404)")
+            return self._lose_session("has ended the session (HTTP 404)")
         if isinstance(post.failure, TooLongError) or (post.failure and not post.began_stream):
             return str(post.failure)
         if post.resumptions and post.unanswered:
@@ -212,7 +212,7 @@ class RemoteBridge:
             return ""
         if post.status in OLD_TRANSPORT and post.opens_session and not session.endpoint:
             stream = BridgedExchange(self)
-            if await session.switch_to_http_sse(stream, _ENDPOINT_S, self._lose):
+            if await session.switch_to_http_sse(stream, _ENDPOINT_S, self._lose_session):
                 return await self._run_post(post)
             if isinstance(stream.failure, ForeignTargetError):
                 return str(stream.failure)
@@ -256,7 +256,7 @@ class RemoteBridge:
 
     # The end
 
-    def _lose(self, why: str) -> str:
+    def _lose_session(self, why: str) -> str:
         """Let the bridge end, because the server has ended the session; return ``why``, a clause."""
         if not self._lost.is_set():
             self._lost.set()
@@ -264,11 +264,11 @@ class RemoteBridge:
             self._lost_because = why
         return why
 
-    async def _close(self) -> None:
+    async def _close_all(self) -> None:
         """End every exchange and the session, and close both connections."""
         if self._lost.is_set():
             for post in set(self._session.open_requests.values()):
-                await self._refuse(post, self._lost_because)
+                await self._refuse_requests(post, self._lost_because)
             self._session.session_id = ""
         await self._session.tasks.cancel()
         await self._session.end(BridgedExchange(self), _CLOSE_S)

@@ -122,7 +122,7 @@ class ServerProcess:
         """End the server: close its stdin, after ``grace_s`` send SIGTERM, and after ``grace_s`` SIGKILL."""
         self._close_stdin()
         if self._kill_timer is None and not self._ended.is_set():
-            self._kill_timer = self._loop.call_later(self._grace_s, self._signal, signal.SIGTERM)
+            self._kill_timer = self._loop.call_later(self._grace_s, self._send_signal, signal.SIGTERM)
             self.hold_output(is_held=False)
 
     async def wait(self) -> None:
@@ -155,7 +155,7 @@ class ServerProcess:
             self._process.stdin.close()
 
     def _read_stdout(self) -> None:
-        data = self._read(self._stdout)
+        data = self._read_pipe(self._stdout)
         if data is None:
             return
         if data:
@@ -167,7 +167,7 @@ class ServerProcess:
             self._on_line(line)
 
     def _read_stderr(self) -> None:
-        data = self._read(self._stderr)
+        data = self._read_pipe(self._stderr)
         if data:
             self._record(journals.STDERR, data)
             self._on_stderr(data)
@@ -175,7 +175,7 @@ class ServerProcess:
             self._record(journals.STDERR_EOF)
             self._close_output(self._stderr)
 
-    def _read(self, fd: int) -> bytes | None:
+    def _read_pipe(self, fd: int) -> bytes | None:
         """Return the bytes in a pipe; empty at its end, ``None`` if there are none to read now."""
         try:
             return os.read(fd, _CHUNK_BYTES)
@@ -239,8 +239,8 @@ class ServerProcess:
         for fd in tuple(self._open_outputs):
             self._close_output(fd)
 
-    def _signal(self, number: int) -> None:
+    def _send_signal(self, number: int) -> None:
         if not self._ended.is_set():
             self._record(journals.SIGNAL, signal.Signals(number).name.encode())
             signal_group(self._process.pid, number)
-            self._kill_timer = self._loop.call_later(self._grace_s, self._signal, signal.SIGKILL)
+            self._kill_timer = self._loop.call_later(self._grace_s, self._send_signal, signal.SIGKILL)

@@ -122,7 +122,7 @@ class SessionRecorder:
         while True:
             stuck = [number for number, session in self._sessions.items() if session.is_stuck]
             if stuck and not is_readable(0, RETRY_S):
-                self._drain(stuck)
+                self._drain_sessions(stuck)
                 continue
             data = os.read(0, _READ_BYTES)
             if not data:
@@ -131,7 +131,7 @@ class SessionRecorder:
         self._end_orphans()
         for number, session in list(self._sessions.items()):
             session.end(b"")
-            self._guard(number, session.give_up)
+            self._work_on(number, session.give_up)
 
     def _take_lines(self, data: bytes) -> None:
         *lines, self._beginning = (self._beginning + data).split(b"\n")
@@ -140,7 +140,7 @@ class SessionRecorder:
             word, _, rest = line.decode("utf-8", "surrogateescape").partition(" ")
             if word == "open":
                 number, pid, trace = rest.split(" ", 2)
-                self._open(int(number), int(pid), trace)
+                self._open_session(int(number), int(pid), trace)
                 news[int(number)] = None
             elif word == "rest":
                 number, _, records = rest.partition(" ")
@@ -148,20 +148,20 @@ class SessionRecorder:
                     session.end(b64decode(records))
             else:
                 news.update(dict.fromkeys(map(int, rest.split())))
-        self._drain(list(news))
+        self._drain_sessions(list(news))
 
-    def _open(self, number: int, pid: int, trace: str) -> None:
+    def _open_session(self, number: int, pid: int, trace: str) -> None:
         try:
             self._sessions[number] = JournaledSession(number, pid, trace, self._mode, is_quiet=self._is_quiet)
         except (McpProxyError, OSError) as fault:
             self._say(f"session {number} is not recorded: {fault}")
 
-    def _drain(self, numbers: list[int]) -> None:
+    def _drain_sessions(self, numbers: list[int]) -> None:
         for number in numbers:
             if session := self._sessions.get(number):
-                self._guard(number, session.drain)
+                self._work_on(number, session.drain)
 
-    def _guard(self, number: int, work: Callable[[], bool]) -> None:
+    def _work_on(self, number: int, work: Callable[[], bool]) -> None:
         """Do ``work`` for a session, which returns whether its recording is complete.
 
         If ``work`` raises, only the recording of that session ends.

@@ -90,7 +90,7 @@ class SessionRecordings:
             if number % _FORGOTTEN_AFTER == 0:
                 self._journals = [folder for folder in self._journals if os.path.lexists(folder)]
             self._ensure_recorder()
-            self._tell(f"open {number} {pid} {trace}")
+            self._send_line(f"open {number} {pid} {trace}")
         return SessionJournal(self, number, journal)
 
     def on_news(self, number: int) -> None:
@@ -98,12 +98,12 @@ class SessionRecordings:
         self._news[number] = None
         if not self._is_news_due:
             self._is_news_due = True
-            asyncio.get_running_loop().call_later(_NEWS_S, self._tell_news)
+            asyncio.get_running_loop().call_later(_NEWS_S, self._send_news)
 
     def on_closed(self, number: int, unwritten: bytes) -> None:
         """Send the recorder the last records of a closed journal, if these could not be written to it."""
         if unwritten:
-            self._tell(f"rest {number} {b64encode(unwritten).decode()}")
+            self._send_line(f"rest {number} {b64encode(unwritten).decode()}")
         self.on_news(number)
 
     async def close(self) -> None:
@@ -112,7 +112,7 @@ class SessionRecordings:
         if recorder is None:
             return
         assert recorder.stdin is not None
-        self._tell_news()
+        self._send_news()
         wait = RecorderWait(RECORDER_S * 5, self._journals)
         while self._pending and wait.left_s() > 0:
             await asyncio.sleep(_NEWS_S)
@@ -140,13 +140,13 @@ class SessionRecordings:
             os.set_blocking(end.fileno(), False)
         forward_notes(recorder.stderr.fileno(), self._stderr, self._on_notes_ended)
 
-    def _tell_news(self) -> None:
+    def _send_news(self) -> None:
         self._is_news_due = False
         news, self._news = self._news, {}
         if news:
-            self._tell("news " + " ".join(map(str, news)))
+            self._send_line("news " + " ".join(map(str, news)))
 
-    def _tell(self, line: str) -> None:
+    def _send_line(self, line: str) -> None:
         """Write a line to the recorder; the part for which its pipe has no room is written later."""
         is_first = not self._pending
         self._pending += line.encode("utf-8", "surrogateescape") + b"\n"
@@ -154,9 +154,9 @@ class SessionRecordings:
             self._flush()
             if self._pending and self._recorder is not None:
                 assert self._recorder.stdin is not None
-                asyncio.get_running_loop().add_writer(self._recorder.stdin.fileno(), self._flush_more)
+                asyncio.get_running_loop().add_writer(self._recorder.stdin.fileno(), self._flush_rest)
 
-    def _flush_more(self) -> None:
+    def _flush_rest(self) -> None:
         self._flush()
         if not self._pending and self._recorder is not None:
             assert self._recorder.stdin is not None

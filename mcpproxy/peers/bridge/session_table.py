@@ -49,7 +49,7 @@ class HttpSessions:
         Raises:
             RefusedRequestError: there are too many sessions, or the server cannot be started.
         """
-        session = self._start(uuid4().hex)
+        session = self._start_session(uuid4().hex)
         self._by_id[session.id] = session
         return session
 
@@ -71,7 +71,7 @@ class HttpSessions:
         for session in self._stateless:
             if session.is_free_for(requests, tokens, wants_logs=wants_logs):
                 return session
-        session = self._start("")
+        session = self._start_session("")
         session.on_server_message = lambda raw, _: self.mirrors.update(listed_mirrors(raw))
         self._stateless.append(session)
         return session
@@ -106,7 +106,7 @@ class HttpSessions:
             self.end(session)
         await asyncio.gather(*(session.process.wait() for session in list(self._running)))
 
-    def _start(self, id: str) -> StdioSession:
+    def _start_session(self, id: str) -> StdioSession:
         if len(self._running) >= self._limit:
             why = f"there are {self._limit} sessions already; see --max-sessions"
             raise RefusedRequestError(503, why, fields=TRY_LATER)

@@ -176,14 +176,14 @@ class StdioSession:
         self._answers.update(dict.fromkeys(requests, answer))
         self._tokens.update(dict.fromkeys(answer.tokens, answer))
         if not await self.process.write(line) and self.is_gone:
-            self._refuse(answer, "the server has exited")
+            self._refuse_requests(answer, "the server has exited")
         return answer
 
     def keep_stream(self, stream: ResumableStream) -> None:
         """Keep a stream with event ids for a client that resumes it."""
         if stream.has_ids:
             self._streams[stream.number] = stream
-            self._count(stream.size)
+            self._count_kept(stream.size)
             while len(self._streams) > _MOST_STREAMS:
                 ended = [stream for stream in self._streams.values() if stream.is_over]
                 dispensable = next((stream for stream in ended if stream.is_done), None)
@@ -192,7 +192,7 @@ class StdioSession:
                         break  # all have open requests, or answers that the client has yet to take
                     dispensable = ended[0]
                 del self._streams[dispensable.number]
-                self._count(-dispensable.size)
+                self._count_kept(-dispensable.size)
             self._fit_events(stream)
 
     def rewind_stream(self, last_event_id: str) -> ResumableStream:
@@ -216,7 +216,7 @@ class StdioSession:
             cancelled = b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":%s}}' % id
             await self.process.write(cancelled, journals.CLIENT_OWN)
         answer.open.clear()
-        self._forget(answer)
+        self._forget_tokens(answer)
 
     def stop(self) -> None:
         """End the process."""
@@ -238,11 +238,11 @@ class StdioSession:
 
     def _on_size(self, stream: ResumableStream, change: int) -> None:
         if stream is self._streams.get(stream.number) or (stream.has_ids and not stream.number):
-            self._count(change)
+            self._count_kept(change)
             if change >= 0 or self._is_full:
                 self._fit_events(stream)
 
-    def _count(self, change: int) -> None:
+    def _count_kept(self, change: int) -> None:
         self.kept_bytes += change
         if not self.is_gone:
             self._on_kept(self, change)
@@ -321,7 +321,7 @@ class StdioSession:
             return
         answer.add_message(text, keys)
         if not answer.open:
-            self._forget(answer)
+            self._forget_tokens(answer)
 
     def _pass_other(self, text: bytes, single: Single) -> None:
         answer = self._answer_for(single)
@@ -360,22 +360,22 @@ class StdioSession:
         self._on_kept(self, -self.kept_bytes)
         self.is_gone = True
         for answer in {id(answer): answer for answer in self._answers.values()}.values():
-            self._refuse(answer, f"the server {end_text(code)}")
+            self._refuse_requests(answer, f"the server {end_text(code)}")
         self._answers.clear()
         self.get_stream.end()
         for stream in self._streams.values():
             stream.end()
         self._on_gone(self)
 
-    def _refuse(self, answer: PostAnswer, why: str) -> None:
+    def _refuse_requests(self, answer: PostAnswer, why: str) -> None:
         """Answer all open requests of a POST with the bridge's own error."""
         answer.is_own = True
         for key, id in tuple(answer.open.items()):
             self._answers.pop(key, None)
             answer.add_message(own_error(id, why), (key,))
-        self._forget(answer)
+        self._forget_tokens(answer)
 
-    def _forget(self, answer: PostAnswer) -> None:
+    def _forget_tokens(self, answer: PostAnswer) -> None:
         """Forget the progress tokens of a response that is complete."""
         for token in answer.tokens:
             if self._tokens.get(token) is answer:

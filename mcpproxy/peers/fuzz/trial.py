@@ -47,8 +47,8 @@ class TrialResult:
     if it is complete. ``slow`` are the methods (with tool names), and the changes, that were not answered in
     time. ``ping_s`` is the time of the slowest ping, ``first_s`` the time to the first answer. ``is_opened``
     says that there was an answer; over HTTP it may not have been the answer of an MCP server, and ``refusal``
-    says why. ``ends_at_ping`` says that the server ended at the ping after the last step; the recording has
-    no such ping.
+    says why. ``ends_at_ping`` says that the server ended at our ping after the last step, not at the
+    step itself.
     """
 
     path: str

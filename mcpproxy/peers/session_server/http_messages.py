@@ -133,7 +133,7 @@ class HttpResponder:
     async def send(self, status: int, body: bytes = b"", fields: Fields | None = None) -> None:
         """Send a complete response."""
         length = {} if status in _WITHOUT_LENGTH else {"content-length": str(len(body))}
-        await self._begin(status, {**(fields or {}), **length})
+        await self._begin_response(status, {**(fields or {}), **length})
         await self._send({"type": "http.response.body", "body": body})
 
     async def message(self, status: int, body: bytes, fields: Fields | None = None) -> None:
@@ -159,7 +159,7 @@ class HttpResponder:
     async def cut(self, status: int, body: bytes, fields: Fields) -> None:
         """Close the connection before the response is complete; with the status 0, before it has begun."""
         if status:
-            await self._begin(status, {**fields, "content-length": str(len(body) + 1)})
+            await self._begin_response(status, {**fields, "content-length": str(len(body) + 1)})
             await self._send({"type": "http.response.body", "body": body, "more_body": True})
         self.has_begun = True
         # ASGI cannot close a connection, but uvicorn's ``send`` is a method of an object with its transport.
@@ -171,12 +171,12 @@ class HttpResponder:
 
     async def _send_events(self, events: AsyncIterator[bytes], fields: Fields, status: int) -> None:
         kind = {"content-type": _EVENTS, "cache-control": "no-cache", "x-accel-buffering": "no"}
-        await self._begin(status, {**kind, **fields})
+        await self._begin_response(status, {**kind, **fields})
         async for event in events:
             await self._send({"type": "http.response.body", "body": event, "more_body": True})
         await self._send({"type": "http.response.body", "body": b""})
 
-    async def _begin(self, status: int, fields: Fields) -> None:
+    async def _begin_response(self, status: int, fields: Fields) -> None:
         self.has_begun = True
         headers = [
             (name.encode("ascii"), value.encode("latin-1"))

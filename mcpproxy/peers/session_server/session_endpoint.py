@@ -42,7 +42,7 @@ class SessionEndpoint(ABC):
         request = HttpRequest(scope, receive, self._room)
         respond = HttpResponder(send, self._cross_origin(request))
         try:
-            await self._answer(request, respond)
+            await self._answer_request(request, respond)
         except ConnectionError:
             pass  # the client has gone
         except RefusedRequestError as refused:
@@ -83,7 +83,7 @@ class SessionEndpoint(ABC):
             raise RefusedRequestError(404, f"the endpoint is {' or '.join(sorted(self._paths))}")
         return False
 
-    async def _answer(self, request: HttpRequest, respond: HttpResponder) -> None:
+    async def _answer_request(self, request: HttpRequest, respond: HttpResponder) -> None:
         self._check_site(request)
         if request.method == "OPTIONS" and request.fields.get("origin", "").lower() in self._origins:
             allowed = {

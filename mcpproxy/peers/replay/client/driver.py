@@ -110,7 +110,7 @@ async def play(player: Player, link: Link, timeout_s: float = TIMEOUT_S) -> None
     """
     try:
         await link.open()
-        await _run(player, link, int(timeout_s * 1e9))
+        await _run_script(player, link, int(timeout_s * 1e9))
         if not player.is_stopped:
             await link.end_input()
             await _drain(player, link, int(min(timeout_s, _DRAIN_S) * 1e9))
@@ -118,7 +118,7 @@ async def play(player: Player, link: Link, timeout_s: float = TIMEOUT_S) -> None
         await link.close()
 
 
-async def _run(player: Player, link: Link, timeout_ns: int) -> None:
+async def _run_script(player: Player, link: Link, timeout_ns: int) -> None:
     """Send and receive until the player is done."""
     received, most_bytes = 0, MOST_BYTES + player.recorded_bytes
     sends = player.begin(time.monotonic_ns())

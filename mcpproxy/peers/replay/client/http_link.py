@@ -130,7 +130,7 @@ class HttpLink:
         method = recorded.request.method if recorded and not send.raw else "POST"
         compares_pages = recorded is not None and recorded.number in self._pages
         exchange = ReplayedExchange(self, send.exchange, method, compares_pages=compares_pages)
-        task = self._session.tasks.start(self._run(exchange, method, send))
+        task = self._session.tasks.start(self._run_exchange(exchange, method, send))
         if not send.has_request:
             await _wait_first(exchange.settled.wait(), task)
         if self._was_recorded_on_stdio and b'"notifications/initialized"' in send.raw:
@@ -151,7 +151,7 @@ class HttpLink:
             await self._session.end(ReplayedExchange(self, method="DELETE"), _CLOSE_S)
         await self._server.close()
 
-    async def _run(self, exchange: ReplayedExchange, method: str, send: Send) -> None:
+    async def _run_exchange(self, exchange: ReplayedExchange, method: str, send: Send) -> None:
         """Run one exchange to its end, including resumptions of its stream."""
         is_http_sse = self._session.is_http_sse
         if method == "POST" and is_http_sse:

@@ -38,8 +38,8 @@ class StdioLink:
             McpProxyError: the command cannot be started.
         """
         self._process = await ChildProcess.start(self._command)
-        self._tasks.append(asyncio.create_task(self._read(self._process)))
-        self._tasks.append(asyncio.create_task(self._write(self._process)))
+        self._tasks.append(asyncio.create_task(self._read_messages(self._process)))
+        self._tasks.append(asyncio.create_task(self._write_lines(self._process)))
 
     async def send(self, send: Send) -> None:
         """Queue one line; a server that does not read its stdin does not block us."""
@@ -64,7 +64,7 @@ class StdioLink:
         finally:
             self.exit_code = await process.end(self._tasks)
 
-    async def _read(self, process: ChildProcess) -> None:
+    async def _read_messages(self, process: ChildProcess) -> None:
         lines = WholeLines()
         while chunk := await process.stdout.read(_CHUNK_BYTES):
             for line in lines.feed(chunk):
@@ -74,7 +74,7 @@ class StdioLink:
         await process.wait_for_exit(GRACE_S)
         await self.events.put(ServerGone(f"the server {end_text(process.exit_code)}"))
 
-    async def _write(self, process: ChildProcess) -> None:
+    async def _write_lines(self, process: ChildProcess) -> None:
         with suppress(ConnectionError):
             while (line := await self._lines.get()) is not None:
                 process.stdin.write(line)

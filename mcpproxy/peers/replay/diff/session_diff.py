@@ -162,11 +162,11 @@ class _SessionComparison:
 
     def _compare_answers(self, entry: SessionMessage, counterpart: SessionMessage | None) -> ComparedItem:
         what = described(entry)
-        expected = self._answer(self._expected, entry)
+        expected = self._answer_of(self._expected, entry)
         if counterpart is None:
             reason = self._pairing.unsent.get(entry.index, "is not asked any more")
             return ComparedItem(what, "missing", entry.seq, remark=reason)
-        found = self._answer(self._found, counterpart)
+        found = self._answer_of(self._found, counterpart)
         changes: list[Change] = []
         if expected is not None and found is not None:
             changes = list(answer_changes(expected, found, self._rules))
@@ -182,7 +182,7 @@ class _SessionComparison:
         remark = "" if is_first else _slower(self._expected, self._found, expected, found)
         return ComparedItem(what, verdict_on(changes), entry.seq, counterpart.seq, tuple(changes), remark)
 
-    def _answer(self, session: RecordedSession, request: SessionMessage) -> SessionMessage | None:
+    def _answer_of(self, session: RecordedSession, request: SessionMessage) -> SessionMessage | None:
         """Return the response to a request; over HTTP this can be an error without an id in its exchange."""
         if (answer := session.answer_to(request)) or not request.exchange:
             return answer

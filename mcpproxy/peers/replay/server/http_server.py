@@ -235,7 +235,7 @@ class HttpReplayServer(SessionEndpoint):
             # The recorded server issued no session ids, so a new ``initialize`` begins the session again.
             self._session_without_id = None
         if self._session_without_id is None:
-            self._session_without_id = self._begin("", self._source.unnamed)
+            self._session_without_id = self._begin_session("", self._source.unnamed)
         return self._session_without_id
 
     def _new_session(self) -> LiveHttpSession:
@@ -249,10 +249,10 @@ class HttpReplayServer(SessionEndpoint):
             if issued_id and not is_masked(issued_id) and issued_id not in self._named_sessions
             else str(uuid4())
         )
-        self._named_sessions[id] = self._begin(id, session)
+        self._named_sessions[id] = self._begin_session(id, session)
         return self._named_sessions[id]
 
-    def _begin(self, id: str, session: RecordedSession) -> LiveHttpSession:
+    def _begin_session(self, id: str, session: RecordedSession) -> LiveHttpSession:
         engine = ReplayEngine(session, replace(self._options, stateful=self._source.is_stateful), id)
         live = LiveHttpSession(
             id, session, engine, self._log, self._command, uses_one_stream=self._is_http_sse

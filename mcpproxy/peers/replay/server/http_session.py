@@ -98,7 +98,7 @@ class LiveHttpSession:
         self._loop: Final = asyncio.get_running_loop()
         self._passthrough: Final = Passthrough()
         self._server: PassthroughProcess | None = None
-        self._send(engine.begin(), self._loop.time())
+        self._send_messages(engine.begin(), self._loop.time())
 
     def post(self, body: bytes, received_at: float) -> tuple[LivePost, list[LiveMessage]]:
         """Process the body of a POST. Return the POST and the client's messages in it.
@@ -119,7 +119,7 @@ class LiveHttpSession:
                 self._by_exchange[live.recorded.exchange] = post
         if not post.is_stream:
             post.unanswered = {live for live in requests if self._will_be_answered(live, outcome)}
-        self._send(outcome.outgoing, received_at)
+        self._send_messages(outcome.outgoing, received_at)
         if exchange is not None and exchange.number not in self._last_in_exchange:
             self._pause_if_recorded(post)
         self._pass_on(outcome.messages, outcome.passed)
@@ -145,7 +145,7 @@ class LiveHttpSession:
             self._server.end()
             self._server = None
 
-    def _send(self, outgoing: list[OutgoingMessage], since: float) -> None:
+    def _send_messages(self, outgoing: list[OutgoingMessage], since: float) -> None:
         """Send each message after its delay, counted from ``since``, a time of the event loop's clock.
 
         Messages due at the same time are sent in one callback, because the event loop does not keep the order

@@ -72,20 +72,24 @@ class Matcher:
         self._taken_indices: Final[set[int]] = set()
         self._all_requests: Final[list[SessionMessage]] = []
         for entry in requests:
-            self._add(entry)
+            self._add_request(entry)
 
     def take(self, request: Request) -> SessionMessage | None:
         """Take the recorded request that matches best; of equal requests, the first not taken yet."""
         value = self._compared_part(request)
-        found = self._first(self._by_exact_key.get(_hashable_key(value, self._exact_rules, ())))
-        if found is None:
+        entry = self._first_untaken(self._by_exact_key.get(_hashable_key(value, self._exact_rules, ())))
+        if entry is None:
             candidates = self._by_key.get(self._key(request.method, value))
-            found = self._closest(candidates, value) if self._level == "loose" else self._first(candidates)
-        if found is None:
-            found = self._first_equal_but_masked(request.method, value)
-        if found is not None:
-            self._taken_indices.add(found.index)
-        return found
+            entry = (
+                self._closest_untaken(candidates, value)
+                if self._level == "loose"
+                else self._first_untaken(candidates)
+            )
+        if entry is None:
+            entry = self._first_equal_but_masked(request.method, value)
+        if entry is not None:
+            self._taken_indices.add(entry.index)
+        return entry
 
     def last(self, request: Request) -> SessionMessage | None:
         """Return the last recorded request that is equal to ``request``, taken or not."""
@@ -121,7 +125,7 @@ class Matcher:
         """How many requests were taken."""
         return len(self._taken_indices)
 
-    def _add(self, entry: SessionMessage) -> None:
+    def _add_request(self, entry: SessionMessage) -> None:
         request = entry.message
         if not isinstance(request, Request):
             return
@@ -164,15 +168,17 @@ class Matcher:
             return _hashable_key({"method": method, "params": named}, self._rules, ())
         return _hashable_key(value, self._exact_rules, () if self._level == "strict" else OPAQUE)
 
-    def _first(self, candidates: deque[SessionMessage] | None) -> SessionMessage | None:
+    def _first_untaken(self, candidates: deque[SessionMessage] | None) -> SessionMessage | None:
         """Return the first candidate that was not taken."""
         while candidates and candidates[0].index in self._taken_indices:
             candidates.popleft()
         return candidates[0] if candidates else None
 
-    def _closest(self, candidates: deque[SessionMessage] | None, value: JSONObject) -> SessionMessage | None:
+    def _closest_untaken(
+        self, candidates: deque[SessionMessage] | None, value: JSONObject
+    ) -> SessionMessage | None:
         """Return the candidate that was not taken and has the fewest differences."""
-        if self._first(candidates) is None or candidates is None:
+        if self._first_untaken(candidates) is None or candidates is None:
             return None
         untaken = islice(
             (entry for entry in candidates if entry.index not in self._taken_indices), _MAX_CANDIDATES
@@ -190,8 +196,8 @@ class Matcher:
         self, entry: SessionMessage, value: JSONObject, rules: DiffRules | None = None
     ) -> tuple[Difference, ...]:
         assert isinstance(entry.message, Request)
-        found = differences(self._compared_part(entry.message), value, rules or self._rules)
-        return tuple(islice(found, _MAX_DIFFERENCES))
+        all_differences = differences(self._compared_part(entry.message), value, rules or self._rules)
+        return tuple(islice(all_differences, _MAX_DIFFERENCES))
 
 
 def _is_mask(value: JSON) -> bool:

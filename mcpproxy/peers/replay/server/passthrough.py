@@ -133,7 +133,7 @@ class PassthroughProcess:
         except OSError as fault:
             raise McpProxyError(start_failure(command[0], fault)) from None
         self._receive = receive
-        threading.Thread(target=self._read, name="passthrough", daemon=True).start()
+        threading.Thread(target=self._read_lines, name="passthrough", daemon=True).start()
 
     def write(self, lines: Sequence[bytes]) -> None:
         """Write lines to stdin of the server; do nothing if the server has ended."""
@@ -154,7 +154,7 @@ class PassthroughProcess:
             self._process.kill()
             self._process.wait()
 
-    def _read(self) -> None:
+    def _read_lines(self) -> None:
         assert self._process.stdout is not None
         lines = WholeLines()
         with self._process.stdout as stdout:

@@ -36,7 +36,7 @@ class Schedule:
 
     def begin(self) -> list[SessionMessage]:
         """Return the messages without a dependency."""
-        return self._take([index for index, unmet in self._unmet.items() if not unmet])
+        return self._take_messages([index for index, unmet in self._unmet.items() if not unmet])
 
     def mark_received(self, entry: SessionMessage) -> list[SessionMessage]:
         """Mark a client message as received; return the server messages now due, in recorded order."""
@@ -45,7 +45,7 @@ class Schedule:
         if entry.index > self._latest_received and entry.method != "ping":
             self._latest_received = entry.index
             due += self._meet_one_condition(self._newly_met_after_conditions())
-        return self._take(due)
+        return self._take_messages(due)
 
     def drop(self, owner: SessionMessage) -> None:
         """Remove the messages that belong to the request ``owner`` and are not due yet."""
@@ -81,7 +81,7 @@ class Schedule:
                 if not self._unmet[index]:
                     yield index
 
-    def _take(self, indices: list[int]) -> list[SessionMessage]:
+    def _take_messages(self, indices: list[int]) -> list[SessionMessage]:
         """Remove the server messages ``indices`` from the schedule, and return them in recorded order."""
         for index in indices:
             del self._unmet[index]

@@ -59,12 +59,12 @@ class StdioReplayServer:
 
     def run(self) -> None:
         """Serve until stdin ends, a signal arrives, or the engine says that the session is over."""
-        threading.Thread(target=self._read, name="client", daemon=True).start()
+        threading.Thread(target=self._read_client, name="client", daemon=True).start()
         with suppress(ValueError):  # not in the main thread
-            signal.signal(signal.SIGTERM, self._stop)
+            signal.signal(signal.SIGTERM, self._on_signal)
         try:
-            self._send(self.engine.begin(), time.monotonic_ns())
-            while self._step():
+            self._send_messages(self.engine.begin(), time.monotonic_ns())
+            while self._process_next():
                 pass
             self._await_unanswered()
         except BrokenPipeError:
@@ -73,11 +73,11 @@ class StdioReplayServer:
             if self._server is not None:
                 self._server.end()
 
-    def _stop(self, number: int, frame: object) -> None:
+    def _on_signal(self, number: int, frame: object) -> None:
         del number, frame
-        self._put("signal", None)
+        self._put_event("signal", None)
 
-    def _step(self) -> bool:
+    def _process_next(self) -> bool:
         """Process one event, or write the messages that are due; return whether to continue."""
         wait_s = None
         if self._waiting_messages:
@@ -126,24 +126,24 @@ class StdioReplayServer:
                 lines += self._passthrough.pass_on(live)
             if lines:
                 self._passthrough_process().write(lines)
-        self._send(outcome.outgoing, at_ns)
+        self._send_messages(outcome.outgoing, at_ns)
 
     def _passthrough_process(self) -> PassthroughProcess:
         if self._server is None:
-            self._server = PassthroughProcess(self._command, lambda line: self._put("server", line))
+            self._server = PassthroughProcess(self._command, lambda line: self._put_event("server", line))
         return self._server
 
     def _on_server_line(self, line: bytes | None, at_ns: int) -> None:
         """Process a line of the server behind the recording; ``None`` if that server has ended."""
         if line is None:
             self._log("the server behind the recording has ended")
-            self._send(self._passthrough.on_exit(), at_ns)
+            self._send_messages(self._passthrough.on_exit(), at_ns)
             return
         outgoing, lines = self._passthrough.on_server_line(line)
         self._passthrough_process().write(lines)
-        self._send(outgoing, at_ns)
+        self._send_messages(outgoing, at_ns)
 
-    def _send(self, outgoing: list[OutgoingMessage], since_ns: int) -> None:
+    def _send_messages(self, outgoing: list[OutgoingMessage], since_ns: int) -> None:
         """Send each message after its delay, counted from ``since_ns``, when the client message was read."""
         for out in outgoing:
             self._queued_count += 1
@@ -156,16 +156,16 @@ class StdioReplayServer:
             if out.raw and not (out.live and out.live.is_cancelled):
                 _write(self._write_fd, out.raw + b"\n")
 
-    def _read(self) -> None:
+    def _read_client(self) -> None:
         lines = WholeLines()
         while chunk := _chunk(self._read_fd):
             for line in lines.feed(chunk):
-                self._put("client", line)
+                self._put_event("client", line)
         for line in lines.end():
-            self._put("client", line)
-        self._put("client", None)
+            self._put_event("client", line)
+        self._put_event("client", None)
 
-    def _put(self, origin: str, line: bytes | None) -> None:
+    def _put_event(self, origin: str, line: bytes | None) -> None:
         self._events.put((origin, line, time.monotonic_ns()))
 
 
