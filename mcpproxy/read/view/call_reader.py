@@ -263,7 +263,8 @@ def result_preview(record: object, element: int | None = None, method: str = "",
         code: Any = member(message["error"], "code")
         name = f" ({ERRORS[code]})" if type(code) is int and code in ERRORS else ""
         whose = f"of ACP{name}, not of MCP: "
-    method, _ = inner_message(*inner_message(method, params))  # twice: a proxy may forward a message that carries MCP
+    # Twice: a proxy may forward a message that carries MCP.
+    method, _ = inner_message(*inner_message(method, params))
     if "error" in message or "result" not in message:
         error: Any = message.get("error")
         text: Any = member(error, "message")
