@@ -64,7 +64,7 @@ _LATE_LINES: Final = 256
 
 
 class CallParts:
-    """The records of calls, each with its role. The columns are searched for each call."""
+    """Finds the records of calls, each with its role. The columns are searched for each call."""
 
     def __init__(self, columns: Columns, reader: CallReader) -> None:
         self._columns: Final = columns
@@ -136,7 +136,7 @@ class CallParts:
 
 
 class SortedCallParts(CallParts):
-    """The records of calls, for very many calls: the columns are sorted once."""
+    """Finds the records of very many calls: the columns are sorted once."""
 
     def __init__(self, columns: Columns, reader: CallReader) -> None:
         super().__init__(columns, reader)
@@ -185,7 +185,7 @@ def places(column: "array[int]", value: int, start: int = 0) -> list[int]:
 
 
 def _places_near(column: "array[int]", value: int) -> list[int]:
-    """Return the same for a short column, where compiling a pattern would take longer than the search."""
+    """Return the positions of ``value`` in a short column, for which compiling a pattern takes too long."""
     size, data = column.itemsize, column.tobytes()
     wanted = value.to_bytes(size, sys.byteorder)
     positions: list[int] = []

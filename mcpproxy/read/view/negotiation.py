@@ -47,21 +47,21 @@ def _probes(view: View) -> dict[int, list[int]]:
     columns = view.columns
     names = {place for place, (method, _) in enumerate(columns.names) if method in _PROBES}
     nameless = {session.number for session in view.sessions if not session.name}
-    found, waiting = defaultdict[int, list[int]](list), list[int]()
+    rows_of, waiting = defaultdict[int, list[int]](list), list[int]()
     for row, name in enumerate(columns.name):
         if row == 0 or name not in names or columns.kind[row] != _REQUEST_OF_CLIENT:
             continue
         number = columns.session[row]
         if columns.names[name][0] == "initialize":
-            found[number] += [*waiting, row]
+            rows_of[number] += [*waiting, row]
             waiting = []
         elif number in nameless:
             waiting.append(row)
         else:
-            found[number].append(row)
+            rows_of[number].append(row)
     for row in waiting:
-        found[columns.session[row]].append(row)
-    return found
+        rows_of[columns.session[row]].append(row)
+    return rows_of
 
 
 def _words(view: View, rows: list[int]) -> str:

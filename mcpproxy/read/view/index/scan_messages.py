@@ -229,7 +229,7 @@ class MessageScan:
         """Return the outcome of a JSON-RPC error, and store its code."""
         columns, members = self.columns, cast("dict[str, Any]", error) if type(error) is dict else {}
         columns.code[row] = code_of(members.get("code"))
-        # If the HTTP status was an error and no decline, the error in its body is none either.
+        # If the HTTP status was an error other than a decline, so is the error in the body.
         request = UNKNOWN if columns.outcome[row] == _HTTP_ERROR else self._innermost_request(row)
         return _NUMBER_OF[error_outcome(members, request)]
 

@@ -42,9 +42,9 @@ class RecordingSearch(Generic[_T]):
         self.faults: Final[list[str]] = []
 
     def results(
-        self, found: "Callable[[_T, View], Iterator[_R]]", place: int = 0, for_s: float = math.inf
+        self, search: "Callable[[_T, View], Iterator[_R]]", place: int = 0, for_s: float = math.inf
     ) -> Iterator[_R]:
-        """Yield what ``found`` yields for each recording from index ``place`` on.
+        """Yield the results of ``search`` in each recording from index ``place`` on.
 
         After ``for_s`` seconds no further recording is opened; at least one is. The search within a recording
         continues as long as the caller takes results.
@@ -56,7 +56,7 @@ class RecordingSearch(Generic[_T]):
                 return
             try:
                 with self._opened(recording) as view:
-                    yield from found(recording, view)
+                    yield from search(recording, view)
                     view.index.refuse_damage()
             except McpProxyError as fault:
                 self.faults.append(str(fault))
@@ -92,7 +92,7 @@ def calls_after(view: "View", wanted: Filter, last: int = 0) -> Iterator[Call]:
 def findings_of_sessions(view: "View", wanted: Filter) -> list[Finding]:
     """Return the findings about a whole session that pass a filter.
 
-    Return none if the filter has terms about anything but findings.
+    There are none if the filter has a term that is not about findings.
     """
     if not wanted or any(term.key not in ("rule", "severity") for term in wanted.terms):
         return []
