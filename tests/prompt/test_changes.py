@@ -17,7 +17,7 @@ from mcpproxy.read.prompt.call_ways import CallWay
 from mcpproxy.read.prompt.changes import TextChange, changes, names, text_change, text_reached, value_reached
 from mcpproxy.read.prompt.names import matched, named_in
 from mcpproxy.read.prompt.report import read_prompt
-from mcpproxy.read.prompt.wire import WireCall, WireServer, WireTool
+from mcpproxy.read.prompt.wire import WireCall, WireServer, WireTool, pieces
 from mcpproxy.read.prompt.words import seen_words, tool_words
 from mcpproxy.read.view.runs import Certainty
 from mcpproxy.record.recorder.model.turns import ModelTurn
@@ -289,6 +289,16 @@ def test_a_failure_that_only_the_words_of_the_server_tell(
         (way,) = read_prompt([turn([], call("a")), turn([given])], [talk(wire)]).servers[0].calls
         assert way.is_unmarked == (is_unmarked and "isError" in answered)
         assert any(words.startswith("failed, and") for words in seen_words(way, "count")) == way.is_unmarked
+
+
+def test_a_resource_has_its_media_type_as_text_and_as_bytes() -> None:
+    resources: list[JSON] = [
+        {"uri": "file:///rain.csv", "mimeType": "text/csv", "text": "1,2"},
+        {"uri": "file:///rain.png", "mimeType": "image/png", "blob": "iVBORw=="},
+    ]
+    content: list[JSON] = [{"type": "resource", "resource": resource} for resource in resources]
+    call = WireCall(0, 1, "read", {}, "", {"content": content}, "", 1)
+    assert [(piece.mime, piece.value) for piece in pieces(call)] == [("text/csv", None), ("image/png", None)]
 
 
 def test_a_picture_whose_source_is_written_out_is_not_lost() -> None:

@@ -178,7 +178,7 @@ def _piece_for_all(item: JSONObject) -> Piece:
         case "resource":
             held = as_object(item.get("resource")) or {}
             if (text := text_member(held, "text")) is not None:
-                return Piece("resource", text, text_member(held, "mimeType") or "")
+                return Piece("resource", text, mime=text_member(held, "mimeType") or "")
             return _bytes_piece(
                 "resource", text_member(held, "blob") or "", text_member(held, "mimeType") or ""
             )
