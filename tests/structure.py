@@ -177,6 +177,17 @@ DECISIONS: Final[Mapping[str, Pattern]] = {
 }
 """Each decision with the pattern of a place that makes it; the pattern's docstring says what it counts."""
 
+_WORDS: Final[Mapping[str, re.Pattern[bytes]]] = {
+    "name of a call": re.compile(b"params|uri|tools/call"),
+    "messages of a frame": re.compile(b"Batch"),
+    "required HTTP headers of a request": re.compile(b"(?i)mcp-(?:method|name|param-)"),
+    "JSON-RPC error of ours": re.compile(b"error"),
+    "pause of a message": re.compile(b"HeldMessage|delay_of"),
+    "line before a chunk": re.compile(rb"0-9A-Fa-f\]\{1,1"),
+    "JSON form of a call": re.compile(b"method"),
+}
+"""What the source of each place has: in a module without it the pattern is not tried."""
+
 OTHER_DECISIONS: Final[Mapping[str, Mapping[str, str]]] = {
     "name of a call": {
         "mcpproxy/protocol/single_objects.py": "whether the name of a tool is one",
@@ -259,19 +270,23 @@ def counted(checkout: Path) -> Structure:
     package = checkout / "mcpproxy"
     paths = sorted(package.rglob("*.py"))
     modules = {_dotted(checkout, path): path for path in paths}
-    trees = {path: ast.parse(path.read_bytes()) for path in paths}
+    sources = {path: path.read_bytes() for path in paths}
+    trees = {path: ast.parse(source) for path, source in sources.items()}
     edges = {
         (_part(name), _part(used))
         for name, path in modules.items()
         for used in imported(trees[path], modules)
     }
     places_of: dict[str, list[str]] = {decision: [] for decision in DECISIONS}
+    late_imports = 0
     for path, tree in trees.items():
+        nodes, where = _placed(tree), path.relative_to(checkout).as_posix()
+        late_imports += sum(bool(function) and _is_import(node) for node, function in nodes)
         if NOT_COUNTED & set(path.relative_to(package).parts):
             continue
-        nodes, where = _placed(tree), path.relative_to(checkout).as_posix()
         for decision, pattern in DECISIONS.items():
-            if where not in OTHER_DECISIONS.get(decision, ()):
+            words = _WORDS.get(decision)
+            if where not in OTHER_DECISIONS.get(decision, ()) and (not words or words.search(sources[path])):
                 places_of[decision] += [f"{where}:{line}" for line in _places(nodes, pattern)]
     counts = {
         "lines of Python in mcpproxy/": _lines(paths),
@@ -283,8 +298,10 @@ def counted(checkout: Path) -> Structure:
         "modules at the top": sum(path.parent == package for path in paths),
         "edges between parts at the top": sum(a != b and bool(a) and bool(b) for a, b in edges),
         "`TYPE_CHECKING = False`": sum(map(_own_flags, trees.values())),
-        "blocks of `if TYPE_CHECKING`": sum(map(_type_blocks, trees.values())),
-        "imports inside functions": sum(map(_late_imports, trees.values())),
+        "blocks of `if TYPE_CHECKING`": sum(
+            _type_blocks(tree) for path, tree in trees.items() if b"if TYPE_CHECKING" in sources[path]
+        ),
+        "imports inside functions": late_imports,
     }
     return Structure(counts, places_of)
 
@@ -314,12 +331,6 @@ def _type_blocks(tree: ast.AST) -> int:
     return sum(
         isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING" for node in ast.walk(tree)
     )
-
-
-def _late_imports(tree: ast.AST) -> int:
-    functions = (node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
-    late = {id(node) for function in functions for node in ast.walk(function) if _is_import(node)}
-    return len(late)
 
 
 def _is_import(node: ast.AST) -> bool:
