@@ -145,7 +145,7 @@ class Lanes:
                     yield LaneStep("refuse", step.sender, line)
                 fault = step.fault and replace(step.fault, rule=refused.by, action="error")
                 answer = LaneStep("answer", other(step.sender), refused.answer + b"\n", fault)
-                self._schedule(answer, now_ns, keeps_order=False)
+                self._schedule_step(answer, now_ns, keeps_order=False)
                 yield from self._leave_or_refuse(self._lanes[other(step.sender)].take_due(now_ns), now_ns)
             if passing:
                 yield step if len(passing) == len(step.data) else replace(step, data=passing)
@@ -206,7 +206,7 @@ class Lanes:
         withheld = Withheld(TOO_LONG)
         if not continues:
             withheld = gate.withhold(lane.sender, start, TOO_LONG, lane.long_line[1])
-        return partial(self._withhold, lane.sender, line, withheld)
+        return partial(self._withhold_line, lane.sender, line, withheld)
 
     def _pass_piece(self, sender: Sender, line: bytes, continues: bool, now_ns: int) -> Iterator[LaneStep]:
         """Let a piece of a long line pass."""
@@ -224,9 +224,9 @@ class Lanes:
             case AppliedFault() as applied:
                 return partial(self._apply_fault, passing, line, applied)
             case Instead() as instead:
-                return partial(self._put_instead, sender, line, instead)
+                return partial(self._replace_line, sender, line, instead)
             case Withheld() as withheld:
-                return partial(self._withhold, sender, line, withheld)
+                return partial(self._withhold_line, sender, line, withheld)
             case Asked(hook):
                 self._ask_about(hook, passing, line)
                 return None
@@ -244,26 +244,28 @@ class Lanes:
             if instead is None:
                 queued.run = partial(self._pass_or_wait, sender, line)
             else:
-                queued.run = partial(self._put_instead, sender, line, instead)
+                queued.run = partial(self._replace_line, sender, line, instead)
 
         self._lanes[sender].asked.append(queued)
         self._ask(hook, sender, raw, on_outcome)
 
-    def _put_instead(self, sender: Sender, line: bytes, instead: Instead, now_ns: int) -> Iterator[LaneStep]:
+    def _replace_line(self, sender: Sender, line: bytes, instead: Instead, now_ns: int) -> Iterator[LaneStep]:
         """Replace a line by other bytes, if any, and answer its sender, if ``instead`` says so."""
         mark = self._mark(instead.by, instead.how)
         yield LaneStep("withhold", sender, line, mark)
         lane = self._lanes[sender]
         due_ns = max(now_ns, lane.last_due_ns) if lane.ordered else now_ns
         if instead.given is not None:
-            self._schedule(LaneStep("give", sender, _as_line(instead.given, line), mark), due_ns)
+            self._schedule_step(LaneStep("give", sender, _as_line(instead.given, line), mark), due_ns)
         if instead.answer is not None:
-            self._answer(sender, instead.answer, mark, now_ns)
+            self._answer_sender(sender, instead.answer, mark, now_ns)
 
-    def _withhold(self, sender: Sender, line: bytes, withheld: Withheld, now_ns: int) -> Iterator[LaneStep]:
+    def _withhold_line(
+        self, sender: Sender, line: bytes, withheld: Withheld, now_ns: int
+    ) -> Iterator[LaneStep]:
         """Withhold a line that addons that fail closed cannot see."""
         by = f"addon {self._policies.gate.addons}"
-        return self._put_instead(sender, line, Instead(by, "error", withheld.given, withheld.answer), now_ns)
+        return self._replace_line(sender, line, Instead(by, "error", withheld.given, withheld.answer), now_ns)
 
     def _apply_fault(
         self, passing: Passing, line: bytes, applied: AppliedFault, now_ns: int
@@ -275,7 +277,7 @@ class Lanes:
             lane.flush(lane.joined.mark.rule, now_ns)
         yield LaneStep("withhold", sender, line, mark)
         if decision.rule.is_breakpoint:
-            self._hold(passing, line, mark, decision, now_ns)
+            self._hold_line(passing, line, mark, decision, now_ns)
             return
         if action.verb in ("reorder", "join"):
             place = decision.draw("place") if action.verb == "reorder" else 0.0
@@ -290,14 +292,14 @@ class Lanes:
         for pieces in _with_ends(applied.effect, end):
             after_ns, data = pieces[0]
             due_ns += after_ns
-            self._schedule(LaneStep("give", sender, data, mark), due_ns, action.keeps_order, pieces[1:])
+            self._schedule_step(LaneStep("give", sender, data, mark), due_ns, action.keeps_order, pieces[1:])
         if applied.effect.answer is not None:
-            self._answer(sender, applied.effect.answer, mark, max(due_ns, now_ns))
+            self._answer_sender(sender, applied.effect.answer, mark, max(due_ns, now_ns))
         if action.verb in ("disconnect", "kill"):
             step = LaneStep("end", sender, fault=mark, ending=action.text)
-            self._schedule(step, due_ns, action.keeps_order)
+            self._schedule_step(step, due_ns, action.keeps_order)
 
-    def _hold(
+    def _hold_line(
         self, passing: Passing, line: bytes, mark: FaultMark, decision: FaultDecision, now_ns: int
     ) -> None:
         """Hold a line at a breakpoint."""
@@ -308,18 +310,18 @@ class Lanes:
             lane.held_bytes -= len(line)
             if released.given is not None:
                 given = LaneStep("give", sender, _as_line(released.given, line), mark)
-                self._schedule(given, now_ns, keeps_order=False)
+                self._schedule_step(given, now_ns, keeps_order=False)
             if released.answer is not None:
-                self._answer(sender, released.answer, mark, now_ns)
+                self._answer_sender(sender, released.answer, mark, now_ns)
 
         lane.paused += 1
         lane.held_bytes += len(line)
         self._held.hold(mark, passing, decision, now_ns, on_release, line)
 
-    def _answer(self, sender: Sender, answer: bytes, mark: FaultMark, due_ns: int) -> None:
+    def _answer_sender(self, sender: Sender, answer: bytes, mark: FaultMark, due_ns: int) -> None:
         """Answer ``sender`` in the place of the other peer."""
         step = LaneStep("answer", other(sender), answer.replace(b"\n", b" ") + b"\n", mark)
-        self._schedule(step, due_ns, keeps_order=False)
+        self._schedule_step(step, due_ns, keeps_order=False)
 
     def _pass_or_wait(self, sender: Sender, line: bytes, now_ns: int) -> Iterator[LaneStep]:
         """Let a line pass that no policy acts on; it waits behind earlier lines of its lane, if any wait."""
@@ -328,17 +330,19 @@ class Lanes:
             mark, first, _ = lane.joined
             yield LaneStep("withhold", sender, line, FaultMark(mark.rule, mark.action, mark.number))
             lane.release_joined()
-            self._schedule(LaneStep("give", sender, first + line, mark), max(now_ns, lane.last_due_ns))
+            self._schedule_step(LaneStep("give", sender, first + line, mark), max(now_ns, lane.last_due_ns))
         elif (blocker := lane.begun.step.fault if lane.begun else lane.blocker) and (
             lane.ordered or lane.begun
         ):
             mark = self._mark(blocker.rule, "wait")
             yield LaneStep("withhold", sender, line, mark)
-            self._schedule(LaneStep("give", sender, line, mark), lane.last_due_ns)
+            self._schedule_step(LaneStep("give", sender, line, mark), lane.last_due_ns)
         else:
             yield LaneStep("pass", sender, line)
 
-    def _schedule(self, step: LaneStep, due_ns: int, keeps_order: bool = True, pieces: Pieces = ()) -> None:
+    def _schedule_step(
+        self, step: LaneStep, due_ns: int, keeps_order: bool = True, pieces: Pieces = ()
+    ) -> None:
         self._lanes[step.sender].schedule(step, due_ns, keeps_order=keeps_order, pieces=pieces)
 
     def _mark(self, rule: str, action: str) -> FaultMark:

@@ -178,7 +178,7 @@ class Policies:
                     if (action := policy.enter(passing)) is not None:
                         return action
             except Exception as fault:
-                self._fail("entry", "no rule acts any more", fault)
+                self._disable("entry", "no rule acts any more", fault)
             else:
                 return None
         return next(filter(None, (policy.enter_after_failure(passing) for policy in self._policies)), None)
@@ -191,7 +191,7 @@ class Policies:
                     if (action := policy.enter_head(head)) is not None:
                         return action
             except Exception as fault:
-                self._fail("entry", "no rule acts any more", fault)
+                self._disable("entry", "no rule acts any more", fault)
         return None
 
     def leave(self, passing: Passing) -> Refused | None:
@@ -202,7 +202,7 @@ class Policies:
                     if (refused := policy.leave(passing)) is not None:
                         return refused
             except Exception as fault:
-                self._fail("exit", "nothing is refused any more", fault)
+                self._disable("exit", "nothing is refused any more", fault)
         return None
 
     def observe(self, event: Event, *, leaves: bool) -> None:
@@ -213,8 +213,10 @@ class Policies:
                 for policy in self._policies:
                     policy.observe(event, leaves=leaves)
             except Exception as fault:
-                self._fail(place, "nothing is refused any more" if leaves else "no rule acts any more", fault)
+                self._disable(
+                    place, "nothing is refused any more" if leaves else "no rule acts any more", fault
+                )
 
-    def _fail(self, place: str, then: str, fault: Exception) -> None:
+    def _disable(self, place: str, then: str, fault: Exception) -> None:
         self._failed.add(place)
         self._say(f"a fault of mcpproxy, {then}: {type(fault).__name__}: {fault}")

@@ -76,19 +76,19 @@ class StdioGate:
             policies.append(judge := LiveLines(self._options.make_judge(self._relay.say)))
             self._judge = judge
         gate = self._options.add_policies(policies, self._relay.say, self._addons, is_http=False)
-        self._lanes = Lanes(Policies(policies, self._relay.say, gate), self._relay.say, self._ask)
+        self._lanes = Lanes(Policies(policies, self._relay.say, gate), self._relay.say, self._ask_addons)
 
     def take_bytes(self, source: RelaySource, now_ns: int, data: bytes) -> None:
         assert self._lanes is not None
         sink = source.sink
-        self._queue(sink, self._lanes.take_bytes(_SENDERS[source.kind], data, now_ns), now_ns)
+        self._queue_steps(sink, self._lanes.take_bytes(_SENDERS[source.kind], data, now_ns), now_ns)
         self._hold_full()
         self._run_or_pause(sink)
 
     def take_end(self, source: RelaySource, now_ns: int) -> bool:
         assert self._lanes is not None
         relay, sender = self._relay, _SENDERS[source.kind]
-        self._queue(source.sink, self._lanes.end(sender, now_ns), now_ns)
+        self._queue_steps(source.sink, self._lanes.end(sender, now_ns), now_ns)
         if not self.run_queue(source.sink):
             relay.pause(source.sink)  # the end is read again when the sink has room
             return False
@@ -102,7 +102,7 @@ class StdioGate:
             self._judge.note_end(sender, now_ns)
         return True
 
-    def _queue(self, sink: Sink, steps: Iterable[LaneStep], at_ns: int) -> None:
+    def _queue_steps(self, sink: Sink, steps: Iterable[LaneStep], at_ns: int) -> None:
         """Queue steps for a sink; consecutive lines that pass are joined, so that one write has them all."""
         queue = self._queues.setdefault(sink, deque())
         sender = CLIENT if sink is self._relay.peers[0] else SERVER  # only its lines pass to this sink
@@ -136,15 +136,15 @@ class StdioGate:
             elif step.kind == "refuse":
                 self._relay.record(_REFUSED[step.sender], at_ns, step.data)
             elif step.kind == "end":
-                self._end(step)
+                self._end_streams(step)
             elif (own_sink := self._sink_of(step.sender)) is not sink:
                 self._queues.setdefault(own_sink, deque()).append((step, at_ns))
                 self._run_or_pause(own_sink)
-            elif not self._give(sink, step):
+            elif not self._give_data(sink, step):
                 return False
         return True
 
-    def _give(self, sink: Sink, step: LaneStep) -> bool:
+    def _give_data(self, sink: Sink, step: LaneStep) -> bool:
         """Write what mcpproxy gives a peer in the place of the other peer; return whether all was written."""
         now_ns = time.monotonic_ns()
         if step.fault is not None:
@@ -156,17 +156,17 @@ class StdioGate:
             self._queues[sink].appendleft((rest, 0))
         return self._relay.deliver(sink, BY_GATE, 0, step.data[:CHUNK_BYTES])
 
-    def _end(self, step: LaneStep) -> None:
+    def _end_streams(self, step: LaneStep) -> None:
         """Close streams, or end the server, as a rule asks."""
         assert step.fault is not None
         if step.ending not in ("eof", "half-close"):
-            self._note(KILLED, f"rule {step.fault.rule}: {step.ending} to the server")
+            self._record_note(KILLED, f"rule {step.fault.rule}: {step.ending} to the server")
             self._relay.kill(signal.Signals[step.ending])
             return
-        self._note(CUT, f"rule {step.fault.rule}: {step.ending}")
+        self._record_note(CUT, f"rule {step.fault.rule}: {step.ending}")
         self._relay.disconnect(_SENDERS if step.ending == "eof" else (_KINDS[step.sender],))
 
-    def _note(self, what: str, why: str) -> None:
+    def _record_note(self, what: str, why: str) -> None:
         note = json.dumps({"what": what, "why": why}).encode()
         self._relay.record(journals.NOTE, time.monotonic_ns(), note)
 
@@ -191,9 +191,11 @@ class StdioGate:
 
         return do_command(command, lanes.held if lanes is not None else [], now_ns, release)
 
-    def _ask(self, hook: str, sender: Sender, raw: bytes, go_on: Callable[[AddonOutcome], None]) -> None:
+    def _ask_addons(
+        self, hook: str, sender: Sender, raw: bytes, on_outcome: Callable[[AddonOutcome], None]
+    ) -> None:
         assert self._addons is not None
-        self._addons.ask(hook, "", sender, raw, go_on)
+        self._addons.ask(hook, "", sender, raw, on_outcome)
 
     def _proceed(self) -> None:
         """Proceed with the messages about which addons have answered."""

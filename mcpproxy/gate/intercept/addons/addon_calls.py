@@ -197,13 +197,13 @@ class AddonCalls:
         """
         self._register, self._unregister = register, unregister
         self._after = after or _do_nothing
-        self._watch()
+        self._watch_host()
 
     def wants(self, hook: str) -> bool:
         """Whether an addon has to see the messages of ``hook``; start a host if there is none."""
         if hook not in self._first.hooks and not self._is_remembered(hook):
             return False
-        self._start_again(time.monotonic_ns())
+        self._start_if_needed(time.monotonic_ns())
         return self._host is not None or bool(self.fail_closed)
 
     @property
@@ -229,7 +229,7 @@ class AddonCalls:
         """Ask about a message; ``on_outcome`` is called once, later."""
         self._number += 1
         self._waiting.append(_Question(self._number, (hook, sender, session), raw, on_outcome))
-        self._send()
+        self._send_questions()
 
     def only_remembers(self, hook: str) -> bool:
         """Whether addons see the messages of ``hook`` only beside their responses, so they need not wait.
@@ -263,7 +263,7 @@ class AddonCalls:
         """Send the host a frame that it does not answer."""
         if self._host is not None and self._host.is_ready:
             self._unsent += encode_frame(0, *words, content=content)
-            self._flush()
+            self._flush_unsent()
 
     @property
     def next_due_ns(self) -> int | None:
@@ -285,13 +285,13 @@ class AddonCalls:
     def give_up_late(self, now_ns: int) -> None:
         """Let the questions fail that should have been answered by now."""
         if self._asked and self._late_ns <= now_ns:
-            self._replace("did not answer in time", now_ns)
+            self._replace_host("did not answer in time", now_ns)
         host = self._host
         if self._waiting and (host is None or (not host.is_ready and now_ns >= self._ready_by_ns)):
             waiting, self._waiting = self._waiting, deque[_Question]()
-            self._fail(waiting)
+            self._fail_questions(waiting)
 
-    def _fail(self, questions: Collection[_Question]) -> None:
+    def _fail_questions(self, questions: Collection[_Question]) -> None:
         closed = self.fail_closed
         outcome = AddonOutcome("error" if closed else "same", closed or self._first.addons)
         for question in questions:
@@ -307,7 +307,7 @@ class AddonCalls:
             host, self._host = self._host, None
             host.let_end(1.0 + self._first.budget_ns / 1e9)
 
-    def _send(self) -> None:
+    def _send_questions(self) -> None:
         """Send the waiting questions, as many as may be sent now."""
         if self._host is None or not self._host.is_ready:
             return
@@ -316,17 +316,17 @@ class AddonCalls:
             question = self._waiting.popleft()
             self._asked[question.number] = question, now_ns
             self._unsent += encode_frame(question.number, *question.words, content=question.raw)
-        self._flush()
+        self._flush_unsent()
 
-    def _flush(self) -> None:
+    def _flush_unsent(self) -> None:
         if self._host is None or not self._unsent or not self._host.is_ready:
             return
         with suppress(BlockingIOError, ConnectionError):  # if the host has ended, reading from it shows that
             self._unsent = self._unsent[self._host.sock.send(self._unsent) :]
         if self._unsent:
-            self._watch()
+            self._watch_host()
 
-    def _watch(self) -> None:
+    def _watch_host(self) -> None:
         if self._host is None or self._register is None:
             return
         fd = self._host.sock.fileno()
@@ -338,10 +338,10 @@ class AddonCalls:
         if self._host is None:
             return
         if events & select.POLLOUT:
-            self._flush()
+            self._flush_unsent()
             if not self._unsent:
-                self._watch()
-                self._send()
+                self._watch_host()
+                self._send_questions()
         was_ready = self._host.is_ready
         now_ns = time.monotonic_ns()
         try:
@@ -350,18 +350,18 @@ class AddonCalls:
             return
         except (LookupError, OSError, ValueError) as error:
             ended = "has ended" if isinstance(error, OSError) else "answers what cannot be read"
-            self._replace(str(error) if isinstance(error, LookupError) else ended, now_ns)
+            self._replace_host(str(error) if isinstance(error, LookupError) else ended, now_ns)
             return
         if not was_ready:
             self.follow(self._trace)
-            self._send()
+            self._send_questions()
         for number, words, content in frames:
             if words[0] == "note":
                 self._say_once(content.decode("utf-8", "replace"))
             elif number not in self._asked:
                 continue
             elif len(words) != 2 or words[0] not in _HOWS:
-                self._replace("answers what cannot be read", now_ns)
+                self._replace_host("answers what cannot be read", now_ns)
                 return
             else:
                 question, _ = self._asked.pop(number)
@@ -369,7 +369,7 @@ class AddonCalls:
                 question.on_outcome(AddonOutcome(words[0], words[1], content))
         self._after()
 
-    def _replace(self, why: str, now_ns: int) -> None:
+    def _replace_host(self, why: str, now_ns: int) -> None:
         """Kill the host, let the questions fail that it was working on, and start another host."""
         assert self._host is not None
         self._say_once(f"{self._first.addons} {why}; {self._consequence}")
@@ -380,20 +380,20 @@ class AddonCalls:
         self._asked.clear()
         failed_count = len(asked) if self._first.is_concurrent else 1
         self._waiting.extendleft(reversed(asked[failed_count:]))
-        self._start_again(now_ns)
-        self._fail(asked[:failed_count])
+        self._start_if_needed(now_ns)
+        self._fail_questions(asked[:failed_count])
 
     @property
     def _consequence(self) -> str:
         return "messages are answered with an error" if self.fail_closed else "messages pass"
 
-    def _start_again(self, now_ns: int) -> None:
+    def _start_if_needed(self, now_ns: int) -> None:
         """Start a host unless there is one that may still become ready, or too many were started lately."""
         if self._register is None:  # the session has not begun, or is over
             return
         if self._host is not None:
             if not self._host.is_ready and now_ns - self._started_ns > _START_NS:
-                self._replace(f"is not loaded after {_START_S:.0f} s", now_ns)
+                self._replace_host(f"is not loaded after {_START_S:.0f} s", now_ns)
             return
         self._ready_by_ns = now_ns
         if len(self._starts) == _MOST_STARTS and now_ns - self._starts[0] < _STARTS_NS:
@@ -408,7 +408,7 @@ class AddonCalls:
             return
         self._started_ns = now_ns
         self._ready_by_ns += max(self._first.budget_ns, 10**9)
-        self._watch()
+        self._watch_host()
 
     def _say_once(self, text: str) -> None:
         if text not in self._said and len(self._said) < _MOST_NOTES:

@@ -79,14 +79,14 @@ class AddonHost:
     async def take_frame(self, question: AddonFrame) -> None:
         """Handle a frame of the relay, and answer it if it is a question."""
         try:
-            how, addon, content = await self._result(question)
+            how, addon, content = await self._outcome(question)
         except Exception as error:  # every question gets an answer
             self.note(f"{question.words[0]}: {_error_text(error)}")
             how, addon, content = ("error" if self.fail_closed else "same"), ", ".join(self.fail_closed), b""
         if question.number:
             self._send(encode_frame(question.number, how, addon, content=content))
 
-    async def _result(self, question: AddonFrame) -> tuple[str, str, bytes]:
+    async def _outcome(self, question: AddonFrame) -> tuple[str, str, bytes]:
         """Return what becomes of a message, because of which addon, and with which bytes.
 
         There are five outcomes: ``same``, ``new`` (with the new bytes), ``drop``, ``answer`` (with the bytes
@@ -96,7 +96,7 @@ class AddonHost:
         if hook == "closed":
             await self.close(session)
             return "same", "", b""
-        opened = self._sessions.get(session) or await self._open(session)
+        opened = self._sessions.get(session) or await self._open_session(session)
         message = Message(question.content, cast("Sender", sender))
         if hook == "remember":
             self._remember(opened, message)
@@ -104,7 +104,7 @@ class AddonHost:
         return await self._call_hooks(hook, opened, message)
 
     async def _call_hooks(self, hook: str, opened: _OpenSession, message: Message) -> tuple[str, str, bytes]:
-        """Call the hooks for a message, and return the same as ``_result``."""
+        """Call the hooks for a message, and return the same as ``_outcome``."""
         how = by = ""
         request: tuple[Message | None, ...] = ()
         if hook == "response":
@@ -141,10 +141,10 @@ class AddonHost:
     async def tell_findings(self, reader: FindingReader) -> None:
         """Call the ``finding`` hooks for the findings since the last call."""
         for finding in reader.read():
-            opened = self._sessions.get("") or await self._open("")
+            opened = self._sessions.get("") or await self._open_session("")
             await self._notify("finding", opened.session, finding)
 
-    async def _open(self, id: str) -> _OpenSession:
+    async def _open_session(self, id: str) -> _OpenSession:
         if len(self._sessions) >= _MOST_SESSIONS:
             await self.close(next(iter(self._sessions)))
         opened = self._sessions[id] = _OpenSession(Session(id, self._transport))

@@ -55,7 +55,7 @@ def ask(trace: str, command: Command, answer_s: float = _ANSWER_S) -> Command:
     except OSError:
         raise UsageError(trace, "its session has ended", "name one that runs") from None
     try:
-        answer = _checked(command, json.loads(line))
+        answer = _checked_answer(command, json.loads(line))
     except (ValueError, KeyError, TypeError, RecursionError):
         fact = "what its socket answers is not an answer of mcpproxy"
         raise NoAnswerError(trace, fact, "see which program listens there") from None
@@ -87,7 +87,7 @@ def _exchange(trace: str, line: bytes, answer_s: float) -> bytes:
     return bytes(answer)
 
 
-def _checked(command: Command, value: object) -> Command:
+def _checked_answer(command: Command, value: object) -> Command:
     """Return an answer with only those members that we know.
 
     Raises:

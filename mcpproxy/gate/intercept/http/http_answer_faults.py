@@ -209,7 +209,7 @@ class AnswerFaults:
     def stream(self, answer: HeldAnswer, raw: bytes, content: bytes) -> list[AnswerStep] | None:
         """Return the steps for an event stream of a known length; ``None`` if it passes."""
         blocks = answer.framer.feed(content, 0)
-        self._learn(answer, blocks)
+        self._learn_endpoint(answer, blocks)
         rest = content[sum(len(block.raw) for block in blocks) :]
         if self.gate.addons and answer.expected.is_gated and rest.strip():
             return self.refused(answer, raw, NOT_COMPLETE)
@@ -223,7 +223,7 @@ class AnswerFaults:
         length = 0
         # The length in the new head. If the connection is cut, it includes what is missing.
         for block, (action, passing) in zip(blocks, decisions, strict=True):
-            event_steps = [*self._event(answer, block, action, passing)]
+            event_steps = [*self._event_steps(answer, block, action, passing)]
             steps += event_steps
             given = sum(len(step.data) for step in event_steps if step.kind in ("pass", "give"))
             length += max(given, len(block.raw)) if event_steps[-1].kind == "end" else given
@@ -269,7 +269,7 @@ class AnswerFaults:
 
         ``tail`` is the beginning of an event that is never completed; it does not pass.
         """
-        self._learn(answer, blocks)
+        self._learn_endpoint(answer, blocks)
         decisions = [self._enter(answer, block) for block in blocks]
         is_missing = answer.body.over and bool(answer.unseen and answer.expected.id)
         if not any(action is not None for action, _ in decisions) and not tail and not is_missing:
@@ -277,7 +277,7 @@ class AnswerFaults:
         steps = [
             step
             for block, (action, passing) in zip(blocks, decisions, strict=True)
-            for step in self._event(answer, block, action, passing)
+            for step in self._event_steps(answer, block, action, passing)
         ]
         if tail:
             steps.append(AnswerStep("alter", coded(answer.body, tail), self._gate_mark()))
@@ -287,7 +287,7 @@ class AnswerFaults:
                 steps.append(AnswerStep("pass", answer.body.last_chunk(raw)))
         return steps
 
-    def _event(
+    def _event_steps(
         self,
         answer: HeldAnswer,
         block: SseBlock,
@@ -385,7 +385,7 @@ class AnswerFaults:
         frame = Frame(0, SERVER, content, connection=self._connection())
         return Passing(frame, answer.expected.session, is_gated=is_gated, unfit=unfit)
 
-    def _learn(self, answer: HeldAnswer, blocks: list[SseBlock]) -> None:
+    def _learn_endpoint(self, answer: HeldAnswer, blocks: list[SseBlock]) -> None:
         """Report the URL to which clients of an HTTP+SSE server post, whatever becomes of the event."""
         for block in blocks if self.gate.addons and answer.expected.is_gated else ():
             if (endpoint := _endpoint(block)) is not None:

@@ -72,20 +72,20 @@ class AnswerSide:
                     self._gate.proxy.timers.start(step.delay_ns / 1e9, self._suspend(step, list))
                     return
                 case "ask":
-                    self._ask(step)
+                    self._ask_addons(step)
                     return
                 case "hold":
-                    self._hold(step, now_ns)
+                    self._hold_message(step, now_ns)
                     return
                 case "end":
                     assert step.fault is not None
                     what = f"rule {step.fault.rule}: {step.fault.action}"
                     tunnel.records.note("fault", what, now_ns)
-                    self._withhold(step.fault, now_ns)
+                    self._withhold_rest(step.fault, now_ns)
                     tunnel.finish(is_reset=step.is_reset)
                     return
                 case _:
-                    self._record(step, now_ns)
+                    self._record_step(step, now_ns)
                     if step.kind != "alter":
                         tunnel.give_down(step.data)
         if self._has_ended and not tunnel.is_over:
@@ -112,7 +112,7 @@ class AnswerSide:
 
         return resume
 
-    def _hold(self, step: AnswerStep, now_ns: int) -> None:
+    def _hold_message(self, step: AnswerStep, now_ns: int) -> None:
         """Hold a message at a breakpoint."""
         assert step.fault is not None
         assert step.passing is not None
@@ -127,7 +127,7 @@ class AnswerSide:
 
         self._gate.held.hold(step.fault, step.passing, step.applied.decision, now_ns, on_release)
 
-    def _ask(self, step: AnswerStep) -> None:
+    def _ask_addons(self, step: AnswerStep) -> None:
         """Ask addons about a message."""
         addons, passing = self._gate.addons, step.passing
         assert addons is not None
@@ -143,7 +143,7 @@ class AnswerSide:
 
         addons.ask(step.hook, passing.session, SERVER, passing.raw, on_outcome)
 
-    def _record(self, step: AnswerStep, now_ns: int) -> None:
+    def _record_step(self, step: AnswerStep, now_ns: int) -> None:
         records = self._tunnel.records
         if step.kind == "pass":
             records.add(journals.SERVER, now_ns, step.data)
@@ -154,7 +154,7 @@ class AnswerSide:
             part = marked(step.fault, step.content, step.part, has_more=step.has_more)
             records.add(journals.SERVER_GIVEN, now_ns, part)
 
-    def _withhold(self, fault: FaultMark, now_ns: int) -> None:
+    def _withhold_rest(self, fault: FaultMark, now_ns: int) -> None:
         """Drop the remaining steps; record the server's bytes in them, which ``fault`` withholds."""
         for step in self._steps:
             if step.kind in ("pass", "alter"):
@@ -172,7 +172,7 @@ class AnswerSide:
                 records.add(journals.SERVER, now_ns, waiting.data)
         for step in self._steps:
             if step.kind in ("pass", "alter"):
-                self._record(step, now_ns)
+                self._record_step(step, now_ns)
         self._steps.clear()
         if held := self._answers.take_held():
             records.add(journals.SERVER, now_ns, held)

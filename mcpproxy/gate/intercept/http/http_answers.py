@@ -67,7 +67,7 @@ class AnswerReader:
             self._on_bug(fault)
             steps += self._give_up()
         if self.is_done:
-            steps += self._pass()
+            steps += self._pass_bytes()
         return steps
 
     def _take_answers(self, steps: list[AnswerStep], at_ns: int) -> None:
@@ -82,19 +82,19 @@ class AnswerReader:
         """Take note that the server sends nothing more; return the last steps."""
         answer = self._answer
         if answer is not None and answer.is_whole and isinstance(answer.body, UntilClose):
-            return self._whole(answer)
+            return self._body_steps(answer)
         if self._fails_closed and (answer is None or answer.expected.is_gated) and self._held:
-            return self._refuse(answer, NOT_COMPLETE)
+            return self._refuse_answer(answer, NOT_COMPLETE)
         if answer is not None and isinstance(answer.body, UntilClose):
-            return [*self._pass(), *self._faults.missing(answer)]
-        return self._pass()
+            return [*self._pass_bytes(), *self._faults.missing(answer)]
+        return self._pass_bytes()
 
     @property
     def _fails_closed(self) -> bool:
         """Whether an addon fails closed."""
         return bool(self._faults.gate.addons) and not self.is_done
 
-    def _refuse(self, answer: HeldAnswer | None, why: str) -> list[AnswerStep]:
+    def _refuse_answer(self, answer: HeldAnswer | None, why: str) -> list[AnswerStep]:
         """Let neither the held bytes nor the rest of the answer pass."""
         held = self.take_held()
         self._answer = None
@@ -104,7 +104,7 @@ class AnswerReader:
             return self._faults.refused_stream(answer, held, why)
         return self._faults.refused(answer, held, why)
 
-    def _pass(self, size: int | None = None) -> list[AnswerStep]:
+    def _pass_bytes(self, size: int | None = None) -> list[AnswerStep]:
         """Let the first ``size`` held bytes pass, or all of them."""
         data, self._held = self._held[:size], b"" if size is None else self._held[size:]
         self._read = max(0, self._read - len(data))
@@ -114,7 +114,7 @@ class AnswerReader:
         """Stop reading the answers, which cannot be read; if an addon fails closed, refuse this one."""
         answer = self._answer
         if self._fails_closed and (answer is None or answer.expected.is_gated):
-            return self._refuse(answer, "it cannot be read")
+            return self._refuse_answer(answer, "it cannot be read")
         self.is_done = True
         return []
 
@@ -128,7 +128,7 @@ class AnswerReader:
             return self._give_up()
         status, _, _, headers, framing = parsed
         if status < 200:
-            return self._pass(end)
+            return self._pass_bytes(end)
         expected = self.expected.pop(0)
         body = response_body(expected.method, status, framing)
         if isinstance(body, str):
@@ -150,7 +150,7 @@ class AnswerReader:
         self._read = end
         if answer.is_whole:
             return []
-        return self._altered_head(answer) or self._pass(end)
+        return self._altered_head(answer) or self._pass_bytes(end)
 
     def _altered_head(self, answer: HeldAnswer) -> list[AnswerStep]:
         """Return the steps for a head that a fault changes; none if it stays."""
@@ -169,9 +169,9 @@ class AnswerReader:
         if answer.is_whole:
             answer.parts.append(content)
             if self._read <= LIMIT_BYTES:
-                return self._whole(answer) if body.over else []
+                return self._body_steps(answer) if body.over else []
             if self._fails_closed and answer.expected.is_gated:
-                return self._refuse(answer, TOO_LONG)
+                return self._refuse_answer(answer, TOO_LONG)
             answer.is_whole = answer.is_stream = False
         if answer.is_stream:
             answer.blocks += answer.framer.feed(content, at_ns)
@@ -180,22 +180,22 @@ class AnswerReader:
             is_between = not isinstance(body, ChunksOf) or body.is_between
             is_gated = self._fails_closed and answer.expected.is_gated
             if is_complete and is_between and answer.blocks:
-                steps = self._events(answer)
+                steps = self._event_steps(answer)
             elif is_gated and body.over and (answer.held_bytes or answer.unseen):
-                steps = self._events(answer, answer.framer.spill())
+                steps = self._event_steps(answer, answer.framer.spill())
             elif is_gated and answer.held_bytes > LIMIT_BYTES:
-                return self._refuse(answer, TOO_LONG)
+                return self._refuse_answer(answer, TOO_LONG)
             elif not answer.blocks and not answer.held_bytes and is_between:
-                steps = self._pass(self._read)
+                steps = self._pass_bytes(self._read)
             elif answer.held_bytes > LIMIT_BYTES:
                 answer.is_stream = False
         if body.over:
             self._answer = None
         if not answer.is_stream or body.over:
-            steps += self._pass(self._read)
+            steps += self._pass_bytes(self._read)
         return steps
 
-    def _whole(self, answer: HeldAnswer) -> list[AnswerStep]:
+    def _body_steps(self, answer: HeldAnswer) -> list[AnswerStep]:
         """Return the steps for a body that is complete."""
         raw, content = self._held[: self._read], b"".join(answer.parts)
         steps = (self._faults.stream if answer.is_stream else self._faults.body)(answer, raw, content)
@@ -203,11 +203,11 @@ class AnswerReader:
         self._held, self._read = self._held[self._read :], 0
         return self._faults.passed(answer, raw, content) if steps is None else steps
 
-    def _events(self, answer: HeldAnswer, tail: bytes = b"") -> list[AnswerStep]:
+    def _event_steps(self, answer: HeldAnswer, tail: bytes = b"") -> list[AnswerStep]:
         """Return the steps for complete events. ``tail`` is the beginning of an unfinished event."""
         blocks, answer.blocks, answer.held_bytes = answer.blocks, [], 0
         steps = self._faults.events(answer, self._held[: self._read], blocks, tail)
         if steps is None:
-            return self._pass(self._read)
+            return self._pass_bytes(self._read)
         self._held, self._read = self._held[self._read :], 0
         return steps

@@ -69,7 +69,7 @@ class Assembly:
     def _mark_of(self, applied: AppliedFault) -> FaultMark:
         return self._mark(applied.decision.rule.name, applied.decision.rule.action.verb)
 
-    def _replace(self, index: int, mark: FaultMark, given: bytes | None) -> None:
+    def _replace_event(self, index: int, mark: FaultMark, given: bytes | None) -> None:
         """Replace an event's data by ``given``; drop the event if it is ``None``."""
         self._marks.append(mark)
         self._events[index] = [] if given is None else [with_data(self._blocks[index], given)]
@@ -79,31 +79,31 @@ class Assembly:
             index, action, passing = self._left.pop(0)
             match action:
                 case Withheld(given=given):
-                    self._replace(index, self._mark(f"addon {self._gate}", "error"), given)
+                    self._replace_event(index, self._mark(f"addon {self._gate}", "error"), given)
                 case Instead(by=by, how=how, given=given):
-                    self._replace(index, self._mark(by, how), given)
+                    self._replace_event(index, self._mark(by, how), given)
                 case Asked(hook):
-                    return [self._ask(index, passing, hook)]
+                    return [self._ask_step(index, passing, hook)]
                 case AppliedFault() as applied if applied.is_breakpoint:
-                    return [self._hold(index, passing, applied)]
+                    return [self._hold_step(index, passing, applied)]
                 case AppliedFault() as applied:
-                    self._apply(index, applied)
+                    self._apply_fault(index, applied)
                     if delay_ns := applied.decision.delay_ns:
                         return [AnswerStep("wait", delay_ns=delay_ns), *self._next_steps()]
                 case None:
                     pass
         return self._last_steps()
 
-    def _ask(self, index: int, passing: Passing, hook: str) -> AnswerStep:
+    def _ask_step(self, index: int, passing: Passing, hook: str) -> AnswerStep:
         def replaced(instead: Instead | None) -> list[AnswerStep]:
             if instead is not None:
-                self._replace(index, self._mark(instead.by, instead.how), instead.given)
+                self._replace_event(index, self._mark(instead.by, instead.how), instead.given)
             return self._next_steps()
 
         data = b"" if self._is_recorded_first else self._raw
         return AnswerStep("ask", data, passing=passing, hook=hook, on_outcome=replaced)
 
-    def _hold(self, index: int, passing: Passing, applied: AppliedFault) -> AnswerStep:
+    def _hold_step(self, index: int, passing: Passing, applied: AppliedFault) -> AnswerStep:
         def on_release(new: bytes | None) -> list[AnswerStep]:
             if new != passing.raw:
                 self._events[index] = [] if new is None else [with_data(self._blocks[index], new)]
@@ -112,7 +112,7 @@ class Assembly:
         mark = self._pauses.pop(0)
         return AnswerStep("hold", fault=mark, passing=passing, applied=applied, on_release=on_release)
 
-    def _apply(self, index: int, applied: AppliedFault) -> None:
+    def _apply_fault(self, index: int, applied: AppliedFault) -> None:
         """Do to an event what a fault rule says."""
         mark, action, block = self._mark_of(applied), applied.decision.rule.action, self._blocks[index]
         self._marks.append(mark)

@@ -149,11 +149,11 @@ class HttpGate:
             if events is not None:
                 try:
                     for event in events.read_recorded():
-                        self._observe(event, is_given=bool(is_given))
+                        self._observe_event(event, is_given=bool(is_given))
                 except Exception as fault:
-                    self._stop(fault, is_given=bool(is_given))
+                    self._stop_events(fault, is_given=bool(is_given))
 
-    def _observe(self, event: Event, *, is_given: bool) -> None:
+    def _observe_event(self, event: Event, *, is_given: bool) -> None:
         """Let policies take note of an event; at the exit, no policy sees a withheld message."""
         if is_given and isinstance(event, Frame | RequestHead | ResponseHead) and event.fault is not None:
             if not event.by_proxy:
@@ -161,7 +161,7 @@ class HttpGate:
             event = replace(event, by_proxy=False, fault=None)
         self.policies.observe(event, leaves=is_given)
 
-    def _stop(self, fault: Exception, *, is_given: bool) -> None:
+    def _stop_events(self, fault: Exception, *, is_given: bool) -> None:
         """Stop making events, because of a bug in mcpproxy."""
         if is_given:
             self._leaving, then = None, "nothing is refused any more"
@@ -176,9 +176,9 @@ class HttpGate:
         if self._entering is not None:
             try:
                 for event in self._entering.read_client(data, now_ns, number):
-                    entered = self._entered(event, entered)
+                    entered = self._updated_request(event, entered)
             except Exception as fault:
-                self._stop(fault, is_given=False)
+                self._stop_events(fault, is_given=False)
                 entered = EnteredRequest()
         gate = self.policies.gate
         is_unseen = entered.passing is None and entered.is_gated and entered.has_message
@@ -186,7 +186,7 @@ class HttpGate:
             entered.action = gate.withhold(CLIENT, b"", A_FAULT)
         return entered
 
-    def _entered(self, event: Event, entered: EnteredRequest) -> EnteredRequest:
+    def _updated_request(self, event: Event, entered: EnteredRequest) -> EnteredRequest:
         """Return the facts about a request after one of its events, given the facts before it."""
         if isinstance(event, RequestHead) and not event.by_proxy:
             session = _session_of(event)
@@ -228,9 +228,9 @@ class HttpGate:
                 if isinstance(event, Frame) and event.sender == CLIENT:
                     refused = self.policies.leave(Passing(event, session)) or refused
                 else:
-                    self._observe(event, is_given=True)
+                    self._observe_event(event, is_given=True)
         except Exception as fault:
-            self._stop(fault, is_given=True)
+            self._stop_events(fault, is_given=True)
             return None
         return refused
 
@@ -241,9 +241,9 @@ class HttpGate:
             if events is not None:
                 try:
                     for event in events.read_client(data, now_ns, number):
-                        self._observe(event, is_given=bool(is_given))
+                        self._observe_event(event, is_given=bool(is_given))
                 except Exception as fault:
-                    self._stop(fault, is_given=bool(is_given))
+                    self._stop_events(fault, is_given=bool(is_given))
 
     def skip_recorded(self, number: int, size: int) -> None:
         """Make no events of the next ``size`` recorded bytes of a client, because they were withheld."""

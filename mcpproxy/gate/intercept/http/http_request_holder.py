@@ -87,7 +87,7 @@ class RequestHolder:
                 if self._held is None:
                     passing.append(piece)
                 else:
-                    self._hold(piece, passing)
+                    self._hold_piece(piece, passing)
             except Refusal:
                 self._head = buffer[position:]
                 raise
@@ -128,7 +128,7 @@ class RequestHolder:
                 self._held, self._held_bytes = [], 0
         return end
 
-    def _hold(self, piece: bytes, passing: list[bytes]) -> None:
+    def _hold_piece(self, piece: bytes, passing: list[bytes]) -> None:
         held = self._held
         assert held is not None
         if self._held_bytes + len(piece) > LIMIT_BYTES + HEAD_BYTES:

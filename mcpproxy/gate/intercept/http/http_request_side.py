@@ -89,9 +89,11 @@ class RequestSide:
             if entered.action is not None or refused is not None:
                 self._forward_passing(passing, now_ns)
                 if not tunnel.is_over and refused is not None:
-                    self._answer(held, now_ns, f"{refused.by}: {refused.why}", refused.answer, refused.status)
+                    self._answer_request(
+                        held, now_ns, f"{refused.by}: {refused.why}", refused.answer, refused.status
+                    )
                 elif not tunnel.is_over:
-                    self._act(entered, held, now_ns)
+                    self._act_on_request(entered, held, now_ns)
                 return
             passing.append(held.raw)
             shown, data = len(passing), held.after
@@ -171,29 +173,31 @@ class RequestSide:
 
     # What becomes of a request
 
-    def _act(self, entered: EnteredRequest, held: HeldRequest, now_ns: int) -> None:
+    def _act_on_request(self, entered: EnteredRequest, held: HeldRequest, now_ns: int) -> None:
         """Carry out the action that a policy has decided on for a request."""
         passing = entered.passing
         match entered.action:
             case AppliedFault(is_breakpoint=True) as applied if passing is not None:
-                self._hold(applied, passing, held, now_ns)
+                self._hold_request(applied, passing, held, now_ns)
             case AppliedFault() as applied:
                 delay_ns = applied.decision.delay_ns
                 if not delay_ns or _is_stream_cut(applied, held):
-                    self._apply(applied, passing, held, now_ns)
+                    self._apply_fault(applied, passing, held, now_ns)
                 else:
-                    resume = self._suspend(held, lambda now_ns: self._apply(applied, passing, held, now_ns))
+                    resume = self._suspend_request(
+                        held, lambda now_ns: self._apply_fault(applied, passing, held, now_ns)
+                    )
                     self._gate.proxy.timers.start(delay_ns / 1e9, resume)
             case Asked(hook) if passing is not None:
-                self._ask(hook, passing, held)
+                self._ask_addons(hook, passing, held)
             case Withheld() as withheld:
-                self._withhold(withheld, passing, held, now_ns)
+                self._withhold_request(withheld, passing, held, now_ns)
             case Instead() as instead if passing is not None:
-                self._replace(instead, passing, held, now_ns)
+                self._replace_request(instead, passing, held, now_ns)
             case _:
                 raise AssertionError(entered.action)
 
-    def _suspend(self, held: HeldRequest, proceed: Callable[[int], None]) -> Callable[[], None]:
+    def _suspend_request(self, held: HeldRequest, proceed: Callable[[int], None]) -> Callable[[], None]:
         """Let a request wait, and stop reading the client; return a function that resumes both.
 
         It then calls ``proceed`` with the time, in ns.
@@ -210,7 +214,7 @@ class RequestSide:
 
         return resume
 
-    def _ask(self, hook: str, passing: Passing, held: HeldRequest) -> None:
+    def _ask_addons(self, hook: str, passing: Passing, held: HeldRequest) -> None:
         """Ask addons about a request, and act on their outcome."""
         addons = self._gate.addons
         assert addons is not None
@@ -219,11 +223,11 @@ class RequestSide:
         def proceed(now_ns: int) -> None:
             instead = instead_after(outcomes[0], passing.raw, passing.message)
             if instead is None:
-                self._forward(held.raw, held, now_ns)
+                self._forward_request(held.raw, held, now_ns)
             else:
-                self._replace(instead, passing, held, now_ns)
+                self._replace_request(instead, passing, held, now_ns)
 
-        resume = self._suspend(held, proceed)
+        resume = self._suspend_request(held, proceed)
 
         def on_outcome(outcome: AddonOutcome) -> None:
             outcomes.append(outcome)
@@ -231,7 +235,7 @@ class RequestSide:
 
         addons.ask(hook, passing.session, CLIENT, passing.raw, on_outcome)
 
-    def _hold(self, applied: AppliedFault, passing: Passing, held: HeldRequest, now_ns: int) -> None:
+    def _hold_request(self, applied: AppliedFault, passing: Passing, held: HeldRequest, now_ns: int) -> None:
         """Hold a request at a breakpoint. It is recorded now, and what is forwarded, after the release."""
         rule = applied.decision.rule
         fault = self._gate.mark(rule.name, rule.action.verb)
@@ -243,13 +247,15 @@ class RequestSide:
             if released.given is not None:
                 given, head, content = _with_content(held, passing.raw, released.given)
                 self._altered = b"", fault, head, content
-                self._forward(given, held, now_ns)
+                self._forward_request(given, held, now_ns)
             elif released.answer is not None:
-                self._answer(held, now_ns, f"rule {rule.name}: error", released.answer, is_recorded=True)
+                self._answer_request(
+                    held, now_ns, f"rule {rule.name}: error", released.answer, is_recorded=True
+                )
             else:
-                self._drop(held, now_ns, f"rule {rule.name}: drop", is_recorded=True)
+                self._drop_request(held, now_ns, f"rule {rule.name}: drop", is_recorded=True)
 
-        resume = self._suspend(held, proceed)
+        resume = self._suspend_request(held, proceed)
         self._unrecorded = b""
 
         def on_release(released: Released, now_ns: int) -> None:
@@ -261,25 +267,29 @@ class RequestSide:
         self.held_number = fault.number
         self._gate.held.hold(fault, passing, applied.decision, now_ns, on_release)
 
-    def _apply(self, applied: AppliedFault, passing: Passing | None, held: HeldRequest, now_ns: int) -> None:
+    def _apply_fault(
+        self, applied: AppliedFault, passing: Passing | None, held: HeldRequest, now_ns: int
+    ) -> None:
         """Do to a request what a fault rule says."""
         decision, action = applied.decision, applied.decision.rule.action
         what = f"rule {decision.rule.name}: {action.verb} {action.count or ''}".strip()
         tunnel = self._tunnel
         if _is_stream_cut(applied, held):
             tunnel.records.note("fault", f"{what} of the stream", now_ns)
-            self._forward(held.raw, held, now_ns)
-            self._gate.proxy.timers.start(decision.delay_ns / 1e9, lambda: self._cut(decision))
+            self._forward_request(held.raw, held, now_ns)
+            self._gate.proxy.timers.start(decision.delay_ns / 1e9, lambda: self._cut_connection(decision))
         elif action.verb == "delay":
             delay_ms = decision.delay_ns // 1_000_000
             tunnel.records.note("fault", f"{what} of {delay_ms} ms", now_ns)
-            self._forward(held.raw, held, now_ns)
+            self._forward_request(held.raw, held, now_ns)
         elif action.verb in ("set-header", "drop-header") and action.text == "response":
             self._head_decision = decision
-            self._forward(held.raw, held, now_ns)
+            self._forward_request(held.raw, held, now_ns)
         elif action.verb not in _NOT_ALTERED:
-            self._forward(
-                self._alter(applied, passing.raw if passing is not None else b"", held), held, now_ns
+            self._forward_request(
+                self._altered_request(applied, passing.raw if passing is not None else b"", held),
+                held,
+                now_ns,
             )
         elif action.verb in _ANSWERED:
             tunnel.records.add(journals.CLIENT, now_ns, held.raw + held.after)
@@ -288,9 +298,9 @@ class RequestSide:
         else:
             tunnel.records.add(journals.CLIENT, now_ns, held.raw + held.after)
             tunnel.records.note("fault", what, now_ns)
-            self._cut(decision)
+            self._cut_connection(decision)
 
-    def _alter(self, applied: AppliedFault, message: bytes, held: HeldRequest) -> bytes:
+    def _altered_request(self, applied: AppliedFault, message: bytes, held: HeldRequest) -> bytes:
         """Return the request that a fault rule makes of ``held``, and remember both for the records."""
         action = applied.decision.rule.action
         if action.verb in ("set-header", "drop-header"):
@@ -303,34 +313,36 @@ class RequestSide:
         self._altered = held.raw, self._gate.mark(applied.decision.rule.name, action.verb), head, content
         return given
 
-    def _withhold(self, withheld: Withheld, passing: Passing | None, held: HeldRequest, now_ns: int) -> None:
+    def _withhold_request(
+        self, withheld: Withheld, passing: Passing | None, held: HeldRequest, now_ns: int
+    ) -> None:
         """Answer a request that must not pass.
 
         If it carries the answer to a request of the server, the server gets an error in its place.
         """
         by = f"addon {self._gate.policies.gate.addons}"
         if withheld.given is not None and passing is not None:
-            self._replace(Instead(by, "error", withheld.given), passing, held, now_ns)
+            self._replace_request(Instead(by, "error", withheld.given), passing, held, now_ns)
         else:
             status = 200 if withheld.is_known else 400
-            self._answer(held, now_ns, f"{by}: {withheld.why}", withheld.answer or b"", status)
+            self._answer_request(held, now_ns, f"{by}: {withheld.why}", withheld.answer or b"", status)
 
-    def _replace(self, instead: Instead, passing: Passing, held: HeldRequest, now_ns: int) -> None:
+    def _replace_request(self, instead: Instead, passing: Passing, held: HeldRequest, now_ns: int) -> None:
         """Forward other bytes in the place of a request, answer it, or drop it."""
         what = f"{instead.by}: {instead.how}"
         if instead.given is not None:
             new, head, content = _with_content(held, passing.raw, instead.given)
             self._altered = held.raw, self._gate.mark(instead.by, instead.how), head, content
-            self._forward(new, held, now_ns)
+            self._forward_request(new, held, now_ns)
         elif instead.answer is not None:
-            self._answer(held, now_ns, what, instead.answer)
+            self._answer_request(held, now_ns, what, instead.answer)
         elif not isinstance(passing.message, Request):
             self._tunnel.records.add(journals.CLIENT, now_ns, held.raw + held.after)
             self._tunnel.refuse(Refusal(202, what, has_body=False, response=_ACCEPTED), now_ns)
         else:
-            self._drop(held, now_ns, what)
+            self._drop_request(held, now_ns, what)
 
-    def _answer(
+    def _answer_request(
         self,
         held: HeldRequest,
         now_ns: int,
@@ -345,14 +357,14 @@ class RequestSide:
         self._tunnel.records.add(journals.CLIENT, now_ns, sent)
         self._tunnel.refuse(Refusal(status, what, response=reply(status, what, body=answer)), now_ns)
 
-    def _drop(self, held: HeldRequest, now_ns: int, what: str, *, is_recorded: bool = False) -> None:
-        """Drop a request, which closes its connection; ``is_recorded`` as for ``_answer``."""
+    def _drop_request(self, held: HeldRequest, now_ns: int, what: str, *, is_recorded: bool = False) -> None:
+        """Drop a request, which closes its connection; ``is_recorded`` as for ``_answer_request``."""
         sent = held.after if is_recorded else held.raw + held.after
         self._tunnel.records.add(journals.CLIENT, now_ns, sent)
         self._tunnel.records.note("fault", what, now_ns)
         self._tunnel.close()
 
-    def _forward(self, request: bytes, held: HeldRequest, now_ns: int) -> None:
+    def _forward_request(self, request: bytes, held: HeldRequest, now_ns: int) -> None:
         """Forward ``request`` in the place of ``held`` unless a policy refuses it; take what follows it."""
         tunnel, is_altered = self._tunnel, self._altered is not None
         refused = self._gate.leave(request, now_ns, tunnel.records.number, is_altered=is_altered)
@@ -362,14 +374,14 @@ class RequestSide:
                 self._gate.skip_recorded(tunnel.records.number, len(held.raw))
             self._altered = None
             what = f"{refused.by}: {refused.why}"
-            self._answer(held, now_ns, what, refused.answer, refused.status, is_recorded=is_recorded)
+            self._answer_request(held, now_ns, what, refused.answer, refused.status, is_recorded=is_recorded)
             return
         tunnel.forward(request, now_ns, is_recorded=is_altered)
         self._altered = None  # a head that nobody can read has not reached ``on_request``
         if held.after and not tunnel.is_over:
             self.take_bytes(held.after, now_ns)
 
-    def _cut(self, decision: FaultDecision) -> None:
+    def _cut_connection(self, decision: FaultDecision) -> None:
         """Close the connection, as a rule asks."""
         if not self._tunnel.is_over:
             if decision.rule.action.text == "reset":
