@@ -122,9 +122,10 @@ class ModelAnswer:
 
 @slotted(frozen=True)
 class NamedPlace:
-    """A place in a request that a service names in its error, in the line ``said``.
+    """A place in a request that a service names in its error.
 
-    ``tool`` is the pointer to a tool of the request. ``within`` is the rest, as the service writes it.
+    ``tool`` is the pointer to a tool of the request, ``within`` the place inside that tool, as the service
+    writes it. ``said`` is the text that names the place: a line of the error's message, or its parameter.
     """
 
     tool: str
@@ -136,8 +137,9 @@ class NamedPlace:
 class ServiceRefusal:
     """Why the service refused a request.
 
-    ``places`` has the first place in each tool that the error names by a place. ``name`` is the tool that it
-    calls by name, empty if its wording is not one that we know; ``within`` is the place in that tool.
+    ``code`` is the service's word for the kind of error, empty if it gives none. An error names a tool by its
+    place in the request or by its name: ``places`` has the first place in each tool. ``name`` is the
+    name of a tool, empty if no known wording gives one, and ``within`` the place inside that tool.
     """
 
     message: str

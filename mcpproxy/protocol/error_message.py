@@ -24,7 +24,7 @@ IN_PLACE_OF_PEER: Final = -32000
 NO_SESSION: Final = -32001
 """The request names a session that does not exist. The SDKs use this code; the specification has none."""
 RESOURCE_NOT_FOUND: Final = -32002
-"""Used until revision 2026-07-28."""
+"""Up to revision 2025-11-25. Later revisions use ``INVALID_PARAMS`` instead."""
 URL_REQUIRED: Final = -32042
 """The user must first complete an elicitation at a URL. Only in revision 2025-11-25."""
 REQUEST_CANCELLED: Final = -32800

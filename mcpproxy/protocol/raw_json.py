@@ -2,7 +2,7 @@
 
 Parsing a message and writing it again would change or refuse some valid messages: those with integers beyond
 64 bits, lone surrogates, repeated names or hundreds of levels. So these functions make a new message from the
-bytes of a peer's message. They expect valid JSON, except for ``readable_members``.
+bytes of a peer's message. They expect valid JSON, except for ``readable_members`` and ``value_end``.
 """
 
 import json
@@ -56,7 +56,10 @@ def value_bytes(raw: bytes, path: Path) -> bytes | None:
 
 
 def value_end(raw: bytes, start: int) -> int | None:
-    """Return the end of the value that begins at ``start``; ``None`` if no complete value is there."""
+    """Return the end of the value that begins at ``start``; ``None`` if no complete value is there.
+
+    The value need not be valid JSON: of an object or array, only the strings and brackets are read.
+    """
     if raw[start : start + 1] not in (b"{", b"["):
         scalar = _STRING.match(raw, start) or _SCALAR.match(raw, start)
         return scalar.end() if scalar else None
@@ -162,7 +165,7 @@ class JsonEntry(NamedTuple):
     """The position of a member of an object, or of an element of an array, in a text.
 
     ``name`` is the name of the member, or the index of the element in decimal. ``start`` is the offset of the
-    name, or for an element of the value. The value extends from ``value_start`` to ``end``.
+    name; for an element it is that of the value. The value extends from ``value_start`` to ``end``.
     """
 
     name: str
@@ -189,8 +192,8 @@ def with_value(raw: bytes, tokens: Sequence[str], text: bytes) -> bytes | None:
     """Return ``raw`` with the value ``text`` at the JSON Pointer ``tokens``, every other byte unchanged.
 
     An existing value is replaced. A new member is added at the end of its object. A new element is added at
-    the end of its array; its token is ``-`` or the next index. Return ``None`` if the object or array that
-    should contain the value does not exist.
+    the end of its array; its token is ``-`` or the next index. Return ``None`` if there is no object or
+    array that could contain the value, or if the token is another index of an array.
     """
     if span := locate(raw, tokens):
         return raw[: span[0]] + text + raw[span[1] :]

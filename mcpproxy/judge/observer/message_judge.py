@@ -407,7 +407,10 @@ class MessageJudge:
             self._dispatch = self._dispatch.for_protocol("acp")
 
     def forget(self) -> None:
-        """Forget the history, and continue as if the session was joined now. The revision stays known."""
+        """Forget the used ids and, if that does not free enough memory, the history.
+
+        Without its history the session is judged as one that is joined now, but its revision stays known.
+        """
         history = self._history
         id_bytes = sum(
             side.used_ids.size + side.refused_ids.size for side in (history.client, history.server)

@@ -28,6 +28,7 @@ URIS: Final[Mapping[str, Dialect]] = MappingProxyType(
         "json-schema.org/draft/2020-12/schema": "2020-12",
     }
 )
+"""The dialects by the URIs of their meta-schemas, without scheme and fragment."""
 
 TYPES: Final = frozenset({"null", "boolean", "object", "array", "number", "string", "integer"})
 """The type names, which are the same in all dialects."""

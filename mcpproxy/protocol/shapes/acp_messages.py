@@ -4,8 +4,8 @@
 method without a block may have any params and results.
 
 If an optional member has a wrong value, a reader uses the default (``x-deserialize-default-on-error``). A
-sender of ``null`` means just that, so all optional members may be ``null``, except those of an MCP server,
-which are read strictly.
+sender of ``null`` asks for the default, too. So all optional members may be ``null``, except those of an MCP
+server, which are read strictly.
 
 Source: ``schema.json`` of each version, https://github.com/agentclientprotocol/agent-client-protocol
 """
@@ -173,6 +173,8 @@ elicitation/create result by action
 
 elicitation/complete params
     elicitationId              string
+
+# Cancellation
 
 $/cancel_request params
     requestId                  CancelledId

@@ -1,5 +1,7 @@
 """The types with which an ACP client and an agent set up a session: capabilities, MCP servers, options.
 
+``shapes.notation`` explains the notation.
+
 Source: as for ``shapes.acp_messages``.
 """
 
@@ -152,7 +154,8 @@ PlainChoice
     name                       string
     description??              string
 
-# MCP servers. In version 1 an entry for stdio needs no type, and may have any. The draft of it has acp.
+# MCP servers. In version 1 an entry for stdio needs no type, and may have any. The draft of version 1 adds
+# the type acp.
 
 McpServer with                                        -      acp-2
     command                    StdioServer
@@ -196,7 +199,7 @@ Pair
 Tagged
     type                       string
 
-# Lists, modes and options
+# The list of sessions
 
 SessionInfo
     sessionId                  string

@@ -16,7 +16,7 @@ CUT_LINE: Final = "the last line is cut"
 UNFINISHED: Final = "the JSON that begins here does not end"
 
 _BRACKET: Final = re.compile(rb'([{\[])|([}\]])|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+(?:"|(\\?\n))?+')
-"""A bracket, or a string; the third group is the end of a line within it, where no string may end."""
+"""A bracket, or a string. The third group is a line end inside a string, which no valid string contains."""
 _BETWEEN: Final = re.compile(rb"[ \t\r\n,]*+")
 """White space and commas between two texts."""
 
@@ -35,7 +35,9 @@ class JsonText(NamedTuple):
 
 
 def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonText]:
-    """Yield the JSON texts of a file, up to the first with a fault. A text over ``limit_bytes`` has a fault.
+    """Yield the JSON texts of a file, up to the first with a fault.
+
+    A text of ``limit_bytes`` or more has a fault.
 
     Raises:
         TraceError: the file cannot be read.
@@ -58,7 +60,8 @@ def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonT
             for token in _BRACKET.finditer(line):
                 depth += 1 if token[1] else -1 if token[2] else 0
                 is_broken = is_broken or token[3] is not None
-            if depth > 0 and not (is_broken and file.peek(1)):  # at the end of the file it is cut
+            # A line end inside a string makes a text invalid, except at the end of the file: there it is cut.
+            if depth > 0 and not (is_broken and file.peek(1)):
                 continue
             for text in _texts_in(bytes(held), first):
                 yield text

@@ -1,4 +1,8 @@
-"""Find tools that a host kept from its model (PROMPT-001), or gave the same name (PROMPT-002)."""
+"""Find tools that a host kept from its model (PROMPT-001), or gave the same name (PROMPT-002).
+
+A ``ToolWay`` is a tool as its server listed it (on the *wire*) beside what the prompts have of it, and a
+``ServerWay`` has the ways of all tools of a server.
+"""
 
 from collections.abc import Container, Iterable, Iterator
 
@@ -14,16 +18,19 @@ from mcpproxy.read.view.runs import Certainty
 
 
 def tool_violations(way: ServerWay, report: PromptReport) -> Iterator[tuple[Violation, AskedModel]]:
-    """Yield a violation for each tool that the prompt lacks, with the last request that offers other tools.
+    """Yield a violation for each tool that the prompt lacks, with the request that shows it.
 
-    A tool is kept from the model (PROMPT-001), or its name in the prompt is that of another tool
-    (PROMPT-002). Nothing is reported if the host may load tools when its model searches for them, or for a
-    tool whose name is in a text of the prompt.
+    If the tool is kept from the model (PROMPT-001), that is the last request that offers other tools of the
+    server. If its name in the prompt is that of another tool (PROMPT-002), it is the last that offers the
+    other tool. The tools on a page that the client never read give one violation (PROMPT-001). Nothing is
+    reported if the host may load tools when its model searches for them, or for a tool whose name is in a
+    text of the prompt.
     """
     offered = way.offered
     asked = max((tool.asked for tool in offered), key=lambda request: request.at_ns, default=None)
+    # Another session of the server, after this one or in the same recording, may have had other tools.
     if asked is None or asked.at_ns > way.server.open_ns[1] or way.server.lists > 1:
-        return  # after the session's end, another session of the server may have had other tools
+        return
     if _loads_later(offered, report):
         return
     for tool in way.tools:
@@ -92,7 +99,7 @@ def _same_name_violation(
         for candidate in report.servers[taker.server].offered
         if candidate.match.tool.name == taker.name
     )
-    is_cut = owner.match.certainty is Certainty.GUESS
+    is_cut = owner.match.certainty is Certainty.GUESS  # only the match of a cut name is one
     if wire.server != taker.server:
         is_made = wire.name == taker.name and owner.match.prefix == ""
     else:
@@ -117,21 +124,21 @@ def _same_name_violation(
     return violation, owner.asked
 
 
-def _becomes(name: str, end: str, replaced: Container[tuple[str, str]]) -> bool:
-    """Whether ``name`` becomes ``end`` if characters are replaced by the pairs in ``replaced``."""
-    pairs = zip(name, end, strict=False)
-    return len(name) == len(end) and all(old == new or (old, new) in replaced for old, new in pairs)
+def _becomes(name: str, in_prompt: str, replaced: Container[tuple[str, str]]) -> bool:
+    """Whether ``name`` becomes ``in_prompt`` if characters are replaced as the pairs (old, new) say."""
+    pairs = zip(name, in_prompt, strict=False)
+    return len(name) == len(in_prompt) and all(old == new or (old, new) in replaced for old, new in pairs)
 
 
 def _replaced_characters(way: ServerWay) -> frozenset[tuple[str, str]]:
-    """Return the pairs (old, new) of characters that the host replaced in the names of a server."""
+    """Return the pairs (old, new) of characters that the host replaced in the names of a server's tools."""
     sure = (tool for tool in way.tools if tool.match.certainty is Certainty.CERTAIN)
     pairs = (zip(tool.match.tool.name, _name_in_prompt(tool), strict=False) for tool in sure)
     return frozenset((old, new) for name_pairs in pairs for old, new in name_pairs if old != new)
 
 
 def _name_in_prompt(tool: ToolWay) -> str:
-    """Return the tool's own name as the prompt spells it; an empty string if it was cut."""
+    """Return the tool's own name as the prompt spells it; empty if it was cut or is not in the prompt."""
     name, offered = tool.match.tool.name, tool.match.offered
     end = written(offered)[-len(name) :] if offered is not None else ""
     return end if plain(end) == plain(name) else ""

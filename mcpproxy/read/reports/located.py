@@ -57,8 +57,7 @@ RemarkKind: TypeAlias = Literal[
     "incomplete recording", "more findings", "not judged", "failed before any message", "note"
 ]
 """What a remark is about: missing parts of a recording, findings that are not listed, a recording that was
-not
-judged, a server that failed before any message, or anything else. Reports use these words as titles."""
+not judged, a server that failed before any message, or anything else. Reports use these words as titles."""
 
 
 @slotted(frozen=True)
@@ -115,7 +114,7 @@ def _has_lines(trace: Trace) -> bool:
 
 @slotted(frozen=True)
 class _FrameSubjects:
-    """The subjects of the messages in a frame; a batch has several messages."""
+    """What the messages in a frame are about (their ``Subject``); a batch has several messages."""
 
     subjects: tuple[Subject, ...]
 

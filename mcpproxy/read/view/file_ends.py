@@ -78,6 +78,7 @@ def file_ends(path: str) -> FileEnds:
     match _decoded(tail.rstrip(b"\n").rpartition(b"\n")[2]) if tail.endswith(b"\n") else None:
         case CloseRecord() as last:
             is_empty = size <= HEAD_BYTES and has_no_message(head)
+            # Without a tally, it is only known whether there was a frame.
             frames = sum(last.tally.frames.values()) if last.tally else not is_empty
             first_end = first_end_in(head if size <= len(head) else head + tail)
             has_not_begun = bool(not_begun(last.close, header, frames, first_end))
@@ -170,7 +171,7 @@ def _without_end(entry: RecordingEntry, header: Header, tail: bytes) -> Recordin
 
 
 def _now_ns(header: Header) -> int:
-    """Return how long ago a running recording began, in nanoseconds."""
+    """Return the time now, in nanoseconds since a running recording began."""
     return time.monotonic_ns() - header.started_ns
 
 
@@ -295,7 +296,7 @@ def _last_counts(tail: bytes) -> tuple[int | None, int | None]:
 
 
 def _is_recording(path: str, header: Header | None) -> bool:
-    """Whether a recorder holds the lock of the journal beside a trace, or is about to start."""
+    """Whether a recorder holds the lock of the journal beside a trace, or the relay may still be running."""
     try:
         folder = Folder(journal.folder(path))
     except OSError:

@@ -128,7 +128,7 @@ class SseFramer:
             self._in_line = self._in_pieces = False
 
     def _hold(self, part: bytes, at_ns: int, blocks: list[SseBlock]) -> None:
-        """Hold the beginning of a block; what exceeds the limit is appended to ``blocks`` in pieces."""
+        """Hold the beginning of a block; each time it exceeds the limit, append a piece to ``blocks``."""
         # A piece is cut only when a byte beyond the limit comes, so a block of exactly the limit stays whole.
         while self._held.tell() + len(part) > self._limit:
             fits = self._limit - self._held.tell()

@@ -5,15 +5,16 @@ Unless the user wants to keep credentials, these are masked:
 - header fields whose names say that they are secrets (``mcpproxy.base.secret_names``), such as Cookie and
   Mcp-Session-Id; the scheme of Authorization and Proxy-Authorization stays;
 - header fields that the START record of the recording lists as secrets;
-- parameters of URLs, in request targets and in header fields that are URLs (Location, Referer);
-- form fields, parts of multipart bodies and JSON members at any depth, in bodies that are not JSON-RPC
-  messages, such as those to and from an authorization server;
+- users and secret parameters in URLs, in request targets and in header fields that contain URLs (Location,
+  Referer);
+- form fields, parts of multipart bodies and JSON members at any depth whose names say that they are secrets,
+  in bodies that are not JSON-RPC messages, such as those to and from an authorization server;
 - everything that may be a session id in the URL of an ``endpoint`` event (HTTP+SSE transport), as a parameter
   of any name or in the path, and the same values in the targets of later requests;
 - a session id that is repeated in a message on its own connection.
 
 A mask says only the facts about a value that rules need (see ``mcpproxy.judge.session.masked_values``). Equal
-values have equal masks within one recording, and other masks in another recording. All other bytes are
+values have equal masks within one recording, and different masks in another recording. All other bytes are
 unchanged."""
 
 import re
@@ -164,7 +165,10 @@ class Masker:
         )
 
     def is_credential_field(self, name: str) -> bool:
-        """Whether the value of the header field ``name`` is masked."""
+        """Whether the value of the header field ``name`` is masked, apart from a scheme before it.
+
+        It is false for a field in which only the secrets of a URL or an event id are masked.
+        """
         return self._treatment_of(name) in ("whole", "scheme")
 
     def credentials(self, headers: Headers, target: str) -> list[str]:
@@ -185,7 +189,7 @@ class Masker:
         return secrets + [_unquoted(value) for _, name, value in parameters if _is_secret(name, _URL_SECRETS)]
 
     def url(self, text: str) -> str:
-        """Return a URL, a request target or a query with user and secret parameters masked."""
+        """Return a URL, request target or query with its user, secret parameters and session id masked."""
         if self.keep:
             return text
         if "=" in text:

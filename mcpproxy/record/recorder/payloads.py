@@ -1,8 +1,10 @@
 """Read the JSON payloads of the journal's records, such as START (the first) and EXIT (the last).
 
-The relay writes the payloads, but a journal may come from an unknown source, so each member is checked. The
-module json reads them, because a command may contain lone surrogates (for bytes that are not UTF-8), which
-orjson rejects."""
+The relay writes the journal while it forwards (see ``record.relay.journal``), and the recorder makes the
+trace from it. But a journal may come from an unknown source, so each member is checked. The module json reads
+the payloads, because a command may contain lone surrogates (for bytes that are not UTF-8), which orjson
+rejects.
+"""
 
 import json
 from typing import TYPE_CHECKING, Any, Final, cast, get_args
@@ -15,8 +17,8 @@ from mcpproxy.record.trace.records import ARGUMENTS_MASKED, Header
 if TYPE_CHECKING:
     from mcpproxy.judge.ruleset.rule_options import RuleOptions
 
-_LARGEST: Final = 1 << 63
-"""Every number in a payload must be below this."""
+_COUNT_LIMIT: Final = 1 << 63
+"""What ``count`` returns is below this."""
 
 _OPTIONAL_TEXTS: Final = ("mode", "listen", "endpoint", "upstream", "boot", "faults", "model", "kept")
 """Members of START that may be absent; in the header they are then empty."""
@@ -99,10 +101,13 @@ def gap_of(payload: bytes, at_ns: int) -> Gap:
 
 
 def faulted_of(payload: bytes) -> tuple[FaultMark, bytes, JSONObject]:
-    """Return the fault's mark, the bytes and the JSON members of a record about a message that met a fault.
+    """Split a record about a message that met a fault, a change of the traffic that the user asked for.
+
+    Return the fault's mark, the bytes of the message or those given in its place, and the JSON members of the
+    record.
 
     Raises:
-        NotARecordError: the record has no mark.
+        NotARecordError: the record has no valid mark.
     """
     head, _, content = payload.partition(b"\n")
     fault = object_of(head)
@@ -133,13 +138,13 @@ def close_of(payload: bytes, at_ns: int) -> Close:
 
 
 def count(members: JSONObject, name: str) -> int:
-    """Return the member ``name``: a number of bytes or nanoseconds, or a process id.
+    """Return the member ``name``, a whole number from 0, such as a number of bytes or a process id.
 
     Raises:
-        NotARecordError: the member is not a whole number, or is out of range.
+        NotARecordError: the member is missing, is not a whole number, or is out of range.
     """
     value = member(members, name, int)
-    if not 0 <= value < _LARGEST:
+    if not 0 <= value < _COUNT_LIMIT:
         raise NotARecordError(f"a record with a bad {name}")
     return value
 

@@ -116,7 +116,10 @@ class EarlierBodies:
         return record
 
     def put(self, frame: Frame, base: int = 0) -> None:
-        """Remember the body of a frame, in place of the body of frame ``base``, which it repeats."""
+        """Remember the body of a frame, if a later body may repeat it.
+
+        It takes the place of the body of frame ``base``, which it repeats; 0 if it repeats none.
+        """
         if not may_be_repeated(frame):
             return
         self._forget(base)

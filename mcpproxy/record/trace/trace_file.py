@@ -21,7 +21,7 @@ NOT_OURS: Final = ("not an mcpproxy trace", "name a file that mcpproxy recorded;
 
 
 def path_in(folder: str, path: str) -> str:
-    """Return where ``path`` is read: in ``folder``, if there is a copy."""
+    """Return where ``path`` is read: ``folder`` has a copy of it, or is empty if there is no copy."""
     return os.path.join(folder, os.path.basename(path)) if folder else path
 
 
@@ -41,7 +41,7 @@ def open_file(path: str) -> BinaryIO:
         raise TraceError(path, None, fact, "mcpproxy list shows recordings and their labels") from None
     except PermissionError as fault:
         next_step = "run as the user who recorded it"
-        if sys.platform == "win32":
+        if sys.platform == "win32":  # there the reason may be that another program holds the file open
             next_step = f"close that program, or {next_step}"
         raise TraceError(path, None, (fault.strerror or "permission denied").lower(), next_step) from None
     except ValueError:  # its text differs between versions of Python
@@ -56,6 +56,8 @@ def read_header(
     path: str, file: BinaryIO, is_recording: bool
 ) -> tuple[Header, tuple[upgrades.UpgradeStep, ...]]:
     """Read the header of a file of a trace; return it with the upgrades that every line of the file needs.
+
+    ``is_recording`` says that a recorder is at work, so that the header may be yet to come.
 
     Raises:
         TraceError: the file has no header, or one that this mcpproxy cannot read.

@@ -84,7 +84,7 @@ class InputResult:
 
     ``request`` is the request that the result answered, and ``asks`` are the input requests by key. ``state``
     is the ``requestState`` of the result, which the retried request repeats. ``caller`` is ``History.caller``
-    of the client.
+    of the client. ``seq`` is the frame of the result.
     """
 
     request: SentRequest

@@ -78,21 +78,22 @@ def late_progress(context: MessageContext, history: History) -> Iterable[Violati
     tracked = None if token is None else history.of(ProgressTokens).tracked[other(context.sender)].get(token)
     if tracked is None or tracked.shared or not tracked.request.cancelled or tracked.request.answered_seq:
         return ()
-    requirement, pointer = ("CANC-010", "R-115"), context.at + "/params/progressToken"
-    return _late_message(context, history, tracked.request, requirement, "reported progress of", pointer)
+    codes, pointer = ("CANC-010", "R-115"), context.at + "/params/progressToken"
+    return _late_message(context, history, tracked.request, codes, "reported progress of", pointer)
 
 
 def _late_message(
     context: MessageContext,
     history: History,
     request: SentRequest,
-    requirement: tuple[str, str],
+    codes: tuple[str, str],
     verb: str,
     pointer: str,
 ) -> Iterator[Violation]:
-    """Report a message about a cancelled request, if its sender had certainly read the cancellation.
+    """Report a message that came ``GRACE_NS`` or more after its request was cancelled.
 
-    An error that answers the cancellation itself shows that it was read.
+    ``READ_NS`` is enough if its sender had certainly read the cancellation. An error that answers the
+    cancellation itself is always reported. ``codes`` are those of the rule and of the requirement.
     """
     cancelled = history.of(Cancellations).by_request.get((request.sender, request.id))
     if cancelled is None or cancelled.request is not request:
@@ -103,13 +104,13 @@ def _late_message(
     )
     if _answers_cancellation(context.message):
         problem = f"{context.sender} answered the cancellation of {name_of(request)} with an error"
-        yield Violation(*requirement, problem, pointer=pointer, related=(request.seq, cancelled.seq))
+        yield Violation(*codes, problem, pointer=pointer, related=(request.seq, cancelled.seq))
     elif waited_ns >= (READ_NS if cancellation_was_read else GRACE_NS):
         problem = f"{context.sender} {verb} {name_of(request)} {seconds(waited_ns)} after it was cancelled"
         # Up to 2025-11-25 the receiver may continue if its work cannot be cancelled.
         at_most = None if is_stateless(context.candidates) else "info"
         yield Violation(
-            *requirement, problem, pointer=pointer, related=(request.seq, cancelled.seq), at_most=at_most
+            *codes, problem, pointer=pointer, related=(request.seq, cancelled.seq), at_most=at_most
         )
 
 

@@ -1,4 +1,4 @@
-"""Pagination: a page of a list gives the cursor of the next page, and the request for that sends it back.
+"""Pagination: a page of a list gives a cursor, which the request for the next page repeats.
 
 Each list has its own cursors. The empty string is a valid cursor.
 
@@ -74,8 +74,9 @@ class Cursors:
     """The cursors of one list, stored as hashes because they may be long.
 
     ``previous`` maps each cursor in an answer to the cursor in its request, ``None`` if the request was for
-    the first page. ``forgot_some`` is set once there were more cursors than are remembered. ``unread`` is
-    the earliest unread page; ``sent_empty`` is set once a request had the empty cursor.
+    the first page. ``forgot_some`` is set once ``MAX_CURSORS`` are remembered: from then on the oldest may be
+    forgotten. ``unread`` is the earliest unread page; ``sent_empty`` is set once a request had the empty
+    cursor.
     """
 
     previous: dict[int, int | None] = field(default_factory=dict[int, int | None])
@@ -86,7 +87,7 @@ class Cursors:
     def leads_to(self, cursor: str, start: str | None) -> bool:
         """Whether ``cursor`` led, from page to page, to the cursor ``start``, or the two are equal.
 
-        The pages are followed back from ``start``.
+        The pages are followed back from ``start``. The first page has no cursor (``None``): none leads to it.
         """
         cursor_hash, current = hash(cursor), None if start is None else hash(start)
         for _ in range(MAX_STEPS):
@@ -202,9 +203,13 @@ def restarted(context: MessageContext[Request], history: History) -> Iterable[Vi
 
 
 def never_requested(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a page with an empty cursor that the client never requested, though it went on (PAGE-005)."""
+    """Report a page with an empty cursor that the client never requested (PAGE-005).
+
+    It is reported only if a later request of the client was answered.
+    """
     if not isinstance(event, Close) or event.ending == "cut" or history.has_gap:
         return
+    # Over HTTP this finds no unread page: those of stateless requests are in ``across_requests``.
     for (_, _, method, _), cursors in history.of(Pages).lists.items():
         unread = cursors.unread
         if unread is None or unread.restarts > 1 or history.client.last_answered_seq < unread.seq:

@@ -16,7 +16,8 @@ class SessionFacts:
     """One session: names and versions of its peers, and its revision. A text is empty if it is not known.
 
     ``name`` is the short name of an HTTP session in the trace, or the id of an ACP session; other sessions
-    have an empty name. Texts from peers are cut, because they may have any length.
+    have an empty name. ``protocol`` is ``mcp`` or ``acp``. Texts from peers are cut, because they may have
+    any length.
     """
 
     name: str = ""
@@ -35,7 +36,10 @@ class SessionFacts:
         self._set_revision(params.get("protocolVersion"))
 
     def forget_initialize(self) -> None:
-        """Forget the client: its ``initialize`` began another session, which the answer named."""
+        """Forget the client, because the answer to its ``initialize`` gave the id of another session.
+
+        A session with a name or a known server keeps its client.
+        """
         if not self.name and not self.server:
             self.client = self.client_version = self.revision = ""
 

@@ -42,10 +42,10 @@ class Upstream:
         self.is_tls = is_tls
         literal = f"[{host}]" if ":" in host else host
         self.authority = literal if port == (443 if is_tls else 80) else f"{literal}:{port}"
-        self.path = path  # of the endpoint; empty if the proxy's endpoint has the same path
+        self.path = path  # of the endpoint; empty if it is that of mcpproxy's own endpoint
         self.query = query  # added to every request to the endpoint
         self.proxy: HttpProxy | None = None  # the HTTP proxy through which the server is reached
-        self.by_connect = is_tls  # whether that proxy is asked for a tunnel
+        self.by_connect = is_tls  # whether the HTTP proxy is asked for a tunnel
 
     @property
     def origin(self) -> str:
@@ -131,6 +131,6 @@ class Resolver:
 
 
 def _look_up(host: str, port: int, flags: int) -> list[Address]:
-    name = host.encode() if host.isascii() else host  # an ASCII str imports a codec, for 2 ms
+    name = host.encode() if host.isascii() else host  # a str makes Python import a codec: 2 ms
     address_infos = socket.getaddrinfo(name, port, 0, socket.SOCK_STREAM, socket.IPPROTO_TCP, flags)
     return [(int(family), address) for family, _, _, _, address in address_infos]
