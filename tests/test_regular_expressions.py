@@ -37,8 +37,8 @@ BOUNDED: Final = {
     "hosts/toml_nodes.py:_KEY": "what is before a value on one line of a file of the user",
     "protocol/shapes/lookup.py:_ALTERNATIVE": "the notation of our own shapes",
     "read/reports/fingerprint.py:_VARYING": "the message of a finding, whose texts of peers are shortened",
-    "record/relay/stdio/windows_command.py:67": "an argument of the user, of at most 8,191 characters",
-    "record/relay/stdio/windows_command.py:68": "an argument of the user, of at most 8,191 characters",
+    "record/relay/stdio/windows_command.py:_QUOTE_AND_BACKSLASHES": "an argument, 8,191 characters at most",
+    "record/relay/stdio/windows_command.py:_BACKSLASHES_AT_END": "an argument, 8,191 characters at most",
     "judge/session/filter.py:_VALUE": "a term of a filter, whose quotes have their ends",
     "show/ui/held_text.py:_TOKEN": "JSON that was read before, whose strings have their ends",
 }

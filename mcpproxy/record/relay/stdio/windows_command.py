@@ -28,6 +28,9 @@ _PERCENT: Final = "%%cd:~,%"
 """The text that cmd.exe turns into one percent sign: it keeps the first one, and the rest is an empty part of
 the name of the current folder. ``%%`` would do in a batch file, but not in the line that starts one."""
 
+_QUOTE_AND_BACKSLASHES: Final = re.compile(r'(\\*)"')
+_BACKSLASHES_AT_END: Final = re.compile(r"(\\+)\Z")
+
 
 def prepare_command(command: list[str]) -> tuple[str, str]:
     """Return the program to run and its command line.
@@ -68,8 +71,8 @@ def _quote(word: str) -> str:
     if not {"\0", "\r", "\n"}.isdisjoint(word):
         raise OSError(errno.EINVAL, "it is a batch file, to which no argument with a line break can be given")
     # Backslashes before a quote are doubled for the C library.
-    text = re.sub(r'(\\*)"', r'\1\1""', word)
-    text = re.sub(r"(\\+)\Z", r"\1\1", text)
+    text = _QUOTE_AND_BACKSLASHES.sub(r'\1\1""', word)
+    text = _BACKSLASHES_AT_END.sub(r"\1\1", text)
     return f'"{text.replace("%", _PERCENT)}"'
 
 
