@@ -4,6 +4,7 @@ import re
 import signal
 from collections.abc import Iterable, Iterator
 from functools import cache
+from itertools import islice
 from math import inf
 from time import process_time
 from typing import Any, Final
@@ -20,7 +21,7 @@ STOPPED_S: Final = 0.4
 """So much of the processor shows a flaw by itself, and is all that a use gets."""
 STEEP: Final = 11.0
 """Four times the text takes four times as long; with a flaw, 16 times or more. A repetition of
-thousands, as in the form of a JSON Web Token, lies between."""
+thousands, as in the form of a JSON Web Token, lies between, until the text is longer than it."""
 
 SEEN: Final = {
     "read/importers/detect.py:_CASSETTE": "match",
@@ -139,19 +140,32 @@ def _least_seconds(expression: re.Pattern[Any], method: str, text: Any, enough: 
     return least
 
 
+def _is_steep(expression: re.Pattern[Any], method: str, took_s: float, texts: Iterable[str | bytes]) -> bool:
+    """Whether the time grows with the square from a text that took ``took_s`` to each of the longer ones."""
+    for text in texts:
+        if took_s == inf:
+            break
+        most_s = STEEP * took_s
+        took_s = _least_seconds(expression, method, text, most_s)
+        if took_s <= most_s:
+            return False
+    return True
+
+
 def flaw(text: str | bytes, flags: int, methods: Iterable[str]) -> str:
     """Return a text that an expression takes too long for, and how it is searched; empty if none is found."""
     expression = re.compile(text, flags)
+    texts = hard_texts(text, flags, LENGTH)
     longer = hard_texts(text, flags, LENGTH * GROWTH)
-    for short, long in zip(hard_texts(text, flags, LENGTH), longer, strict=True):
+    for number, (short, long) in enumerate(zip(texts, longer, strict=True)):
         for method in methods:
             if _seconds(expression, method, short) < SUSPICIOUS_S:
                 continue
             took_s = _least_seconds(expression, method, short)
             if took_s < SUSPICIOUS_S:
                 continue
-            most_s = STEEP * took_s
-            if took_s == inf or _least_seconds(expression, method, long, most_s) > most_s:
+            longest = next(islice(hard_texts(text, flags, LENGTH * GROWTH**2), number, None), long)
+            if _is_steep(expression, method, took_s, (long, longest)):
                 return f"{method} of {short[:40]!r}… takes {took_s * 1e3:.0f} ms for {len(short)} characters"
     return ""
 

@@ -27,9 +27,9 @@ LATE: Final = [
 ]
 
 
-def answered_here(action: str) -> list[Frame]:
+def answered_here(action: str, answer: bytes = ERROR) -> list[Frame]:
     mark = FaultMark("down", action, 1)
-    given = Frame(2, SERVER, ERROR, 2_000_000, by_proxy=True, fault=mark)
+    given = Frame(2, SERVER, answer, 2_000_000, by_proxy=True, fault=mark)
     return [Frame(1, CLIENT, CALL, 1_000_000, fault=mark), given]
 
 
@@ -46,8 +46,12 @@ def test_a_record_keeps_the_fault(frame: Frame) -> None:
 
 @pytest.mark.parametrize(
     ("frames", "outcome"),
-    [(LATE, "ok"), *((answered_here(action), "refused") for action in ("error", "pause", "answer"))],
-    ids=["late", "answered by a rule", "by a person", "by an addon"],
+    [
+        (LATE, "ok"),
+        *((answered_here(action), "refused") for action in ("error", "pause", "answer")),
+        (answered_here("answer", ANSWER), "ok"),
+    ],
+    ids=["late", "refused by a rule", "by a person", "by an addon", "answered by an addon"],
 )
 def test_what_was_given_is_no_call_of_its_own(tmp_path: Path, frames: list[Frame], outcome: str) -> None:
     path = tmp_path / "session.jsonl"

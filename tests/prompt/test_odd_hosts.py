@@ -158,6 +158,16 @@ def test_what_is_for_the_user_alone_is_not_lost(audience: list[str], tmp_path: P
         assert calls_of(model, server) == [[f"text {left_out}", f"image image/png, 5 B {left_out}"]]
 
 
+def test_the_calls_of_a_long_session_are_all_read(tmp_path: Path) -> None:
+    count = 250
+    server = served(tmp_path, named("now"), *(("now", {"n": n}, text(f"number {n}")) for n in range(count)))
+    last = use("a", n=count - 1)
+    turns = (request(), answer(last)), (request(([last], [("a", f"number {count - 1}")])), answer())
+    (server_way,) = read_run(open_trace(conversed(tmp_path, *turns)), [server]).servers
+    assert [way.wire.arguments for way in server_way.calls if way.model] == [{"n": count - 1}]
+    assert len(server_way.calls) == count
+
+
 def test_json_that_a_host_writes_as_a_table_is_there(tmp_path: Path) -> None:
     rows = [{"number_of_the_gauge": at, "name_of_the_gauge": f"gauge{at}", "works": True} for at in range(99)]
     table = "\n".join(f"{row['number_of_the_gauge']},{row['name_of_the_gauge']},yes" for row in rows)

@@ -63,13 +63,25 @@ def test_a_long_result_is_counted_when_it_begins() -> None:
 REQUEST = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 
 
-@pytest.mark.parametrize("action", ["error", "pause", "answer"], ids=["a rule", "a person", "an addon"])
-def test_what_mcpproxy_answers_has_not_failed(action: str) -> None:
-    counter, mark = CallCounter(), FaultMark("r", action, 7)
-    counter.count_frame(Frame(1, CLIENT, REQUEST, fault=mark))
-    answer = b'{"jsonrpc":"2.0","id":1,"error":{}}'
+@pytest.mark.parametrize(
+    "mark",
+    [None, *(FaultMark("r", action, 7) for action in ("error", "pause", "answer"))],
+    ids=["enforcement", "a rule", "a person", "an addon"],
+)
+@pytest.mark.parametrize(
+    ("member", "outcome"),
+    [
+        ('"error":{}', Outcome.REFUSED),
+        ('"result":{"isError":true}', Outcome.REFUSED),
+        ('"result":{}', Outcome.OK),
+    ],
+)
+def test_what_mcpproxy_answers_has_not_failed(mark: FaultMark | None, member: str, outcome: Outcome) -> None:
+    counter = CallCounter()
+    counter.count_frame(Frame(1, CLIENT, REQUEST, refused=mark is None, fault=mark))
+    answer = f'{{"jsonrpc":"2.0","id":1,{member}}}'.encode()
     counter.count_frame(Frame(2, SERVER, answer, by_proxy=True, fault=mark))
-    assert counter.outcomes == {**dict.fromkeys(Outcome, 0), Outcome.REFUSED: 1}
+    assert counter.outcomes == {**dict.fromkeys(Outcome, 0), outcome: 1}
 
 
 def test_what_a_server_gets_instead_of_a_request_is_no_answer() -> None:

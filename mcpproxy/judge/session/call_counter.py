@@ -26,6 +26,7 @@ from mcpproxy.judge.session.outcomes import (
     CallCounts,
     Outcome,
     count_calls,
+    outcome_from_us,
     outcome_of,
     status_outcome,
     unread_outcome,
@@ -298,11 +299,16 @@ class CallCounter:
             call = open_calls.pop((frame.exchange, id), None) or open_calls.get((session, id))
             if call is not None and open_calls.get((session, id)) is call:
                 del open_calls[session, id]
-        if call is not None and (call.outcome is _UNANSWERED or call.outcome in _BY_HTTP):
-            is_refusal = (frame.by_proxy or frame.refused) and call.outcome is _UNANSWERED
+        from_us = frame.by_proxy or frame.refused
+        if call is not None and (
+            call.outcome is _UNANSWERED
+            or call.outcome in _BY_HTTP
+            or (from_us and call.outcome is Outcome.REFUSED)  # its request was withheld
+        ):
+            is_ours = from_us and call.outcome not in _BY_HTTP
             is_failure = call.outcome is Outcome.HTTP_ERROR  # its status says that it is more than a decline
             outcome = outcome_of(answer, UNKNOWN if is_failure else call.asked)
-            self._end_call(call, Outcome.REFUSED if is_refusal else outcome)
+            self._end_call(call, outcome_from_us(outcome) if is_ours else outcome)
         return call
 
     def _count_notification(

@@ -125,7 +125,7 @@ class CallCounts:
     cancelled: int = 0
     """Calls that the client cancelled, for a user or because of its own time limit."""
     refused: int = 0
-    """Calls that mcpproxy refused or answered itself: the server could not, or was not to, be reached."""
+    """Calls that mcpproxy answered with an error itself: the server could not, or was not to, be reached."""
     declined: int = 0
     unreadable: int = 0
     """Calls whose answer could not be read."""
@@ -206,11 +206,20 @@ UNKNOWN: Final = Innermost("")
 def outcome_of(answer: Response | ErrorResponse, asked: Innermost = UNKNOWN) -> Outcome:
     """Return the outcome of a call from the server's answer; ``asked`` is the request's innermost method.
 
-    If mcpproxy itself answered, the outcome is ``REFUSED`` instead, which the caller must check.
+    If mcpproxy itself answered, the caller passes the outcome on to ``outcome_from_us``.
     """
     if isinstance(answer, ErrorResponse):
         return error_outcome(answer.error, asked)
     return outcome_of_result(answer.result, asked)
+
+
+def outcome_from_us(outcome: Outcome) -> Outcome:
+    """Return the outcome of a call that mcpproxy answered in the place of the server.
+
+    An error says that the call was refused. A result, as a fault or an addon may give, is as good as the
+    server's.
+    """
+    return outcome if outcome in (Outcome.OK, Outcome.INPUT_REQUIRED) else Outcome.REFUSED
 
 
 def outcome_of_result(result: JSON, asked: Innermost = UNKNOWN) -> Outcome:

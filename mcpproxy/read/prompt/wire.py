@@ -124,7 +124,7 @@ def read_server(view: View, number: int, label: str, path: str, started_ns: int)
     sessions = view.sessions
     name = sessions[0].server if sessions else ""
     clients = ((session.client, session.client_version) for session in sessions if session.client)
-    calls = [call for call in view.calls() if call.kind is Kind.REQUEST]
+    calls = [call for call in view.calls(limit=view.count()) if call.kind is Kind.REQUEST]
     listed = [tool for tool in view.tools.all() if tool.listed]
     return WireServer(
         number,

@@ -12,6 +12,7 @@ from mcpproxy.judge.session.outcomes import (
     error_outcome,
     exchange_outcome,
     latency_ns,
+    outcome_from_us,
     outcome_of_result,
     status_outcome,
 )
@@ -217,8 +218,11 @@ class MessageScan:
         self._carrying.pop(row, None)
         if exchange is None and not client and outcome in _FAILED:
             self._just_failed = row
-        if columns.outcome[row] == _UNANSWERED:
-            columns.outcome[row] = _REFUSED if seen.by_us else outcome
+        # Refused: the request was withheld.
+        if seen.by_us and columns.outcome[row] in (_UNANSWERED, _REFUSED):
+            columns.outcome[row] = _NUMBER_OF[outcome_from_us(OUTCOMES[outcome])]
+        elif columns.outcome[row] == _UNANSWERED:
+            columns.outcome[row] = outcome
         elif columns.outcome[row] in _BY_HTTP:
             columns.outcome[row] = outcome
             if "error" not in message:
