@@ -70,7 +70,7 @@ from mcpproxy.judge.checks.utilities import (
 )
 
 FAMILIES: Final[tuple[RuleFamily, ...]] = (
-    # JSON-RPC framing and its transports
+    # JSON-RPC: frames, envelopes, ids, shapes, and the framing on stdio
     frames.FAMILY,
     rpc.FAMILY,
     unclear_requests.FAMILY,
@@ -137,7 +137,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
 )
 
 STANDARD: Final = Dispatch(FAMILIES)
-"""The checks that run on every session."""
+"""The checks that nobody has to ask for; ``for_protocol`` returns those of ACP sessions."""
 
 FRAME_CHECKS: Final[tuple[tuple[tuple[str, ...], CheckFunction], ...]] = (
     (("RPC-021",), frames.utf8),

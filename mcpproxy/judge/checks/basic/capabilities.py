@@ -1,7 +1,8 @@
 """Capabilities: peers may use only features that were declared, and must declare the features they have.
 
 ``protocol/methods.py`` lists which capability a method needs in which revision. The checks report nothing
-before both peers have declared their capabilities in the handshake.
+before both peers have declared their capabilities in the handshake, except ``elicitation_modes``, which
+judges the declaration itself.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation
 """
@@ -103,7 +104,7 @@ def _notification_requirement(need: Need) -> str:
 
 
 def undeclared_service(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a server that serves a request which needs a capability it did not declare (PROTO-009)."""
+    """Report a server that serves a method of a feature that its handshake did not declare (PROTO-009)."""
     request = context.answers
     if request is None or request.sender != CLIENT or request.stateless:
         return ()
@@ -154,7 +155,10 @@ def unserved_capability(context: MessageContext[ErrorResponse], history: History
 
 
 def elicitation_modes(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report an elicitation capability that has members, but neither form nor url (PROTO-009)."""
+    """Report an elicitation capability that has members, but neither form nor url (PROTO-009).
+
+    Only an initialize for 2025-11-25 is judged, the one revision with a handshake that has these modes.
+    """
     message = context.message
     if context.sender != CLIENT or member(message.params, "protocolVersion") != "2025-11-25":
         return
@@ -185,7 +189,10 @@ def _first_unmet(
 
 
 def unmet_needs(history: History, revision: str) -> dict[tuple[Sender, str], tuple[Need, ...]]:
-    """Return, by sender and method, the capabilities that are needed and were not declared."""
+    """Return, by sender and method, the capabilities that are needed and were not declared.
+
+    Capabilities of a peer whose declaration was not seen are left out.
+    """
     unmet: dict[tuple[Sender, str], tuple[Need, ...]] = {}
     for method in methods.method_names(revision):
         defined = methods.defined(method, revision)

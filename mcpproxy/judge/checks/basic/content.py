@@ -1,6 +1,7 @@
-"""Content blocks: text, images, audio and resources, in any message that contains them.
+"""Values in content blocks (text, images, audio, resources), read resources and listed resources.
 
-``shapes`` checks which members the blocks have, and this module checks the values.
+``shapes`` checks which members they have. This module checks whether binary data is base64, the MIME types
+in prompts, and the times in annotations.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result
 """
@@ -143,7 +144,7 @@ def annotated_blocks(context: MessageContext, history: History) -> Iterable[Viol
 
 
 def annotated_items(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a listed resource whose ``lastModified`` annotation is not an ISO 8601 time (CONT-004)."""
+    """Report a listed resource or template whose ``lastModified`` is not an ISO 8601 time (CONT-004)."""
     request = context.answers
     if request is None or not all(revision in LAST_MODIFIED for revision in context.candidates):
         return ()
@@ -174,7 +175,7 @@ REQUESTS_WITH_BLOCKS: Final = ("sampling/createMessage", *REPLY_CARRIERS)
 RESOURCE_LISTS: Final = ("resources/list", "resources/templates/list")
 
 BLOCK_MEMBERS: Final = ("messages", "inputResponses")
-"""The members of a request that contain its content blocks."""
+"""The members of a request's params that contain its content blocks."""
 
 BINARY: Final = (b'"data"', b'"blob"')
 MODIFIED: Final = (b'"lastModified"',)

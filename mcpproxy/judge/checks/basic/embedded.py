@@ -53,8 +53,9 @@ MAX_ROUNDS: Final = 128
 class Ask:
     """A request of the server to the client.
 
-    ``at`` is the JSON Pointer of the object with the method and the params, ``seq`` its frame. ``key`` is the
-    name of an entry of ``inputRequests``, and empty for a request that is a message of its own.
+    ``at`` is the JSON Pointer of the object with the method and the params, ``seq`` the number of its frame.
+    ``key`` is the name of an entry of ``inputRequests``, and empty for a request that is its own message.
+    If such a message is the ``ask`` of a ``Reply``, ``at`` is empty even if the message is in a batch.
     """
 
     method: str
@@ -102,7 +103,7 @@ class InputResults:
 
 
 def may_ask(context: MessageContext) -> bool:
-    """Whether a message may contain an ``Ask``: it is a request, or a result with input requests."""
+    """Whether a message may contain an ``Ask``: a request, or a stateless result with ``inputRequests``."""
     message = context.message
     if isinstance(message, Response):
         return context.stateless and isinstance(message.result, dict) and "inputRequests" in message.result
@@ -152,8 +153,8 @@ def method_shown_by(result: JSON) -> str:
 def results_continued_by(request: Request, history: History) -> tuple[InputResult, ...]:
     """Return the earlier results that ``request`` may continue, oldest first.
 
-    Such a result answered a request of the same caller for the same method and the same tool, prompt,
-    resource or task, and has the ``requestState`` that ``request`` repeats; or neither has one.
+    Such a result answered a request of the same caller for the same method (see ``ASKED_BY``) and the same
+    tool, prompt, resource or task, and has the ``requestState`` that ``request`` repeats; or neither has one.
     """
     state, target = member(request.params, "requestState"), _target(request)
     return tuple(

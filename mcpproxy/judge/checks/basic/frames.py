@@ -45,7 +45,7 @@ def lenient_json(context: MessageContext, history: History) -> Iterator[Violatio
     """Report a frame that is not JSON although a lenient parser reads a message from it (RPC-001).
 
     The observer calls this function only for such a frame, and then judges the message instead of the frame.
-    So ``not_a_message`` does not report the frame again.
+    So ``not_a_message`` does not report the frame again. A byte order mark alone is left to ``utf8``.
     """
     message = context.frame.message
     if (
@@ -61,7 +61,7 @@ def lenient_json(context: MessageContext, history: History) -> Iterator[Violatio
 
 
 def not_a_message(context: MessageContext[Malformed], history: History) -> Iterator[Violation]:
-    """Report a frame that was meant as a message but is neither an object nor an array (RPC-001)."""
+    """Report a frame meant as a message that is not JSON, a JSON scalar, or an empty HTTP body (RPC-001)."""
     message = context.message
     raw = context.frame.raw
     if message.flaw is Flaw.SCALAR:
@@ -124,7 +124,8 @@ def message_kind(context: MessageContext[Malformed], history: History) -> Iterat
 
 
 def batch(context: MessageContext, batch: Batch, history: History) -> Iterator[Violation]:
-    """Report an array in a revision without batches (RPC-017), and an empty or mixed batch (RPC-018).
+    """Report an array in a revision without batches, or before one with batches is negotiated (RPC-017), and
+    an empty or mixed batch (RPC-018).
 
     This function judges the array as a whole. Its elements are judged one by one afterwards.
     """

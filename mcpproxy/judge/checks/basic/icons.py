@@ -26,7 +26,7 @@ _USABLE_URI: Final = pattern(r"(https?|data):", re.IGNORECASE)
 
 
 def icons_in_results(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report an unusable icon of something that a result lists, or of the server itself (ICON-001)."""
+    """Report an unusable icon of what a result lists, or of a stateless server itself (ICON-001)."""
     if b'"icons"' not in context.frame.raw:
         return ()  # Most lists have no icons, and may be long.
     result = member(context.message.value, "result")
@@ -40,7 +40,10 @@ def icons_in_results(context: MessageContext, history: History) -> Iterable[Viol
 
 
 def icons_in_handshake(context: MessageContext[Request | Response], history: History) -> Iterable[Violation]:
-    """Report an unusable icon in the client or server info of a handshake (ICON-001)."""
+    """Report an unusable icon in the client or server info of a handshake (ICON-001).
+
+    Nothing is reported if the revision of the client or server info has no icons.
+    """
     message = context.message
     if isinstance(message, Response):
         implementation, pointer = as_object(member(message.result, "serverInfo")), "/result/serverInfo"

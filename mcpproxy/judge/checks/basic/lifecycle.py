@@ -42,8 +42,9 @@ from mcpproxy.protocol.wording import kind
 def input_of(context: MessageContext, history: History) -> Input | None:
     """Return the step that this message takes in the handshake; ``None`` if it takes none.
 
-    A stateless request takes none. While all earlier requests of the connection were stateless, a request
-    other than initialize and ping takes none either, because it may be a faulty stateless request.
+    A stateless request other than the client's initialize takes none. While all earlier requests of the
+    connection were stateless, a request other than initialize and ping takes none either, because it may be a
+    faulty stateless request.
     """
     message, sender = context.message, context.sender
     if isinstance(message, Request):
@@ -267,7 +268,10 @@ def initialized_missing(event: Signal | Close, history: History) -> Iterator[Vio
 
 
 def ping_answer(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a ping that was answered with an error or with a result that is not empty (LIFE-004)."""
+    """Report a ping that was answered with an error or with a result that is not empty (LIFE-004).
+
+    ``_meta`` and ``resultType`` may be in the result.
+    """
     request, message = context.answers, context.message
     assert request is not None  # The row of this check in ``FAMILY`` is for answers to a ping.
     if isinstance(message, ErrorResponse):
@@ -291,7 +295,7 @@ def ping_answer(context: MessageContext, history: History) -> Iterator[Violation
 
 
 def requested_version(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report an initialize for a version that has no handshake or is not known (PROTO-008)."""
+    """Report an initialize for a version whose revision has no handshake or is not known (PROTO-008)."""
     message = context.message
     if context.sender == "client":
         yield from _version_fault(
@@ -326,7 +330,9 @@ def answered_version(context: MessageContext[Response], history: History) -> Ite
 
 
 def _version_fault(version: "JSON", context: MessageContext, pointer: str) -> Iterator[Violation]:
-    """Report a version in the handshake that has no handshake or is not known (PROTO-008)."""
+    """Report a ``protocolVersion`` of the handshake that is that of a stateless revision or not known
+    (PROTO-008).
+    """
     if not isinstance(version, str) or version in STATEFUL:
         return  # PROTO-001 reports a missing or mistyped version.
     at_most: Severity | None = None
@@ -346,7 +352,10 @@ def _version_fault(version: "JSON", context: MessageContext, pointer: str) -> It
 
 
 def method_of_other_revision(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report a request that another revision has, but not the negotiated one (PROTO-008)."""
+    """Report a request that another revision has, but not the negotiated one (PROTO-008).
+
+    server/discover is not reported, because it may be sent to find out which revisions the server has.
+    """
     message, negotiated = context.message, history.negotiated
     if negotiated is None or methods.sends(context.sender, message.method, "request", negotiated):
         return ()

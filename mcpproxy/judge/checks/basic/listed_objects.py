@@ -1,4 +1,5 @@
-"""Find the objects that a result lists: tools, resources, prompts and content blocks.
+"""Find the objects that a result lists: tools, prompts, resources, resource templates, the contents of a
+resource, and content blocks.
 
 Checks of members that all of these may have, such as icons and ``_meta``, share this search.
 """

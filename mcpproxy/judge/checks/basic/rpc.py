@@ -60,7 +60,9 @@ def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Viola
 
 
 def request_id_type(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report a request id that is null, or neither a string nor an integer (RPC-003, RPC-004)."""
+    """Report a request id that is null (RPC-004), or neither a string nor an integer, or an integer that is
+    written as a fraction such as ``1.0`` (RPC-003).
+    """
     message = context.message
     raw_id = message.value["id"]
     return () if type(raw_id) is int or type(raw_id) is str else _unusual_id(message, raw_id, context)
@@ -139,7 +141,7 @@ def result_type(context: MessageContext[Response], history: History) -> Iterable
 
 
 def error_shape(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
-    """Report an error without an integer code or without a message (RPC-011)."""
+    """Report an error that is not an object, or lacks an integer code or a message string (RPC-011)."""
     message = context.message
     if message.error is ABSENT or "result" in message.value:
         return  # RPC-009 reports it.
@@ -242,10 +244,10 @@ def _unknown_notification(
 
 
 def _may_be_extension(context: MessageContext[Request | Notification], history: History) -> bool:
-    """Whether an extension may define this method: a known extension, or any extension that a peer declares.
+    """Whether an extension may define this method: a known one, or any that a peer declares.
 
-    A client need not have seen the declaration on this connection, so the methods of known extensions always
-    count.
+    A peer declares extensions under ``extensions`` or ``experimental`` in its capabilities. A client need not
+    have seen the declaration on this connection, so the methods of known extensions always count.
     """
     message = context.message
     if message.method in methods.extension_methods():

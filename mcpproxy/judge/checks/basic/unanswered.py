@@ -24,7 +24,7 @@ ASKS_A_PERSON: Final = ("elicitation/create", "sampling/createMessage", "tasks/r
 """Requests for which a client may wait for its user, who may never decide."""
 
 PIPE_BYTES: Final = 1 << 16
-"""How many bytes a pipe of Linux holds. A server that exits too early has often written so much of a line."""
+"""How many bytes a pipe of Linux holds. A server that exits too early often cuts a line after so many."""
 
 ANSWER_TIMEOUT_NS: Final = 30_000_000_000
 """A missing answer is reported if its request was sent at least this long before the end."""
@@ -34,7 +34,7 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a request that was never answered although later ones were (RPC-008; LIFE-004 for a ping).
 
     A client may answer none of the server's requests. Then the answers to its own requests show that the
-    session went on.
+    session went on. What a server left unanswered when it ended by itself is reported too.
     """
     if not isinstance(event, Close) or event.ending == "cut" or history.has_gap or history.over_http:
         return
@@ -127,14 +127,18 @@ def _unanswered_at_exit(
 
 
 def _highest_severity(request: SentRequest, *, answered_later: bool) -> Severity | None:
-    """Return the highest severity: no requirement limits the time of an answer, except for ping."""
+    """Return the highest severity of a missing answer; ``None`` if nothing lowers it.
+
+    No requirement limits the time of an answer, except for ping.
+    """
     if request.method == "ping":
         return None
     return "info" if request.method in ASKS_A_PERSON and not answered_later else "warning"
 
 
 def _is_overdue(request: SentRequest, event: Close, history: History) -> bool:
-    """Whether there was time for an answer before the end; for a client, before either stream was closed."""
+    """Whether the peer had time to answer before the end; a client also before either side closed its stream.
+    """
     ends_ns = [event.observed_at_ns]
     if request.sender == SERVER:
         ends_ns += [side.closed_ns for side in (history.client, history.server) if side.closed_ns is not None]

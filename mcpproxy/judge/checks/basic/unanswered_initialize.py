@@ -13,14 +13,14 @@ from mcpproxy.judge.session.history import History, SentRequest
 from mcpproxy.protocol.wording import seconds
 
 INITIALIZE_TIMEOUT_NS: Final = 10_000_000_000
-"""If initialize has waited this long when it is cancelled or the client leaves, that is an error."""
+"""If initialize has waited at least this long when the wait ends (see ``kept_waiting``), that is an error."""
 
 IMPATIENCE_NS: Final = 2_000_000_000
-"""If initialize has waited this long when it is cancelled or the client leaves, that is an info."""
+"""If initialize has waited at least this long, but less than ``INITIALIZE_TIMEOUT_NS``, that is an info."""
 
 
 def initialize_unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report an initialize that the server never answered (SEQ-001)."""
+    """Report an initialize that the server never answered, on stdio (SEQ-001)."""
     request = history.initialize
     if not isinstance(event, Close) or request is None or history.initialize_answered:
         return
@@ -56,11 +56,13 @@ def kept_waiting(
     *,
     sent_ns: int = 0,
 ) -> Iterator[Violation]:
-    """Report an initialize that was not answered until it was cancelled or the client left, on any transport
+    """Report an initialize that waited at least ``IMPATIENCE_NS`` without an answer, on any transport
     (SEQ-001).
 
-    ``left`` says in words what happened at ``left_ns``, and ``hint`` is added to the text. ``sent_ns`` is the
-    time when the server got the request, if that is known to be later than the client sent it.
+    The wait ends at ``left_ns``, when the client left or the recording ended, or earlier if the client
+    cancelled the request. ``left`` says in words what happened at ``left_ns``, and ``hint`` is added to the
+    text. ``sent_ns`` is the time when the server got the request, if that is known to be later than the
+    client sent it. All times are in nanoseconds.
     """
     cancelled = history.of(Cancellations).by_request.get((request.sender, request.id))
     if cancelled is not None and cancelled.request is request and cancelled.cancelled_ns < left_ns:

@@ -41,14 +41,14 @@ class UnclearRequests:
 
 
 def may_be_refused(asker: Sender, history: History) -> bool:
-    """Whether a parser may have refused a request that waits for its answer, or read another id."""
+    """Whether a parser may have refused a pending request of ``asker``, or read another id in one."""
     is_unclear = history.of(UnclearRequests).is_sent_by(asker)
     pending = history.side(asker).pending.values()
     return is_unclear or any(_is_beyond_some_parsers(request) for request in pending)
 
 
 def _is_beyond_some_parsers(request: SentRequest) -> bool:
-    """Whether some parsers refuse a request: a lone surrogate, an integer beyond 64 bits, or its depth."""
+    """Whether some parsers refuse a request, for a lone surrogate, an integer beyond 64 bits or its depth."""
     try:
         orjson.dumps([request.id, request.params])
     except orjson.JSONEncodeError:
@@ -64,7 +64,10 @@ def _children(value: "JSON | Absent") -> Iterable["JSON"]:
 
 
 def repeated_member_names(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report an object with two members of the same name (RPC-022)."""
+    """Report a message with an object that has two members of the same name (RPC-022).
+
+    Elements of a batch are not searched.
+    """
     message = context.message
     if isinstance(message, Malformed) or context.at:
         return ()

@@ -31,8 +31,9 @@ else:
 class Violation:
     """A broken requirement, before its severity is known.
 
-    ``rule`` and ``requirement`` are codes from the rule tables (``PROTO-007``, ``R-008``). ``pointer`` is the
-    JSON Pointer of the fault in the frame, ``related`` are the numbers of other frames that show the fault.
+    ``rule`` and ``requirement`` are codes from the rule tables (``PROTO-007``, ``R-008``), ``message`` is the
+    text of the finding. ``pointer`` is the JSON Pointer of the fault in the frame, ``None`` if there is none;
+    ``related`` are the numbers of other frames that show the fault.
     ``blame`` defaults to the sender, ``frame`` to the number of the frame being judged, and ``candidates``
     (the revisions to judge by) to those of the message. ``at_most`` lowers the severity where the evidence is
     weak. ``data`` becomes the ``data`` of the JSON-RPC error with which mcpproxy may refuse the message.
@@ -71,7 +72,7 @@ class MessageContext(Generic[M_co]):
     - ``asked`` is the history's record of the message, if it is a request with a usable id. The record is
       made after the checks have run, so only state updates have it.
     - ``method`` is the method of the message, or of the request that it answers.
-    - ``contents`` are the params or the result.
+    - ``contents`` are the params or the result, ``ABSENT`` if the message has neither.
     - ``known`` are the facts about the message (see ``checks.engine.rows``).
     - ``derived`` is what a check has derived from the message, for later checks and state updates: the result
       of ``listings.page``, the tool that is called, the entries of skills, or the file that was read.
@@ -113,14 +114,14 @@ StderrCheckFunction: TypeAlias = Callable[[Stderr, History], Violations]
 
 
 def spelled(id: "RequestId | None") -> str:
-    """Return an id as the text of a finding shows it, with its JSON type: ``number 7``, ``string "7"``."""
+    """Return an id as a finding shows it: its JSON type and the shortened id (``number 7``), or ``null``."""
     if isinstance(id, str):
         return f'string "{shortened(id)}"'
     return "null" if id is None else f"number {shortened(str(id))}"
 
 
 def shortened(text: str, limit: int = 60) -> str:
-    """Return ``text`` on one line, cut to ``limit`` characters."""
+    """Return ``text`` on one line, cut to ``limit`` characters. U+FFFD replaces what cannot be printed."""
     # Only the characters that are shown are processed: the text may be megabytes long.
     clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[: limit + 1])
     return clean if len(clean) <= limit else clean[: limit - 1] + "…"

@@ -57,7 +57,10 @@ def _is_long(key: object) -> bool:
 
 
 class BoundedCache(dict[K, V], Generic[K, V]):
-    """A cache of the value that ``make`` returns for each key. It is emptied when it has ``size`` entries."""
+    """A cache of the value that ``make`` returns for each key.
+
+    It is emptied before it would exceed ``size`` entries. Values of long keys are not kept (``_is_long``).
+    """
 
     def __init__(self, make: Callable[[K], V], size: int) -> None:
         super().__init__()
@@ -251,6 +254,8 @@ class DispatchPlan:
 
 class Dispatch:
     """The checks and state updates of ``families`` for sessions of ``protocol``, in the order of the rows.
+
+    HTTP rows name no protocol, so all of them are included.
 
     If ``narrowed`` is false, all conditions of a row that only save time are ignored (``within``, ``unless``,
     ``members``, ``mentions`` and ``given``). Tests show in this way that the conditions do not change any

@@ -12,7 +12,7 @@ HttpFact: TypeAlias = int
 # Facts about the HTTP request. They hold until the end of the exchange.
 
 SESSION_MAY_DIFFER: Final[HttpFact] = 1 << 0
-"""The headers may name a session that is not open, or another version than that of the session."""
+"""The headers may name a session that is not open, or a version other than that of the session."""
 UNUSUAL_HEADERS: Final[HttpFact] = 1 << 1
 """Accept or Content-Type does not have the value that nearly all clients send."""
 WITH_TOKEN: Final[HttpFact] = 1 << 2

@@ -21,7 +21,7 @@ Keyed: TypeAlias = Iterable[tuple[tuple[Hashable, ...], Violation]]
 
 @slotted()
 class Reported:
-    """The violations that each family has reported: by its name, their callers and keys."""
+    """For each family, by its name: the caller and the key of each violation that it has reported."""
 
     keys: dict[str, set[tuple[Hashable, ...]]] = field(default_factory=dict[str, set[tuple[Hashable, ...]]])
 
@@ -42,7 +42,7 @@ def unreported(family: str, found: Keyed, history: History, caller: str | None =
 
 
 def remember(family: str, found: Keyed, history: History) -> None:
-    """Record the violations in ``found`` as reported."""
+    """Record the violations in ``found`` as reported to the present caller, up to ``MAX_REPORTED``."""
     reported = history.across_requests(Reported).keys.setdefault(family, set())
     for key, _ in found:
         if len(reported) >= MAX_REPORTED:

@@ -75,7 +75,7 @@ UNDECLARED: Final[Fact] = 32
 OUT_OF_ORDER: Final[Fact] = 64
 """The message may not be allowed in this state of the handshake."""
 AUGMENTED: Final[Fact] = 128
-"""The message has a member ``task``, or the request that it answers had one."""
+"""The params or the result have a member ``task``, or the params of the request that is answered had one."""
 CANCELLED: Final[Fact] = 256
 """Some request of this session was cancelled."""
 TASKS: Final[Fact] = 512
@@ -161,6 +161,7 @@ class Check:
 
 
 Write: TypeAlias = Callable[[MessageContext[M], History], None]
+"""The function of a ``StateUpdate``."""
 
 
 @slotted(frozen=True)

@@ -53,7 +53,7 @@ def may_have_page(request: SentRequest, history: History) -> bool:
 
 
 def _page_uri(tool: JSONObject) -> JSON:
-    """Return the URI of the page to which a tool is bound; ``None`` if it has none."""
+    """Return the URI of the page to which a tool is bound; ``None`` if ``_meta.ui`` has none."""
     return member(tool.get("_meta"), "ui", "resourceUri")
 
 

@@ -54,6 +54,8 @@ def digest(value: JSON) -> str:
 def canonical(value: JSON) -> str:
     """Return ``value`` in the canonical form of RFC 8785, at any nesting depth.
 
+    A number that no double can hold has no canonical form; it becomes ``null`` or a hexadecimal integer.
+
     Source: https://www.rfc-editor.org/rfc/rfc8785
     """
     texts: list[str] = []
@@ -173,7 +175,10 @@ def _field(tool_definition: JSONObject, field: str) -> Value:
 
 
 def describe_difference(was: Value, now: Value) -> tuple[str, str]:
-    """Return the JSON Pointer of the first difference, in ``now``, and a text about the first differences."""
+    """Return the JSON Pointer of the first difference, in ``now``, and a text about the first differences.
+
+    If no difference is found, the pointer is empty and the text says so.
+    """
     differences = list(islice(_differences(was, now), 1_000))
     if not differences:
         return "", "is not the same"
@@ -206,7 +211,10 @@ def visible(text: str) -> str:
 
 
 def _excerpts(was: str, now: str) -> tuple[str, str]:
-    """Return the ends of two texts, from shortly before the place where they begin to differ."""
+    """Return the ends of two texts, from shortly before the place where they begin to differ.
+
+    The texts are whole if that place is near their beginning.
+    """
     position = next((i for i, (a, b) in enumerate(zip(was, now, strict=False)) if a != b), None)
     position = min(len(was), len(now)) if position is None else position
     if position <= 2 * _MAX_COMMON_PREFIX:

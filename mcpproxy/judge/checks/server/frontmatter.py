@@ -88,7 +88,8 @@ def unlike(text: str, listed: Frontmatter) -> str:
 def _fields(text: str) -> dict[str, str | None] | None:
     """Return the fields of a frontmatter, each with its text, or with ``None`` if that is not certain.
 
-    The result is ``None`` if a line is neither a field nor a part of one, or if a name comes twice.
+    The result is ``None`` if no second fence ends the frontmatter, if a line is neither a field nor a part of
+    one, or if a name comes twice.
     """
     lines = [line.rstrip("\r") for line in text.split("\n", MAX_LINES)[1:]]
     if FENCE not in lines:

@@ -1,5 +1,7 @@
 """What a server has listed: tools, prompts, resources and templates, page by page.
 
+The *name* of an item is the member that identifies it in ``LISTS``; that of a resource is its URI.
+
 A *walk* is a client's reading of one list, from the first page on. The cursor in the request for a page shows
 which walk the page continues. A walk is *whole* as long as no page of it is missing. (The *latest whole walk*
 of a list has also come to its last page.) Several walks may run at the same time. When the server announces a
@@ -90,7 +92,8 @@ class ListedItem:
     ) -> tuple[Mismatch, ...]:
         """Return where ``value`` does not match the schema that the item has as its member ``name``.
 
-        ``text`` is the JSON text from which ``value`` was parsed, if it is known.
+        The result is also empty if the item has no usable schema there. ``text`` is the JSON text from which
+        ``value`` was parsed, if it is known.
         """
         schema = self._contracts.get((name, revision), ABSENT)
         if schema is ABSENT:
@@ -223,7 +226,10 @@ def listed(history: History, method: str) -> ListState:
 
 
 def page(context: MessageContext, history: History) -> Page | None:
-    """Return the page in a response; ``None`` if the response answers no known list request."""
+    """Return the page in a response; ``None`` if the response answers no known list request.
+
+    It is also ``None`` if the request was cancelled or the list is not an array.
+    """
     if isinstance(context.derived, Page):
         return context.derived
     message, request = context.message, context.answers
@@ -322,7 +328,7 @@ def _must_announce(context: MessageContext, history: History, method: str, previ
 
     A server must announce changes if it has declared that it does and, in a stateless revision, if the client
     has subscribed to changes. Over HTTP the result is false, because the announcement may come on another
-    stream.
+    stream; and it is false if the session has used both eras, a handshake and stateless requests.
     """
     if history.over_http or history.in_both_eras or method not in _ANNOUNCED:
         return False

@@ -225,7 +225,7 @@ class SubscribedResources:
     """The resources to which a client subscribed with resources/subscribe, by normalized URI.
 
     A value is the request, and the time at which the subscription ended, 0 while it is open. ``forgot_some``
-    is set once a subscription could not be read, or was forgotten because there were too many.
+    is set once a subscription could not be read, or may have been forgotten because there were too many.
     """
 
     by_uri: dict[str, tuple[SentRequest, int]] = field(default_factory=dict[str, tuple[SentRequest, int]])

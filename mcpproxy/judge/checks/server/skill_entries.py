@@ -106,7 +106,10 @@ def _describe_member(result: JSONObject, name: str) -> str:
 
 
 def entries_of(context: MessageContext[Response]) -> tuple[SkillEntry, ...]:
-    """Return the entries in a result of skills/list or skills/get; an entry that is no object is empty."""
+    """Return the entries in a result of skills/list or skills/get.
+
+    What is not an object becomes an empty entry in skills/list, and no entry in skills/get.
+    """
     if not isinstance(context.derived, SkillEntries):
         context.derived = SkillEntries(tuple(_entries(context)))
     return context.derived.entries
@@ -141,7 +144,7 @@ def _segments(uri: str) -> tuple[str, ...]:
 
 
 def ends_in_skill_file(uri: str) -> bool:
-    """Whether a URI may be that of a SKILL.md: whether its path ends so, or a query that has the path."""
+    """Whether a URI may be that of a SKILL.md: its path ends in this name, or its query or fragment does."""
     return _segments(uri)[-1] == SKILL_FILE or uri.endswith("/" + SKILL_FILE)
 
 
@@ -274,7 +277,10 @@ def _has_variant(uri: str, uris: dict[str, int]) -> bool:
 
 
 def _file_fault(file: JSON) -> tuple[str, str, str] | None:
-    """Return what is wrong with a file in a manifest: requirement, clause about the skill, and pointer."""
+    """Return what is wrong with a file in a manifest; ``None`` if nothing is.
+
+    The parts are the requirement, a clause about the skill, and the JSON Pointer within the file's object.
+    """
     uri, digest, size = text_member(file, "uri"), member(file, "digest"), member(file, "size")
     if uri is None:
         return "R-299", "lists a file without a URI", ""

@@ -130,8 +130,8 @@ def undeclared_request(context: MessageContext[Request], history: History) -> It
 def malformed_request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a request that does not name the SKILL.md of a skill, or a directory (SKILL-014).
 
-    A client may ask for any URI that the server has listed. If that is not one of a SKILL.md, SKILL-006
-    reports the server.
+    A client may ask for any URI that the server has listed. If a listed URI is not that of a SKILL.md,
+    SKILL-006 reports the server.
     """
     if declared_settings(SKILLS, context, history) is None:
         return ()

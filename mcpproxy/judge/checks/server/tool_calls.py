@@ -1,7 +1,8 @@
 """Tool calls: whether their arguments and results match the listed tool.
 
 A call is checked against the tool as it was listed before the call was sent. Nothing is reported if a change
-of the list was announced after that listing, or if the listing was not seen.
+of the list was announced after that listing, or if the listing was not seen. Only ``structured_text`` needs
+no listing.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#calling-tools
 """
@@ -299,7 +300,11 @@ def structured_text(context: MessageContext[Response], history: History) -> Iter
 
 
 def _text_fault(result: JSONObject) -> str:
-    """Return what is wrong with the texts beside structured content; empty if one repeats it as JSON."""
+    """Return what is wrong with the texts beside structured content; empty if one repeats it as JSON.
+
+    It is also empty for an error, and if the texts are longer than ``MAX_TEXT`` or ``content`` is not an
+    array.
+    """
     structured, content = result.get("structuredContent"), result.get("content")
     if "structuredContent" not in result or result.get("isError") is True or not isinstance(content, list):
         return ""
@@ -360,7 +365,9 @@ def refused_arguments(context: MessageContext[ErrorResponse], history: History) 
 
 
 def _answered_call(context: MessageContext, history: History) -> ToolCall | None:
-    """Return the call that an answer belongs to; ``None`` if a change of the list was announced since."""
+    """Return the call that an answer belongs to; ``None`` if it is not known, or if a change of the list was
+    announced since or may not have been seen.
+    """
     request = context.answers
     if request is None or history.has_gap:
         return None
@@ -372,7 +379,9 @@ def _answered_call(context: MessageContext, history: History) -> ToolCall | None
 
 
 def _tool_result(message: Response, request: SentRequest) -> JSONObject | None:
-    """Return the result if the tool produced it; ``None`` if it is a task or asks the client for input."""
+    """Return the result if the tool produced it; ``None`` if it is not an object, is a task, or is not
+    complete, as one that asks the client for input.
+    """
     result = as_object(message.result)
     if result is None or (request.stateless and result.get("resultType", "complete") != "complete"):
         return None

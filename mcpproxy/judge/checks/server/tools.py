@@ -1,4 +1,4 @@
-"""The tools that a server lists: their schemas, their names, and the consistency of the lists.
+"""The tools that a server lists: their schemas, their names, and the consistency of these and other lists.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool
 """
@@ -63,7 +63,7 @@ WITH_FULL_SCHEMA: Final = since("2025-11-25")
 
 
 def missing_name(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a tool without a string name (PROTO-003)."""
+    """Report a tool that is not an object or has no string as its name (PROTO-003)."""
     for pointer, tool in _tools(context):
         if not isinstance(tool, dict):
             problem = f"{context.sender} listed a tool that is {kind(tool)}, not an object"
@@ -331,7 +331,10 @@ def _connection_fault(
 def _call_fault(
     context: MessageContext, history: History, state: ListState, walk: ListWalk, names: list[str]
 ) -> tuple[str, tuple[int, ...]] | None:
-    """Return a text and the related frames if the list changed soon after a tool call; otherwise ``None``."""
+    """Return a text and the related frames if the list changed after a tool call; otherwise ``None``.
+
+    The call was answered between two readings of the list that are at most ``SOON_NS`` apart.
+    """
     previous, now_ns = state.latest, context.frame.observed_at_ns
     if previous is None or not previous.is_comparable(walk) or previous.changes != state.changes:
         return None
@@ -347,6 +350,8 @@ def _completed_list(
     context: MessageContext, history: History
 ) -> Iterator[tuple[ListState, ListWalk, list[str]]]:
     """Yield the list that the last page in this message completes, if every page of the list was seen.
+
+    Nothing is yielded for a session that has used both eras, a handshake and stateless requests.
 
     The tuple has the state of the list before this page, the walk, and the names of all items.
     """

@@ -143,7 +143,7 @@ def remember_scope(context: MessageContext, history: History) -> None:
 
 
 def public_results(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a public result that differs between callers with different credentials (CACHE-004)."""
+    """Report a public result that differs between callers with other credentials, over HTTP (CACHE-004)."""
     request, result = _stateless_result(context)
     if request is None or history.stateless_memories is None:
         return ()  # On stdio there is only one caller.
@@ -208,7 +208,9 @@ def _stateless_result(context: MessageContext) -> tuple[SentRequest | None, JSON
 
 
 def _public_result(context: MessageContext, request: SentRequest, result: JSONObject) -> PublicResult | None:
-    """Return a result for comparison; ``None`` if it is not public or depends on the client's input."""
+    """Return a result for comparison; ``None`` if it is not a complete public result, depends on the client's
+    input, or cannot be hashed.
+    """
     if result.get("cacheScope") != "public" or result.get("resultType") != "complete":
         return None
     if any(member(request.params, name) is not None for name in RETRY_MEMBERS):

@@ -27,7 +27,7 @@ MAX_REMEMBERED: Final = 100
 
 @slotted()
 class EarlyServerRequests:
-    """The requests that the server sent before it showed whether it is modern."""
+    """The requests that the server sent before an answer showed that it is modern."""
 
     requests: list[SentRequest] = field(default_factory=list[SentRequest])
 
@@ -43,7 +43,7 @@ def _only_stateless(history: History) -> bool:
 
 
 def server_request(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a request of a modern server (STAT-006)."""
+    """Report a request of a modern server, unless only clients send this request (STAT-006)."""
     message = context.message
     if not isinstance(message, Request) or not _only_stateless(history) or not server(history).modern_seq:
         return ()

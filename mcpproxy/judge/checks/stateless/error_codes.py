@@ -46,7 +46,7 @@ def _refusal_code(context: MessageContext, history: History) -> int | None:
 
 
 def missing_method(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a code other than -32601 in the refusal of a method that the server does not have (ERR-002).
+    """Report a code of ``WRONG_REFUSALS`` in the refusal of a method that the server does not have (ERR-002).
 
     ``transports.headers`` checks the HTTP status of the refusal.
     """
@@ -82,7 +82,9 @@ def _not_implemented(request: SentRequest, history: History) -> str:
 
 
 def other_version_code(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a code other than -32022 in the refusal of an unsupported version (PROTO-008)."""
+    """Report a code of ``WRONG_REFUSALS`` in the refusal of a version that the DiscoverResult does not list
+    (PROTO-008).
+    """
     code, request = _refusal_code(context, history), context.answers
     if code not in WRONG_REFUSALS or request is None or missing_meta(request.params):
         return ()
@@ -104,8 +106,8 @@ def other_version_code(context: MessageContext, history: History) -> Iterable[Vi
 
 
 def reserved_code(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report an error code that is reserved but not defined, or that older revisions defined (ERR-003,
-    ERR-004, ERR-005).
+    """Report an error code that is reserved but not defined, that only older software or revisions use, or
+    that is about HTTP headers, on stdio (ERR-003, ERR-004, ERR-005).
     """
     code = _refusal_code(context, history)
     if code is None or not -32768 <= code <= -32000 or code in JSON_RPC_CODES:

@@ -1,4 +1,5 @@
-"""Independent stateless requests: servers must not require a session, and clients must not repeat an id.
+"""Independent stateless requests: servers must not require a session, and a client that repeats a lost
+request must give it a new id.
 
 ``self_contained.FAMILY`` has the rows.
 
@@ -54,7 +55,7 @@ def wanted_http_session(exchange: HttpExchange, history: HttpHistory, frame: Fra
     if exchange.succeeded or len(exchange.requests) != 1 or exchange.server not in history.modern_servers:
         return
     if exchange.fields.get(PROTOCOL_VERSION) not in STATELESS:
-        return  # The version header names a revision with sessions, so the server may ask for one.
+        return  # The version header names no stateless revision, so the server may ask for a session.
     request = exchange.requests[0]
     for message in well_formed(frame.message):
         text = _session_demand(message) if isinstance(message, ErrorResponse) else ""

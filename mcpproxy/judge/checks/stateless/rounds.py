@@ -50,10 +50,11 @@ def subject(request: Request | SentRequest) -> Subject:
 class Round:
     """A result that asked for input.
 
-    ``request`` is the request that the result answered. ``method_by_key`` has the method of each entry of the
-    result's ``inputRequests``, ``None`` if the method is not a string. ``state`` is the result's
-    ``requestState``. ``earlier_keys`` are the keys of all rounds that led to this one. If the server answered
-    the retry with another round, that is ``next``.
+    ``seq`` is the frame of the result, ``observed_ns`` the time when it was seen, and ``connection`` the
+    number of its connection. ``request`` is the request that the result answered. ``method_by_key`` has the
+    method of each entry of the result's ``inputRequests``, ``None`` if the method is not a string. ``state``
+    is the result's ``requestState``, ``None`` if that is not a string. ``earlier_keys`` are the keys of all
+    rounds that led to this one. If the server answered the retry with another round, that is ``next``.
     """
 
     seq: int
@@ -87,7 +88,10 @@ class Rounds:
     )
 
     def of_same_request(self, request: Request, connection: int) -> list[Round]:
-        """Return the rounds on the same connection whose request had the same parameters as ``request``."""
+        """Return the rounds on this connection whose request had the same method and params as ``request``.
+
+        Params that a retry changes are not compared.
+        """
         return [
             round_
             for round_ in self.latest
@@ -110,7 +114,7 @@ def rounds(history: History) -> Rounds:
 
 
 def without_retry_members(params: "JSON | Absent") -> JSONObject:
-    """Return the parameters of a request without those that a retry changes."""
+    """Return the params of a request without those that a retry changes: ``_meta`` and ``RETRY_MEMBERS``."""
     members = params if isinstance(params, dict) else {}
     return {name: value for name, value in members.items() if name not in ("_meta", *RETRY_MEMBERS)}
 
@@ -138,7 +142,7 @@ def remember_followed(context: MessageContext[Request], history: History) -> Non
 
 
 def remember_retry(context: MessageContext[Request], history: History) -> None:
-    """Record which round a request continues."""
+    """Record which round a request continues, and take the rounds that it may answer out of ``left``."""
     message = context.message
     if not context.stateless or not isinstance(message.params, dict):
         return

@@ -1,4 +1,5 @@
-"""Stateless requests and their answers: the required members of ``_meta``, and the type of each result.
+"""Stateless requests and their answers: the required members of ``_meta``, the type of each result, and
+methods that the stateless revisions do not have.
 
 A stateless request belongs to a revision without a handshake. So its ``_meta`` has to contain what a
 handshake would have told the server: the protocol version, the client's capabilities and, optionally, its
@@ -163,8 +164,8 @@ _CHECKED_EACH_TIME: Final = (b"progressToken", b"logLevel", b"icons")
 
 
 def answer_to_incomplete(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a request with an incomplete ``_meta`` that the server serves, or refuses with a code other than
-    -32602 (STAT-002).
+    """Report a request with an incomplete ``_meta`` that the server serves, or refuses with a code of
+    ``OTHER_REFUSALS`` instead of -32602 (STAT-002).
     """
     request = context.answers
     if not context.stateless or request is None or not missing_meta(request.params):
@@ -195,7 +196,9 @@ def _incomplete_accepted(
 
 
 def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
-    """Report a refusal of a request with an incomplete ``_meta`` whose HTTP status is not 400 (STAT-002)."""
+    """Report a refusal with -32602 of a request with an incomplete ``_meta`` if its HTTP status is not 400
+    (STAT-002).
+    """
     if exchange.status == 400 or not exchange.requests or exchange.server not in history.modern_servers:
         return
     if not (missing_member := missing_meta(exchange.requests[0].params)):
@@ -225,7 +228,9 @@ def anonymous_server(context: MessageContext, history: History) -> tuple[Violati
 
 
 def result_type(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a result whose ``resultType`` is missing, or unknown to the client (STAT-004, STAT-005)."""
+    """Report a result whose ``resultType`` is missing or not a string (STAT-004), or unknown to the client
+    (STAT-005).
+    """
     result, request = context.contents, context.answers
     if not context.stateless or request is None or not isinstance(result, dict):
         return ()

@@ -132,7 +132,7 @@ def is_modern(context: MessageContext, history: History) -> bool:
 def settings_of(extension: str, capabilities: JSONObject) -> JSONObject | None:
     """Return the settings with which a peer declares ``extension``; ``None`` if it does not declare it.
 
-    The settings are empty if they are not an object.
+    ``false`` is no declaration. Other settings that are not an object are empty.
     """
     extensions = as_object(capabilities.get("extensions")) or {}
     settings = extensions.get(extension, False)
@@ -154,7 +154,10 @@ def strings_in(value: "JSON") -> tuple[str, ...]:
 
 
 def fresh_until_ns(context: MessageContext) -> int:
-    """Return the time until which the result of a stateless request is valid, as its ``ttlMs`` says."""
+    """Return the time until which the result of a stateless request is valid, as its ``ttlMs`` says.
+
+    If ``ttlMs`` is missing, not a number, not above 0, or 1e12 or more, that is the time when it was seen.
+    """
     ttl_ms = member(context.message.value, "result", "ttlMs")
     fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
     return context.frame.observed_at_ns + fresh_ns
@@ -232,7 +235,7 @@ def remember_refusal(context: MessageContext, history: History) -> None:
 
 
 def remember_discovery(context: MessageContext[Response], history: History) -> None:
-    """Record the content of a DiscoverResult."""
+    """Record the content of a DiscoverResult that has capabilities and lists a stateless revision."""
     message = context.message
     capabilities = as_object(member(message.result, "capabilities"))
     versions = strings_in(member(message.result, "supportedVersions"))

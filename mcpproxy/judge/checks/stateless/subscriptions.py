@@ -96,7 +96,10 @@ def remember_modern_server(context: MessageContext[Response], history: History) 
 
 
 def subscription_of(context: MessageContext, history: History) -> Subscription | None:
-    """Return the subscription of a notification: its subscription id shows it or, over HTTP, its stream."""
+    """Return the subscription of a notification: its subscription id shows it or, over HTTP, its stream.
+
+    The result is ``None`` if the client sent the notification, or if no subscription is known for it.
+    """
     if context.sender != SERVER:
         return None
     by_id = history.of(Subscriptions).by_id
@@ -219,7 +222,9 @@ def filter_beyond_request(context: MessageContext, history: History) -> Iterator
 
 
 def unrequested_type(context: MessageContext[Notification], history: History) -> Iterator[Violation]:
-    """Report a notification of a type that its subscription did not ask for (SUB-005)."""
+    """Report a notification of a type that its subscription did not ask for, or that the server did not
+    acknowledge (SUB-005).
+    """
     subscription, message = subscription_of(context, history), context.message
     if subscription is None or subscription.wanted is None or subscription.ended_seq:
         return
@@ -311,7 +316,7 @@ def message_of_request(context: MessageContext[Notification], history: History) 
 
 
 def after_the_end(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
-    """Report a notification on a subscription that is over (SUB-010)."""
+    """Report a notification on a subscription that is over, on stdio (SUB-010)."""
     subscription = None if history.over_http else subscription_of(context, history)
     if subscription is None:
         return ()

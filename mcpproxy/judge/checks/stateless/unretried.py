@@ -1,7 +1,7 @@
 """Results that ask for input, after which the client never retries the request with the input.
 
-A client that declines says so in a retry. No requirement forbids a client not to retry at all, but then the
-user often waits for an answer that never comes, so this is reported as an info.
+A client that declines says so in a retry. No requirement obliges a client to retry at all, but if it does
+not, the user often waits for an answer that never comes. So this is reported as an info.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr#server-requirements-basic-workflow
 """
@@ -19,7 +19,7 @@ from mcpproxy.protocol.methods import declares, needs
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, stateless_of
 
 LONG_NS: Final = 30_000_000_000
-"""If the recording ends this soon after a result, an idle client may just have been closed."""
+"""If the recording ends sooner than this after a result, an idle client may just have been closed."""
 
 
 def never_retried(event: Signal | Close, history: History) -> Iterator[Violation]:

@@ -131,7 +131,7 @@ def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
         ):
             continue
         if is_task(request, history) or (request.stateless and history.stateful_seq is not None):
-            continue  # A stateful server need not answer a request that tests if it is stateless.
+            continue  # A server with a handshake need not answer a stateless request that probed it.
         tokens = history.of(ProgressTokens).tracked[request.sender].values()
         if any(token.request is request and token.latest is not None for token in tokens):
             continue  # The receiver reported progress, so it had not ignored the request.
@@ -152,7 +152,7 @@ def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
 
 
 def silent_end(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a server that exits and leaves a subscription open (CANC-008)."""
+    """Report a server that exits with code 0, on stdio, and leaves a subscription open (CANC-008)."""
     if not isinstance(event, Close) or event.exit_code != 0 or history.has_gap or history.over_http:
         return
     server_closed_ns, client_closed_ns = history.server.closed_ns, history.client.closed_ns

@@ -143,7 +143,7 @@ def initialize_cancelled(
 ) -> Iterator[Violation]:
     """Report the cancellation of initialize on another connection than its own (CANC-003).
 
-    There is no session id yet, so it is certain which session this is only if the recording has one session.
+    There is no session id yet, so it is certain which initialize is meant only if no other one is under way.
     """
     session = exchange.session
     if session is None or not session.joined_late or session.id is not None:
@@ -222,7 +222,10 @@ def unmatched(event: Signal | Close, history: History) -> Iterator[Violation]:
 def cancelled_over_http(
     exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 ) -> Iterator[Violation]:
-    """Report a notification of cancellation over HTTP, where closing the stream cancels (CANC-009)."""
+    """Report a notification of cancellation over HTTP in a stateless revision (CANC-009).
+
+    There a client cancels by closing the stream of the response.
+    """
     body = exchange.body
     if body is not None and any(message.value.get("method") == METHOD for message in exchange.messages):
         problem = f"client sent {METHOD} over HTTP, where it cancels by closing the response stream"

@@ -28,7 +28,11 @@ LISTEN: Final = "subscriptions/listen"
 
 @slotted(frozen=True)
 class Cancelled:
-    """A cancellation: the request (``None`` if unknown), who cancelled it, its id, the frame and the time."""
+    """A cancellation.
+
+    ``request`` is the request that was cancelled, ``None`` if it is unknown, and ``id`` its id. ``sender``,
+    ``seq`` and ``cancelled_ns`` are the sender, the frame and the time of the cancellation.
+    """
 
     request: SentRequest | None
     sender: Sender
@@ -62,8 +66,8 @@ class Cancellations:
 def is_task(request: SentRequest, history: History) -> bool:
     """Whether a request became a task.
 
-    Before its answer, the result says whether it asks for a task and the receiver declared tasks for its
-    method.
+    While a request is unanswered, that is taken to be so if it asks for a task and the receiver declared
+    tasks for its method.
     """
     if request.stateless or not isinstance(member(request.params, "task"), dict):
         return False
