@@ -137,8 +137,7 @@ def _highest_severity(request: SentRequest, *, answered_later: bool) -> Severity
 
 
 def _is_overdue(request: SentRequest, event: Close, history: History) -> bool:
-    """Whether the peer had time to answer before the end; a client also before either side closed its stream.
-    """
+    """Whether the peer had time to answer before the end; a client, before either side closed its stream too."""
     ends_ns = [event.observed_at_ns]
     if request.sender == SERVER:
         ends_ns += [side.closed_ns for side in (history.client, history.server) if side.closed_ns is not None]

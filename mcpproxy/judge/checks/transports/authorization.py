@@ -110,7 +110,10 @@ def unguided_challenge(exchange: HttpExchange, history: HttpHistory, frame: Fram
 
 
 def metadata_nowhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a 401 that names no resource metadata, if the well-known address has none (AUTH-002)."""
+    """Report a 401 that names no resource metadata, if the well-known address has none (AUTH-002).
+
+    The check is called for the refusal of a request for that address.
+    """
     if RESOURCE_METADATA not in exchange.request.target or exchange.status not in (404, 405, 410):
         return
     if history.metadata or exchange.request.target.partition("?")[0] != RESOURCE_METADATA:
@@ -131,9 +134,9 @@ def metadata_nowhere(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 
 
 def _possible_revisions(exchange: HttpExchange) -> tuple[tuple[str, ...], bool]:
-    """Return the revisions that may apply to an exchange, and whether they are certain.
+    """Return the revisions that may apply to an exchange, and whether that is certain.
 
-    They are not certain before a revision is negotiated, when a 401 often comes.
+    It is not certain before a revision is negotiated, and a 401 often comes before that.
     """
     session = exchange.session
     if session is not None and session.revision is not None:
@@ -201,7 +204,8 @@ def token_in_query(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 
 def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a 403 without a challenge that says which scope is missing (AUTH-005).
+    """Report a 403 for a token without a challenge that names the missing scope and the resource metadata
+    (AUTH-005).
 
     A 403 for a request with an Origin header is not reported: it may refuse the origin.
     """
@@ -227,7 +231,9 @@ def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Fra
 
 
 def unscoped_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a challenge that names no scope, or names offline_access, which only clients add (AUTH-006)."""
+    """Report a 401 that asks for a token and names no scope or, from 2026-07-28 on, offline_access
+    (AUTH-006).
+    """
     if exchange.status != 401 or not _wants_token(exchange.response_fields):
         return
     candidates, _ = _possible_revisions(exchange)

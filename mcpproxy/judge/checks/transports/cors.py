@@ -1,8 +1,9 @@
 """Requests of web pages to another origin (CORS): what a server's answers let a browser send and read.
 
-Before most such requests a browser sends a *preflight*, which asks whether the page may send them. Only what
-a preflight asks for is judged, and only if its answer allows the origin: each server decides which pages it
-serves. A ``*`` counts as everything, although for requests with credentials it does not.
+Before most such requests a browser sends a *preflight*, which asks whether the page may send them. Only the
+permissions that a preflight asks for are judged, and whether a page can read its session id. Both are judged
+only if the answer allows the origin: each server decides which pages it serves. A ``*`` counts as everything,
+although for requests with credentials it does not.
 
 Source: https://fetch.spec.whatwg.org/#http-cors-protocol
 """
@@ -82,10 +83,10 @@ def is_allowed_preflight(exchange: HttpExchange) -> bool:
 def hidden_session_id(
     exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 ) -> Iterator[Violation]:
-    """Report a session id that the page which opens the session cannot read, once (HTTP-021).
+    """Report a session id that the page that opens the session cannot read, once (HTTP-021).
 
-    An earlier preflight from this origin shows that a browser sends its requests, and that they are CORS
-    requests.
+    Only an origin with an earlier preflight is judged: it shows that a browser sends the requests of this
+    origin, and that they are CORS requests.
     """
     if not history.hid_session_id and hides_session_id(exchange, history):
         problem = (

@@ -1,5 +1,7 @@
 """Stateless requests over HTTP: the headers that repeat values of the body, and the statuses of errors.
 
+The ``data`` of two errors and the annotations of listed tools are checked here too, on any transport.
+
 An intermediary acts on the headers and a server on the body, so headers and body must agree. A POST should
 contain one message, so only the first request of an exchange is compared.
 
@@ -45,7 +47,10 @@ from mcpproxy.protocol.wording import token
 
 
 def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a version header that is missing or differs from the body (HDR-001, HDR-002, PROTO-008)."""
+    """Report a version header that is missing (HDR-001) or differs from the body.
+
+    A difference is PROTO-008 if both versions are known revisions, and otherwise HDR-002.
+    """
     for request in exchange.requests[:1]:
         body_version = member(request.params, "_meta", VERSION_KEY)
         header_version = exchange.fields.get(PROTOCOL_VERSION)
@@ -104,7 +109,9 @@ def parameter_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame
     """Report faults of the Mcp-Param headers of a tool call, which repeat some of its arguments (HDR-005,
     HDR-006, HDR-009, HDR-010).
 
-    The tool's inputSchema says in annotations (x-mcp-header) which arguments are repeated.
+    The tool's inputSchema says in annotations (x-mcp-header) which arguments are repeated. A call of a tool
+    whose annotations are invalid is HDR-009. A call that repeats the headers for which it was refused, before
+    the tools are listed again, is HDR-010.
     """
     request = next((r for r in exchange.requests if r.method == "tools/call"), None)
     if request is None:
@@ -144,13 +151,16 @@ def parameter_headers(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def _required_headers(exchange: HttpExchange, history: HttpHistory, name: str) -> Mirrors | None:
-    """Return the headers for the arguments of the tool ``name``, as listed to a client with this token."""
+    """Return the headers for the arguments of the tool ``name``, as listed to a client with this token.
+
+    The result is ``None`` if no such list was seen.
+    """
     key = (exchange.server, exchange.fields.get("authorization") or "")
     return history.mirrors.get(key, {}).get(name)
 
 
 def unlisted_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a request with a version that the server did not list (PROTO-008)."""
+    """Report a request with a version that the server did not list on this connection (PROTO-008)."""
     answer = history.modern_answers.get(exchange.request.connection)
     if answer is None or not answer.stateless_versions:
         return
@@ -197,7 +207,7 @@ def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def refusal_with_other_code(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
-    """Report a refusal of contradicting headers with an error code other than -32020 (HDR-007)."""
+    """Report a refusal of contradicting headers with -32600, -32602 or -32603 instead of -32020 (HDR-007)."""
     if exchange.succeeded or not _has_mismatch(exchange) or exchange.server not in history.modern_servers:
         return
     if any(missing_meta(request.params) for request in exchange.requests):

@@ -182,7 +182,7 @@ def notification_answer(exchange: HttpExchange, history: HttpHistory, frame: Fra
 
 
 def notification_status(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a POST without requests that was answered with another 2xx status than 202 (HTTP-008).
+    """Report a POST without requests that was answered with a 2xx status other than 202 (HTTP-008).
 
     Nothing is reported if the body of the answer was reported before.
     """
@@ -246,7 +246,9 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> V
 def _is_of_another(id: RequestId, request_ids: list[RequestId | None], session: HttpSession) -> bool:
     """Whether ``id`` is that of a request in another exchange.
 
-    PROTO-007 reports an id that no request had, if all requests were seen, and an id of the wrong type.
+    PROTO-007 reports an id that no request had, if all requests were seen, and an id of the wrong type. If
+    messages may be missing, an id that differs from all in ``request_ids``, also as text, counts as such an
+    id.
     """
     history = session.judge.history
     if not (history.has_gap or history.may_lack_messages):
@@ -267,7 +269,7 @@ def _repeats_names(session: HttpSession) -> bool:
 
 
 def missing_json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report an empty JSON answer (HTTP-011)."""
+    """Report an empty JSON answer to a request other than initialize (HTTP-011)."""
     head = exchange.response
     if head is None or not exchange.succeeded or exchange.body_count or exchange.cut or not exchange.requests:
         return
@@ -362,7 +364,7 @@ def endpoint_first(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
 
 
 def posted_to_other_uri(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a POST to another URI than that of the endpoint event (HTTP-002).
+    """Report a POST to a URI other than that of the endpoint event (HTTP-002).
 
     The POST is reported only if it cannot belong to Streamable HTTP or to another HTTP+SSE stream.
     """

@@ -32,7 +32,10 @@ def unanswered_initialize(exchange: HttpExchange, history: HttpHistory, frame: F
 
 
 def awaited_initialize(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report an initialize without an answer when its client closed the connection (SEQ-001)."""
+    """Report an initialize without an answer when its client closed the connection (SEQ-001).
+
+    ``kept_waiting`` decides whether the client waited long enough.
+    """
     session, initialize = exchange.session, exchange.initialize
     # The exchange itself ends when the server, too, closes its side, which may be much later.
     if session is None or initialize is None or exchange.ended_by != CLIENT or exchange.left_ns is None:

@@ -24,7 +24,7 @@ _FORM_BYTES: Final = 1 << 16
 
 
 def foreign_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a token of another authorization server than those of the MCP server (AUTH-011)."""
+    """Report a token of an authorization server other than those of the MCP server (AUTH-011)."""
     issuers = history.issuers
     issued = issuers.tokens.get(credential(exchange.fields.get("authorization") or "")[1])
     if issued is None:
@@ -39,7 +39,7 @@ def foreign_token(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 
 def foreign_secret(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a client secret that another authorization server gave (AUTH-012)."""
+    """Report a client secret sent to an authorization server other than the one that gave it (AUTH-012)."""
     issuers, body = history.issuers, exchange.body
     if not issuers.secrets or body is None or len(body.raw) > _FORM_BYTES:
         return

@@ -64,7 +64,9 @@ _DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
 
 
 def issued_elsewhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a session id in a response to anything but a successful initialize (PROTO-010)."""
+    """Report a session id in a response to anything but a successful initialize, unless it is the session's
+    own (PROTO-010).
+    """
     issued_id, session, head = exchange.response_fields.get(SESSION_ID), exchange.session, exchange.response
     if issued_id is None or session is None or head is None:
         return
@@ -180,7 +182,7 @@ def outlived_session(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 
 
 def forgotten_session(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
-    """Report a server that says that a session is over with another status than 404 (PROTO-010).
+    """Report a server that says that a session is over with an error status other than 404 (PROTO-010).
 
     Only the text of the refusal shows this, because a request may be refused for other reasons. The server
     must have issued the id, and have accepted it before. A 401 or 403 with a challenge, or for a request with
@@ -228,7 +230,9 @@ def id_of_ended_session(exchange: HttpExchange, history: HttpHistory, frame: Fra
 
 
 def abandoned_session(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a session that its client left without deleting it (PROTO-010)."""
+    """Report a session that its client left ``ABANDONED_NS`` or more before the end, without deleting it
+    (PROTO-010).
+    """
     session = exchange.session
     if session is None or session.id is None or session.ended_seq is not None or session.refused_deletion:
         return
@@ -250,7 +254,7 @@ def stateless_id(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> 
     if head is None or SESSION_ID not in exchange.response_fields or "PROTO-010" in exchange.broken_rules:
         return
     if exchange.fields.get(PROTOCOL_VERSION) not in revisions.STATELESS:
-        return  # The version header names a revision with sessions.
+        return  # The version header names no stateless revision.
     if exchange.server in history.modern_servers or shows_modern(exchange, frame):
         problem = "server sent a session id in answer to a stateless request"
         yield Violation("PROTO-010", "R-241", problem, related=(exchange.request.seq,), frame=head.seq)
@@ -288,7 +292,10 @@ def _negotiated(session: HttpSession) -> str | None:
 
 
 def unpublished_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a server that accepts a protocol version which was never published (PROTO-008)."""
+    """Report a server that accepts a protocol version that was never published (PROTO-008).
+
+    Names that begin with ``draft`` are not reported.
+    """
     version, session = exchange.fields.get(PROTOCOL_VERSION), exchange.session
     if version is None or version in REVISIONS or session is None or not exchange.succeeded:
         return

@@ -29,7 +29,7 @@ from mcpproxy.protocol.message_parts import member, well_formed
 LISTEN: Final = "subscriptions/listen"
 
 LINGERING_NS: Final = 10_000_000_000
-"""How long a stream may stay open after its response without being reported."""
+"""A stream that stays open for at least this long after its response is reported."""
 
 EARLY_NS: Final = 50_000_000
 """How much too early a client may reconnect without being reported, because the network changes the times."""
@@ -202,7 +202,9 @@ def unknown_cursor(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
 
 
 def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
-    """Report a resumed stream that repeats events of another stream or events already received (SSE-003)."""
+    """Report a resumed stream that repeats events of another stream or events already received, or that has
+    the response to a request of another stream (SSE-003).
+    """
     cursor, stream, earlier_event, session = (
         exchange.cursor,
         exchange.stream,
@@ -229,7 +231,9 @@ def foreign_replay(exchange: HttpExchange, history: HttpHistory, frame: Frame) -
 
 
 def missing_first_id(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
-    """Report a stream with event ids whose first event is not an empty event with an id (SSE-004)."""
+    """Report a stream of 2025-11-25 that does not begin with an empty event with an id, although this event
+    or earlier ones of the session have ids (SSE-004).
+    """
     event, session = frame.event, exchange.session
     if event is None or session is None or exchange.event_count != 1 or exchange.method != "POST":
         return
@@ -272,7 +276,10 @@ def event_name(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Vi
 
 
 def buffered_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a stream without the header ``X-Accel-Buffering: no`` (SSE-008)."""
+    """Report a stream without the header ``X-Accel-Buffering: no`` (SSE-008).
+
+    Only servers that have shown that they support a stateless revision are judged.
+    """
     if exchange.response_is_sse and exchange.server in history.modern_servers:
         values = [value.lower() for value in exchange.response_fields.all("x-accel-buffering")]
         if values != ["no"]:

@@ -46,7 +46,7 @@ MEMBERS: Final[Mapping[str, tuple[str, Test]]] = {
     "lastUpdatedAt": ("an ISO 8601 time", _is_time),
     "ttlMs": ("a number or null", lambda value: value is None or number_of(value) is not None),
 }
-"""By name, each member of every task: a description of its type, and the test of a value."""
+"""By name, each member that every task must have: a description of its type, and the test of a value."""
 
 MEMBERS_BY_STATUS: Final[Mapping[TaskState, tuple[str, str, Test]]] = {
     TaskState.INPUT_REQUIRED: ("inputRequests", "an object", lambda value: isinstance(value, dict)),
@@ -67,7 +67,7 @@ def task_shape(context: MessageContext, history: History) -> Iterable[Violation]
 
 
 def task_of(context: MessageContext) -> tuple[JSONObject | None, str]:
-    """Return the task in a message of the server, and its JSON Pointer."""
+    """Return the task in a message of the server, and its JSON Pointer; ``None`` if it has no such task."""
     message, request = context.message, context.answers
     if isinstance(message, Notification):
         from_server = context.sender == SERVER and is_stateless(context.candidates)

@@ -128,8 +128,8 @@ def unknown_cursor(context: MessageContext[Request], history: History) -> Iterab
         cursors = pages.lists.get(_list_key(history, sender, method))
         if cursors is not None and hash(cursor) in cursors.previous:
             problem = f"{problem}: the cursor is one of {method}"
-    # Until 2025-11-25 a cursor is valid in one session only. In later revisions it may have been given before
-    # the recording.
+    # Up to 2025-11-25, inclusive, a cursor is valid in one session only. In later revisions it may have been
+    # given before the recording.
     at_most = "info" if context.stateless else None
     return (Violation("PAGE-002", "R-124", problem, pointer=context.at + "/params/cursor", at_most=at_most),)
 
@@ -272,8 +272,8 @@ def remember_unknown(context: MessageContext[Request], history: History) -> None
 def remember_page(context: MessageContext, history: History) -> None:
     """Record the cursor of a page with the cursor of its request, unless they lead in a circle.
 
-    An empty cursor makes the next page the unread one, if there is none and the client does not follow such
-    cursors.
+    In a stateless revision, an empty cursor makes the next page the unread one, if there is none and the
+    client has not followed such a cursor before.
     """
     request, cursor = context.answers, member(context.message.value, "result", "nextCursor")
     if request is None or not isinstance(cursor, str):

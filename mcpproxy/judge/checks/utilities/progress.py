@@ -87,7 +87,10 @@ class ProgressTokens:
     by_task: dict[tuple[Sender, str], Tracked] = field(default_factory=dict[tuple[Sender, str], Tracked])
 
     def forget_finished(self) -> None:
-        """Forget the tokens of answered requests, so late progress with such a token is not reported."""
+        """Forget the tokens whose request can no longer be answered and did not become a task.
+
+        Late progress with such a token is then not reported.
+        """
         for sender, tracked in self.tracked.items():
             self.tracked[sender] = {
                 token: entry for token, entry in tracked.items() if entry.in_flight or entry.is_task
@@ -198,9 +201,9 @@ def _without_open_request(
 def _unknown_token(context: MessageContext, history: History, token: RequestId) -> Iterator[Violation]:
     """Report a token that no request had.
 
-    Nothing is reported if the request with the token may not have been seen or could not be read. In a
-    stateless session over HTTP nothing is reported either, because the stream shows which request the
-    progress is of.
+    Nothing is reported if the request with the token may not have been seen or could not be read. Nor is
+    anything reported in a stateless session over HTTP, because the stream shows which request the progress is
+    of, and about a client in a stateless revision, where servers send no requests.
     """
     requestor = other(context.sender)
     used = history.of(ProgressTokens).used[requestor]

@@ -1,4 +1,6 @@
-"""Polls of a task: how soon its requestor may ask for it again. Both kinds of tasks have this rule.
+"""Polls of a task: how soon its requestor may ask for it again.
+
+Both kinds of tasks have this rule: those of 2025-11-25, and those of the tasks extension.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#getting-tasks
 """

@@ -28,7 +28,7 @@ CAN_BE_TASKS: Final = ("tools/call", "sampling/createMessage", "elicitation/crea
 STATUS: Final = "notifications/tasks/status"
 
 DRIFT_S: Final = 1.0
-"""Two reports of one creation time may differ by this much, because the precision may differ."""
+"""Two reports of one creation time may differ by less than this, in seconds: their precision may differ."""
 
 
 @slotted(frozen=True)
@@ -53,7 +53,10 @@ def has_task_revision(context: MessageContext) -> bool:
 
 
 def reports(context: MessageContext, history: History) -> list[TaskReport]:
-    """Return the reports in a message, leaving out task objects whose id is not a string."""
+    """Return the reports in a message that is certainly of ``REVISION``; for any other message, none.
+
+    Task objects whose id is not a string are left out, and those of tasks/list beyond ``MAX_REMEMBERED``.
+    """
     message, request = context.message, context.answers
     values: list[tuple[str, object]] = []
     if isinstance(message, Notification):

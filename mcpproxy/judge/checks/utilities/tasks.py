@@ -153,7 +153,7 @@ def _declares_tasks(requestor: Sender, method: str, history: History) -> bool:
 
 
 def _task_support(history: History, request: Request | SentRequest) -> str | None:
-    """Return the taskSupport with which the called tool was listed; ``None`` if that is unknown."""
+    """Return the taskSupport with which the called tool was listed; ``None`` if that is unknown or differed."""
     support = history.of(Tasks).support
     name = target_of(request.method, request.params) if support else None
     return None if name is None else support.get(name)
@@ -168,15 +168,15 @@ def _tool_phrase(request: Request | SentRequest) -> str:
 
 
 def early_poll(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a requestor that polls more often than pollInterval allows (TASK-014)."""
+    """Report a requestor that polls a task sooner than its pollInterval allows (TASK-014)."""
     task = history.of(Tasks).get(other(context.sender), _task_id(context))
     if task is not None and has_task_revision(context):
         yield from hasty_poll(context, task, "pollInterval")
 
 
 def result_of_task(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report a task result that lacks the task's id, or that does not fit the request that became the task
-    (TASK-009).
+    """Report a task result that lacks the task's id, that does not fit the request that became the task, or
+    that is an error although the task was reported as completed (TASK-009).
     """
     request, message = context.answers, context.message
     id = member(request.params, "taskId") if request else None
@@ -234,7 +234,10 @@ def cancelled(context: MessageContext, history: History) -> Iterator[Violation]:
 
 
 def refusal_code(context: MessageContext[ErrorResponse], history: History) -> Iterator[Violation]:
-    """Report an error about a task or a cursor whose code should be -32602 (TASK-011, TASK-012)."""
+    """Report an error about a task or a cursor whose code should be -32602 (TASK-011, TASK-012).
+
+    -32601 is not reported, because it is about the method.
+    """
     request, message = context.answers, context.message
     error = as_object(message.error)
     code, text = member(error, "code"), member(error, "message")
@@ -268,7 +271,10 @@ def refusal_code(context: MessageContext[ErrorResponse], history: History) -> It
 
 
 def remember_tools(context: MessageContext, history: History) -> None:
-    """Record the taskSupport of each tool; ``None`` if the tool was listed with different values."""
+    """Record the taskSupport of each tool; ``None`` if the tool was listed with different values.
+
+    A tool without taskSupport counts as ``forbidden``.
+    """
     message = context.message
     tools = (
         member(message.result, "tools")
@@ -309,7 +315,7 @@ REPORTING: Final = ("tasks/get", "tasks/cancel", "tasks/list")
 """Requests whose results contain task objects."""
 
 NEEDING_NO_MARK: Final = (*ABOUT_ONE, "tasks/list", STATUS)
-"""Messages that have the task's id in another member than ``_meta``, or are about all tasks."""
+"""Messages that have the task's id in a member other than ``_meta``, or are about all tasks."""
 
 WITHIN: Final = (REVISION,)
 TASK_MEMBER: Final = ("task",)

@@ -70,7 +70,7 @@ def task_handed_out(context: MessageContext, history: History) -> Iterable[Viola
 
 
 def task_served(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report an answer about a task to a request that did not declare the extension (TASKX-001)."""
+    """Report a result for a request of ``TASK_REQUESTS`` that did not declare the extension (TASKX-001)."""
     request = context.answers
     if not context.stateless or request is None or _declares(request.params):
         return ()
@@ -139,7 +139,7 @@ def plain_answer(context: MessageContext[Response], history: History) -> Iterato
 
 
 def early_poll(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report a client that polls more often than pollIntervalMs allows (TASK-014)."""
+    """Report a client that polls a task sooner than its pollIntervalMs allows (TASK-014)."""
     id = member(context.message.params, "taskId")
     task = history.across_requests(ExtensionTasks).get(history.caller, id)
     if task is not None and context.stateless:
