@@ -141,7 +141,7 @@ def all_was_seen(history: History) -> bool:
 
 
 def session_id(context: MessageContext) -> str | None:
-    """Return the session id in the params of a request or notification."""
+    """Return the session id in the params of a request or notification; ``None`` if there is none."""
     params = context.contents
     id = params.get("sessionId") if type(params) is dict else None
     return id if type(id) is str else None
@@ -151,7 +151,9 @@ def session_id(context: MessageContext) -> str | None:
 
 
 def early_message(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
-    """Report a message about sessions before initialize has succeeded (ACP-006)."""
+    """Report the first message about sessions that the client sends before initialize has succeeded
+    (ACP-006).
+    """
     message, sessions = context.message, history.of(Sessions)
     if sessions.sent_too_early or history.has_gap:
         return
@@ -225,7 +227,9 @@ def repeated_session_id(context: MessageContext[Response], history: History) -> 
 
 
 def batched_setup(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report a request in a batch although it changes which later messages are valid (ACP-024)."""
+    """Report a request in a batch, in version 2, although it changes which later messages are valid
+    (ACP-024).
+    """
     if context.at and context.sender == CLIENT and context.candidates == (acp.SECOND,):
         problem = f"client put {context.message.method} into a batch; later messages depend on its answer"
         yield Violation("ACP-024", "A-058", problem, pointer=context.at + "/method")

@@ -206,7 +206,7 @@ def undeclared_directories(context: MessageContext[Request], history: History) -
 
 
 def undeclared_content(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report prompt content of a type that the agent did not declare (ACP-004)."""
+    """Report the first content of a prompt whose type the agent did not declare (ACP-004)."""
     message, declarations = context.message, _declarations(history)
     if context.sender != CLIENT or declarations is None or declarations.agent is None:
         return
@@ -279,7 +279,7 @@ def _sender_may_send(dispatch_key: DispatchKey) -> bool:
 
 
 def incomplete_opening(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report an initialize in which the client does not give its version, or not its own name (ACP-011)."""
+    """Report an initialize whose version is no integer, or that does not name the client (ACP-011)."""
     message, pointer = context.message, context.at + "/params"
     if context.sender != CLIENT:
         return
@@ -295,7 +295,7 @@ def incomplete_opening(context: MessageContext[Request], history: History) -> It
 
 
 def incomplete_answer(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report an agent that does not name itself or the version it chose (ACP-011)."""
+    """Report an initialize result whose version is no integer, or that does not name the agent (ACP-011)."""
     message, pointer = context.message, context.at + "/result"
     if context.answers is not history.initialize:
         return

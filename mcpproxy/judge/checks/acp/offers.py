@@ -72,7 +72,9 @@ def unlisted_login(context: MessageContext[Request], history: History) -> Iterat
 
 
 def undeclared_login(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report an authentication method for terminals although the client declared none (ACP-020)."""
+    """Report an authentication method for terminals although the client did not declare that it has them
+    (ACP-020).
+    """
     request, methods = context.answers, member(context.message.result, "authMethods")
     if request is None or request is not history.initialize or len(context.candidates) != 1:
         return

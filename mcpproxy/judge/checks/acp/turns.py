@@ -25,7 +25,10 @@ from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import shown
 
 CROSSING_NS: Final = 1_000_000_000
-"""An answer this soon after session/cancel is not reported, unless the agent has certainly read it."""
+"""An answer sooner than this after session/cancel is not reported.
+
+If the agent has certainly read the cancel, ``READ_NS`` counts instead.
+"""
 
 BUSY_NS: Final = 5_000_000_000
 """How long an agent may need to read session/cancel, if it has answered no request that was sent later.
@@ -81,7 +84,9 @@ def stop_reason(context: MessageContext[Response | ErrorResponse], history: Hist
 def _not_cancelled(
     request: SentRequest, context: MessageContext, history: History, outcome: str, pointer: str
 ) -> Iterator[Violation]:
-    """Report a cancelled turn that ended with another reason, after the agent read the cancel (ACP-008)."""
+    """Report a cancelled turn that ended with another reason, although the agent has had time to read the
+    cancel (ACP-008).
+    """
     session = history.of(Sessions).of(member(request.params, "sessionId"))
     if session is None or session.turn.cancel_seq <= request.seq:
         return
@@ -183,7 +188,7 @@ def remember_update(context: MessageContext[Notification], history: History) -> 
 
 
 def remember_answered_prompt(context: MessageContext, history: History) -> None:
-    """Record the answer to a prompt: in version 1, and if it is an error, the turn is over."""
+    """Record the answer to a prompt. It ends the turn in version 1, and in version 2 if it is an error."""
     request = context.answers
     session = history.of(Sessions).of(member(request.params, "sessionId")) if request else None
     if session is None or request is None:

@@ -137,7 +137,10 @@ def _highest_severity(request: SentRequest, *, answered_later: bool) -> Severity
 
 
 def _is_overdue(request: SentRequest, event: Close, history: History) -> bool:
-    """Whether the peer had time to answer before the end; a client, before either side closed its stream too."""
+    """Whether there was time for an answer before the end.
+
+    A client must have had the time before either stream was closed, too.
+    """
     ends_ns = [event.observed_at_ns]
     if request.sender == SERVER:
         ends_ns += [side.closed_ns for side in (history.client, history.server) if side.closed_ns is not None]

@@ -104,7 +104,7 @@ def _secret_field(ask: Ask, context: MessageContext, history: History) -> Iterat
 
 
 def _repeated_id(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report two elicitations with the same id (ELIC-009)."""
+    """Report an elicitation in URL mode with the id of an earlier one that had another URL (ELIC-009)."""
     id, url = member(ask.params, "elicitationId"), member(ask.params, "url")
     if not isinstance(id, str) or member(ask.params, "mode") != "url":
         return
@@ -190,7 +190,10 @@ def unknown_completion(context: MessageContext[Notification], history: History) 
 
 
 def incomplete_error(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
-    """Report an error -32042 that does not list valid URL elicitations (ELIC-010)."""
+    """Report an error -32042 that does not list valid URL elicitations (ELIC-010).
+
+    Only an error for a client that has declared URL mode in the handshake is judged.
+    """
     message = context.message
     error = as_object(message.error)
     if error is None or error.get("code") != URL_REQUIRED or context.sender != SERVER:
@@ -259,7 +262,10 @@ def parse_url(url: str) -> "SplitResult | None":
 
 
 def is_local(host: str) -> bool:
-    """Whether ``host`` is this machine or probably another one on the local network."""
+    """Whether ``host`` is this machine, probably another one on the local network, or a reserved name.
+
+    A host without a dot counts as local.
+    """
     return "." not in host or LOCAL.search(host) is not None
 
 

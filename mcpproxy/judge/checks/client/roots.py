@@ -22,11 +22,12 @@ ROOTS: Final = ("roots/list",)
 
 @slotted()
 class Roots:
-    """The roots that the client listed last, and whether it has announced their change.
+    """The roots that the client listed last, and whether it has announced a change.
 
     ``answered_seq`` is the frame of the result with these roots, ``asked_seq`` the frame of its request.
-    ``announced_seq`` is the frame of the latest notifications/roots/list_changed. If two results differ and
-    no notification about the change has come yet, ``unannounced`` has the frames of both results.
+    ``announced_seq`` is the frame of the latest notifications/roots/list_changed. If two successive results
+    differ although the client promised to announce changes, ``unannounced`` has the frames of both results
+    until a notification comes.
     """
 
     uris: frozenset[str] | None = None
@@ -49,7 +50,8 @@ def _outside_roots(reply: Reply, context: MessageContext, history: History) -> I
 
 
 def unannounced_change(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report roots that changed without a notification (ROOT-002).
+    """Report roots that changed without the notification that the client promised in its capabilities
+    (ROOT-002).
 
     The notification may come after the answer that shows the change, so this is judged at the end.
     """
@@ -69,7 +71,7 @@ def unannounced_change(event: Signal | Close, history: History) -> Iterator[Viol
 
 
 def remember_list(context: MessageContext[Response], history: History) -> None:
-    """Record the roots that the client listed, and whether they changed without a notification."""
+    """Record the roots that the client listed, and whether they changed without a promised notification."""
     message, request = context.message, context.answers
     if context.sender != CLIENT or request is None:
         return

@@ -51,7 +51,7 @@ def _fractional_limit(ask: Ask, context: MessageContext, history: History) -> It
 
 
 def _mixed_results(ask: Ask, context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a message that mixes tool results with other content (SAMP-002)."""
+    """Report a user message that mixes tool results with other content (SAMP-002)."""
     for pointer, message in _messages(ask):
         types = {str(block.get("type")) for block in _blocks(message)}
         if message.get("role") == "user" and "tool_result" in types and len(types) > 1:

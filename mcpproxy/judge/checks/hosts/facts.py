@@ -18,7 +18,9 @@ Effect: TypeAlias = Literal["refused", "lost", "changed"]
 """The host refuses the server or a request to its model, loses a part for the model, or changes a part."""
 
 Grade: TypeAlias = Literal["measured", "source", "changelog", "document", "thread"]
-"""The evidence for a fact, best first: a run of the host, its source, its changelog, a text, a report."""
+"""The evidence for a fact, best first: a run of the host, its source, its changelog, a text by others, or
+what users report.
+"""
 
 GRADES: Final[tuple[Grade, ...]] = ("measured", "source", "changelog", "document", "thread")
 
@@ -128,7 +130,8 @@ class HostChoice:
                 yield self._judged_host(host, client_version if host.tells_version else "", is_named=False)
 
     def _judged_host(self, host: KnownHost, version: str, *, is_named: bool) -> JudgedHost:
-        """Return a host with the facts that apply: without a ``version``, all facts that have not ended.
+        """Return a host with the facts of the chosen grades that apply: without a ``version``, all that have
+        not ended.
 
         A fact whose versions are not known applies if the user named the host, or if the version is empty.
         """

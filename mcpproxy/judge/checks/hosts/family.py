@@ -102,7 +102,11 @@ class FactMet:
         *,
         is_doubtful: bool = False,
     ) -> Violation:
-        """Return the violation to report: if it ``is_doubtful``, an info whose effect is ``perhaps``."""
+        """Return the violation to report: at most an info if it ``is_doubtful`` or the fact only changes a
+        part.
+
+        The effect in the data of a doubtful one is ``perhaps``.
+        """
         rule, requirement = RULES[self.fact.kind]
         return Violation(
             rule,

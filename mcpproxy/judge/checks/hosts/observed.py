@@ -33,7 +33,9 @@ NO_TOKEN: Final = ("HOST-022", "X-048")
 _OFTEN: Final = 3
 """If this many calls were given up after the same time, that time is a limit of the client."""
 _MOST_WAITS: Final = 64
+"""How many calls that a client gave up are remembered."""
 _MOST_CLIENTS: Final = 256
+"""How many clients, and how many connections of stateless requests, are remembered."""
 _LONG_NS: Final = 10_000_000_000
 """People want to see the progress of a call that takes this long."""
 
@@ -130,7 +132,9 @@ def observed_limit(choice: HostChoice, history: History) -> Iterator[Violation]:
 
 
 def calls_without_token(choice: HostChoice, history: History) -> Iterator[Violation]:
-    """Report a client that waited for calls which it made without a ``progressToken`` (HOST-022)."""
+    """Report a client that waited ``_LONG_NS`` for a call, or gave one up, and made all its calls without a
+    ``progressToken`` (HOST-022).
+    """
     for watched, client in _named_clients(choice, history):
         if watched.tokens or (watched.slowest_ns < _LONG_NS and not watched.ended):
             continue

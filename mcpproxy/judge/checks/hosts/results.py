@@ -21,7 +21,8 @@ The JSON Pointer begins at the result.
 def large_result(settings: Settings, result: JSONObject) -> tuple[str, str] | None:
     """Find text in a result that is too long for the host: in one block, or in all blocks together.
 
-    The setting ``of`` (``block`` or ``result``) says which of the two is limited.
+    The setting ``of`` (``block`` or ``result``) says which of the two is limited, and ``limit`` is the number
+    of characters.
     """
     sizes = [
         (f"/content/{index}", len(text))
@@ -83,7 +84,7 @@ def _blocks(result: JSONObject) -> list[tuple[int, JSONObject]]:
 
 
 def _is_of_kind(settings: Settings, block: JSONObject) -> bool:
-    """Whether the media type of a block, and ``blob`` if it is set, are those that the fact is about."""
+    """Whether a block has a media type that the fact is about and, if the setting ``blob`` is true, a blob."""
     inside = block.get("resource")
     holder = inside if isinstance(inside, dict) else block
     if settings["blob"] and not isinstance(holder.get("blob"), str):

@@ -1,7 +1,7 @@
 """Limits of hosts on the number of tools that all servers of a run have together.
 
-A recording has one server, so it shows the tools of that server only. ``view.across_servers`` finds the
-recordings of one run of a host.
+A *run* is one process of a client, with all servers that it uses. A recording has one server, so it shows the
+tools of that server only. ``read.view.runs`` finds the recordings of one run.
 """
 
 from collections.abc import Callable, Iterator, Sequence

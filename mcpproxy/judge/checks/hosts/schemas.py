@@ -10,7 +10,10 @@ from mcpproxy.protocol.wording import shown, token
 
 
 def keywords(settings: Settings, tools: Tools) -> Iterator[Hit]:
-    """Yield tools whose schema has one of the keywords, at its root or anywhere (the setting ``at``)."""
+    """Yield tools whose schema has one of the keywords, at its root or anywhere (the setting ``at``).
+
+    Here and below, the setting ``of`` is the member of the tool that is the schema.
+    """
     wanted, of = frozenset(settings["keywords"]), settings["of"]
     for index, name, tool in tools:
         schema = tool.get(of)
@@ -57,7 +60,7 @@ def _type_array(schema: JSONObject, pointer: str) -> str | None:
 
 
 def _nullable_union(schema: JSONObject, pointer: str) -> str | None:
-    """Find three types or more, one of which is null."""
+    """Find a list of three types or more, one of which is null."""
     types = schema.get("type")
     return "/type" if isinstance(types, list) and len(types) > 2 and "null" in types else None
 

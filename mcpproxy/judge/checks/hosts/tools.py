@@ -1,8 +1,9 @@
 """Tools of a list that hosts refuse, change or hide: for their names, arguments, schemas or long texts.
 
-A host puts the name under which the user knows the server before the name of a tool. No message has that
-name, so limits are compared with the shortest one: ``before`` is the least number of characters before the
-name. A tool *meets* a fact about a host if the host would do with it what the fact says.
+Many hosts put the name under which the user knows the server before the name of a tool. No message has that
+name, so limits are compared with the shortest one: the setting ``before`` is the least number of characters
+that the host puts before a name. A tool *meets* a fact about a host if the host would do with it what the
+fact says.
 """
 
 import json

@@ -1,7 +1,7 @@
 """Find values that look like credentials: tokens of a known form, and members named like a credential.
 
-Both are guesses. To avoid false findings, masked, empty and placeholder values are left out. The text that
-describes a credential never contains its value.
+Both are guesses. To avoid false findings, members named like a credential are left out if their value is
+masked, empty or a placeholder. The text that describes a credential never contains its value.
 """
 
 import re
@@ -13,7 +13,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.wording import token
 
 MAX_VALUES: Final = 500
-"""The number of values checked in one message."""
+"""The number of values checked in one message; objects and arrays count, too."""
 
 MAX_TEXT: Final = 10_000
 """The number of characters checked in one text."""

@@ -50,7 +50,7 @@ Ranges: TypeAlias = Mapping[str, Mapping[str, Range]]
 
 @slotted()
 class CheckedImplementations:
-    """The implementations of this session that were already checked."""
+    """The implementations of this session, or stateless request over HTTP, that were already checked."""
 
     checked: set[SpokenRevision] = field(default_factory=set[SpokenRevision])
 
@@ -88,6 +88,8 @@ def collector(receive: Callable[[SpokenRevision], None]) -> RuleFamily:
 
 def range_checks(ranges: Ranges) -> RuleFamily:
     """Make a family that checks implementations against ``ranges`` and reports each once per session.
+
+    Over HTTP each stateless request counts as a session here.
 
     Without ranges its check reports nothing.
     """

@@ -126,7 +126,9 @@ def pin_checks(pins: Pins | None) -> RuleFamily:
     """
 
     def changed_tool(context: MessageContext, history: History) -> Iterator[Violation]:
-        """Report a tool that has changed since it was pinned, or is not pinned (PIN-001, PIN-002)."""
+        """Report a tool that has changed since it was pinned, or a tool or server without a pin (PIN-001,
+        PIN-002).
+        """
         return unreported("PIN", _changed_tools(pins, context, history), history)
 
     def vanished_tool(context: MessageContext, history: History) -> Iterator[Violation]:
@@ -158,7 +160,9 @@ def pin_checks(pins: Pins | None) -> RuleFamily:
 
 
 def _changed_tools(pins: Pins | None, context: MessageContext, history: History) -> Keyed:
-    """Yield the tools on this page that are not pinned or differ from their pin (PIN-001, PIN-002)."""
+    """Yield the tools on this page that are not pinned or differ from their pin, or instead the server itself
+    if it is not pinned (PIN-001, PIN-002).
+    """
     tools_page = page(context, history)
     if pins is None or tools_page is None:
         return
@@ -326,7 +330,10 @@ def _instructions(message: Response) -> str | None:
 
 
 def _ends_whole_list(page: Page, history: History) -> bool:
-    """Whether ``page`` is the last page of a list, and all pages of the list were seen."""
+    """Whether ``page`` is the last page of a list, and all pages of the list were seen.
+
+    False if the session has used both eras: a handshake, and stateless requests.
+    """
     if page.next_cursor is not None or not page.walk.is_whole or history.in_both_eras:
         return False
     is_only_page = not page.walk.seq

@@ -51,7 +51,7 @@ def _has_user_info(parts: "SplitResult") -> bool:
 
 
 def open_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
-    """Report a challenge that names resource metadata at a deceptive address or without TLS (SEC-006)."""
+    """Report a 401 or 403 that names resource metadata at a deceptive address or without TLS (SEC-006)."""
     url = resource_metadata(exchange.response_fields)
     if exchange.status in (401, 403) and url is not None and (fault := _address_fault(url)):
         problem = f"server named resource metadata {fault} in its challenge"
@@ -80,7 +80,10 @@ def open_authorization_server(
 
 
 def _address_fault(url: str) -> str:
-    """Return what is wrong with an address of authorization, as the end of a phrase; empty if nothing."""
+    """Return what is wrong with the address of resource metadata or of an authorization server.
+
+    It is the end of a phrase; empty if nothing is wrong, or if the address is masked or not an absolute URL.
+    """
     parts = None if holds_mask(url) else parse_url(url)
     if parts is None:
         return ""

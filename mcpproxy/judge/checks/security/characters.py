@@ -2,8 +2,8 @@
 
 Invisible characters are a part of ordinary writing. Joiners shape Persian and Indic words and join emoji,
 marks order right-to-left text, selectors choose the form of a character, and tags after a black flag are the
-flag of a region. Such uses are recognised by the characters around them, and are not reported. Neither is a
-character that is quoted, as in the text of a tool that looks for it.
+flag of a region. Such uses are recognised by the characters around them, and are not reported. Neither are
+a few characters that are quoted, as in the text of a tool that looks for them.
 
 Source: https://www.unicode.org/reports/tr31/#Layout_and_Format_Control_Characters
 """
@@ -40,6 +40,7 @@ _ZERO_WIDTH: Final = (
 _RUN: Final = pattern(f"(?:{_ESCAPE}|[{_CONTROL}{_DIRECTION}{_SELECTOR}{_TAG}{_ZERO_WIDTH}])+")
 _PIECE: Final = pattern(f"({_ESCAPE})|([{_CONTROL}])|([{_DIRECTION}])|([{_SELECTOR}{_TAG}{_ZERO_WIDTH}])")
 UNSEEN: Final = pattern(f"[{_CONTROL}{_DIRECTION}{_SELECTOR}{_TAG}{_ZERO_WIDTH}]")
+"""Matches one control or invisible character, whether it has a use or not."""
 
 _NEVER_SHOWN: Final = pattern(f"[{_TAG}\U000e0100-\U000e01ef]")
 
@@ -109,8 +110,8 @@ class Unseen:
 def unseen(text: str, *, is_value: bool = False) -> list[Unseen]:
     """Return the invisible characters in ``text`` that it has no use for, by kind.
 
-    ``is_value`` says that the text is not prose but a value. A value may consist of such a character alone,
-    for instance one that separates fields.
+    ``is_value`` says that the text is not prose but a value. A value may consist of a few such characters
+    alone, for instance one that separates fields.
     """
     runs = [run.span() for run in _RUN.finditer(text)]
     if not runs or (is_value and runs[0] == (0, len(text)) and len(text) <= _MOST_QUOTED):
@@ -159,7 +160,10 @@ def _unused_directions(text: str) -> tuple[str, Effect]:
 
 
 def _is_quoted(text: str, start: int, end: int) -> bool:
-    """Whether a short run of invisible characters is between quotes or brackets, with nothing else."""
+    """Whether a run of invisible characters is between quotes or brackets, with nothing else.
+
+    The run must be short, or begin with an escape sequence.
+    """
     is_short = end - start <= _MOST_QUOTED or text[start] in "\x1b\x9b"
     return is_short and start > 0 and end < len(text) and _QUOTES.get(text[start - 1]) == text[end]
 
@@ -194,7 +198,10 @@ def _has_use(text: str, at: int, start: int, end: int) -> bool:
 
 
 def _hidden_text(characters: str) -> str:
-    """Return the text that is encoded in tag characters or, byte by byte, in selectors; empty if none is."""
+    """Return the text that is encoded in tag characters or, byte by byte, in selectors; empty if none is.
+
+    Fewer than ``_LONG_RUN`` selectors count as none.
+    """
     tags = "".join(chr(ord(c) - 0xE0000) for c in characters if "\U000e0020" <= c <= "\U000e007e")
     if tags:
         return _quotable(tags)

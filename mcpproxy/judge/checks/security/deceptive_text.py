@@ -1,7 +1,8 @@
 """Invisible and deceptive characters in the texts of a server about itself and its tools.
 
 These are the texts that a host gives to the model, and shows to a person who decides about them:
-instructions, and the definitions of tools, prompts and resources. What is invisible on the screen still
+the instructions, the server's implementation info (``serverInfo``), and the definitions of tools, prompts,
+resources and resource templates. What is invisible on the screen still
 reaches the model. Results of calls are data, and are not judged.
 
 Source: https://www.unicode.org/reports/tr31/#Layout_and_Format_Control_Characters
@@ -49,7 +50,9 @@ _VALUES: Final = frozenset({"enum", "const", "default", "examples"})
 
 
 def deceptive_text(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report invisible characters in instructions and definitions (SEC-001, SEC-002, SEC-003, SEC-004)."""
+    """Report invisible characters that have no use in instructions, ``serverInfo`` and definitions (SEC-001,
+    SEC-002, SEC-003, SEC-004).
+    """
     if not IN_FRAME.search(context.frame.raw):
         return
     for what, pointer, field, value in _definitions(context):

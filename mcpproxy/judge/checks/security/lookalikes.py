@@ -31,7 +31,7 @@ class SeenName:
 
 
 def skeleton(name: str) -> str:
-    """Return the form of a name that is the same for all names that look equal."""
+    """Return the form in which names are compared: NFKC, without invisible characters."""
     return UNSEEN.sub("", unicodedata.normalize("NFKC", name))
 
 

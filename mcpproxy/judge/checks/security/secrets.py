@@ -1,8 +1,9 @@
 """Secret keys of providers, such as GitHub or OpenAI, in messages, in URLs and on stderr.
 
-A text is taken for a key if nothing else has its form: the prefix of one provider, with a fixed length or a
-checksum. There are no guesses from names, or from how random a text looks. The ids of keys, which are not
-secret, and the example keys of documents are left out. No finding contains any part of a key.
+A text is taken for a key if nothing else has its form: the prefix or another mark of one provider, with a
+length in known bounds and, for some kinds, a checksum. There are no guesses from names, or from how random a
+text looks. The ids of keys, which are not secret, and the example keys of documents are left out. No finding
+contains any part of a key.
 """
 
 import re
@@ -51,7 +52,7 @@ _MIN_DISTINCT: Final = 8
 """A key with fewer different characters is a placeholder."""
 
 MAX_REPORTED: Final = 1_000
-"""How many keys are remembered as reported in a session: by their kind, the tool and the direction."""
+"""How many entries of ``ReportedSecrets`` the messages of a session may add."""
 
 
 def _is_random(match: re.Match[str]) -> bool:
@@ -188,7 +189,7 @@ def place_of(context: MessageContext) -> str:
 
 
 def secret_in_message(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a key of a provider, once for each kind of key, tool and direction (SEC-007)."""
+    """Report a key of a provider, once for each kind of key, place (see ``place_of``) and sender (SEC-007)."""
     reported, place = history.across_requests(ReportedSecrets).keys, ""
     in_this_message: set[str] = set()
     for secret in secrets_of(context):
@@ -230,7 +231,7 @@ def _kinds_on_stderr(line: Stderr) -> tuple[str, ...]:
 
 
 def secret_in_url(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Iterator[Violation]:
-    """Report a key of a provider in the query of a request (SEC-007)."""
+    """Report a key of a provider in the target of an HTTP request that has a query (SEC-007)."""
     from urllib.parse import unquote  # imported here: it takes 3 ms, and few sessions need it
 
     for kind in dict.fromkeys(kind for kind, _ in secrets_in(unquote(exchange.request.target))):
