@@ -137,7 +137,7 @@ FAMILIES: Final[tuple[RuleFamily, ...]] = (
 )
 
 STANDARD: Final = Dispatch(FAMILIES)
-"""The checks that nobody has to ask for; ``for_protocol`` returns those of ACP sessions."""
+"""The checks that run without being enabled; ``for_protocol`` returns those of ACP sessions."""
 
 FRAME_CHECKS: Final[tuple[tuple[tuple[str, ...], CheckFunction], ...]] = (
     (("RPC-021",), frames.utf8),

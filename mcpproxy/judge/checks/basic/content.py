@@ -1,4 +1,5 @@
-"""Values in content blocks (text, images, audio, resources), read resources and listed resources.
+"""Values in content blocks (text, images, audio, resources), in resources that are read, and in listed
+resources.
 
 ``shapes`` checks which members they have. This module checks whether binary data is base64, the MIME types
 in prompts, and the times in annotations.

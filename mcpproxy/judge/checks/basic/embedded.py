@@ -54,8 +54,8 @@ class Ask:
     """A request of the server to the client.
 
     ``at`` is the JSON Pointer of the object with the method and the params, ``seq`` the number of its frame.
-    ``key`` is the name of an entry of ``inputRequests``, and empty for a request that is its own message.
-    If such a message is the ``ask`` of a ``Reply``, ``at`` is empty even if the message is in a batch.
+    ``key`` is the name of an entry of ``inputRequests``, and empty for a request that is a message of its
+    own. If such a message is the ``ask`` of a ``Reply``, ``at`` is empty even if the message is in a batch.
     """
 
     method: str

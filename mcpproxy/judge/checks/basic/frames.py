@@ -61,7 +61,9 @@ def lenient_json(context: MessageContext, history: History) -> Iterator[Violatio
 
 
 def not_a_message(context: MessageContext[Malformed], history: History) -> Iterator[Violation]:
-    """Report a frame meant as a message that is not JSON, a JSON scalar, or an empty HTTP body (RPC-001)."""
+    """Report a frame that should be a message, but is not JSON, is a JSON scalar, or is an empty HTTP body
+    (RPC-001).
+    """
     message = context.message
     raw = context.frame.raw
     if message.flaw is Flaw.SCALAR:

@@ -330,7 +330,7 @@ def answered_version(context: MessageContext[Response], history: History) -> Ite
 
 
 def _version_fault(version: "JSON", context: MessageContext, pointer: str) -> Iterator[Violation]:
-    """Report a ``protocolVersion`` of the handshake that is that of a stateless revision or not known
+    """Report a ``protocolVersion`` in the handshake that names a stateless or an unknown revision
     (PROTO-008).
     """
     if not isinstance(version, str) or version in STATEFUL:

@@ -60,8 +60,8 @@ def jsonrpc_version(context: MessageContext, history: History) -> Iterable[Viola
 
 
 def request_id_type(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report a request id that is null (RPC-004), or neither a string nor an integer, or an integer that is
-    written as a fraction such as ``1.0`` (RPC-003).
+    """Report a request id that is null (RPC-004), or that is neither a string nor an integer or is written as
+    a fraction, such as ``1.0`` (RPC-003).
     """
     message = context.message
     raw_id = message.value["id"]

@@ -48,7 +48,11 @@ def may_be_refused(asker: Sender, history: History) -> bool:
 
 
 def _is_beyond_some_parsers(request: SentRequest) -> bool:
-    """Whether some parsers refuse a request, for a lone surrogate, an integer beyond 64 bits or its depth."""
+    """Whether some parsers refuse a request.
+
+    They do so because of a lone surrogate, an integer beyond 64 bits, or params nested deeper than
+    ``COMMON_LEVELS``.
+    """
     try:
         orjson.dumps([request.id, request.params])
     except orjson.JSONEncodeError:

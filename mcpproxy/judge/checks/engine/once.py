@@ -42,7 +42,10 @@ def unreported(family: str, found: Keyed, history: History, caller: str | None =
 
 
 def remember(family: str, found: Keyed, history: History) -> None:
-    """Record the violations in ``found`` as reported to the present caller, up to ``MAX_REPORTED``."""
+    """Record the violations in ``found`` as reported, for the caller of the message being judged.
+
+    Nothing more is recorded once the family has ``MAX_REPORTED`` entries.
+    """
     reported = history.across_requests(Reported).keys.setdefault(family, set())
     for key, _ in found:
         if len(reported) >= MAX_REPORTED:

@@ -84,7 +84,7 @@ def _blocks(result: JSONObject) -> list[tuple[int, JSONObject]]:
 
 
 def _is_of_kind(settings: Settings, block: JSONObject) -> bool:
-    """Whether a block has a media type that the fact is about and, if the setting ``blob`` is true, a blob."""
+    """Whether a block has a media type that the fact is about and, if the setting ``blob`` is set, a blob."""
     inside = block.get("resource")
     holder = inside if isinstance(inside, dict) else block
     if settings["blob"] and not isinstance(holder.get("blob"), str):

@@ -1,9 +1,9 @@
 """Invisible and deceptive characters in the texts of a server about itself and its tools.
 
-These are the texts that a host gives to the model, and shows to a person who decides about them:
-the instructions, the server's implementation info (``serverInfo``), and the definitions of tools, prompts,
-resources and resource templates. What is invisible on the screen still
-reaches the model. Results of calls are data, and are not judged.
+These are the texts that a host gives to the model, and shows to a person who decides about them: the
+instructions, the server's implementation info (``serverInfo``), and the definitions of tools, prompts,
+resources and resource templates. What is invisible on the screen still reaches the model. Results of calls
+are data, and are not judged.
 
 Source: https://www.unicode.org/reports/tr31/#Layout_and_Format_Control_Characters
 """

@@ -189,7 +189,7 @@ def place_of(context: MessageContext) -> str:
 
 
 def secret_in_message(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a key of a provider, once for each kind of key, place (see ``place_of``) and sender (SEC-007)."""
+    """Report a key of a provider, once for each kind of key, place (``place_of``) and sender (SEC-007)."""
     reported, place = history.across_requests(ReportedSecrets).keys, ""
     in_this_message: set[str] = set()
     for secret in secrets_of(context):

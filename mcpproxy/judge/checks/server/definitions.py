@@ -177,7 +177,7 @@ def _field(tool_definition: JSONObject, field: str) -> Value:
 def describe_difference(was: Value, now: Value) -> tuple[str, str]:
     """Return the JSON Pointer of the first difference, in ``now``, and a text about the first differences.
 
-    If no difference is found, the pointer is empty and the text says so.
+    If no difference is found, the pointer is empty and the text is ``is not the same``.
     """
     differences = list(islice(_differences(was, now), 1_000))
     if not differences:

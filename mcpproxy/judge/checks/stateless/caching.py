@@ -143,7 +143,10 @@ def remember_scope(context: MessageContext, history: History) -> None:
 
 
 def public_results(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a public result that differs between callers with other credentials, over HTTP (CACHE-004)."""
+    """Report, over HTTP, a public result that differs between callers with different credentials (CACHE-004).
+
+    It is certain, and more than an info, only if one caller got the same result before and after the other.
+    """
     request, result = _stateless_result(context)
     if request is None or history.stateless_memories is None:
         return ()  # On stdio there is only one caller.

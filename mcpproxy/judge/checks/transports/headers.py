@@ -47,9 +47,8 @@ from mcpproxy.protocol.wording import token
 
 
 def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a version header that is missing (HDR-001) or differs from the body.
-
-    A difference is PROTO-008 if both versions are known revisions, and otherwise HDR-002.
+    """Report a version header that is missing (HDR-001) or differs from the body (PROTO-008 if both versions
+    are known revisions, otherwise HDR-002).
     """
     for request in exchange.requests[:1]:
         body_version = member(request.params, "_meta", VERSION_KEY)

@@ -201,9 +201,9 @@ def _without_open_request(
 def _unknown_token(context: MessageContext, history: History, token: RequestId) -> Iterator[Violation]:
     """Report a token that no request had.
 
-    Nothing is reported if the request with the token may not have been seen or could not be read. Nor is
-    anything reported in a stateless session over HTTP, because the stream shows which request the progress is
-    of, and about a client in a stateless revision, where servers send no requests.
+    Nothing is reported if the request with the token may not have been seen or could not be read. Two more
+    cases are left out: a stateless session over HTTP, where the stream shows which request the progress is
+    of, and progress that a client reports in a stateless revision, where servers send no requests.
     """
     requestor = other(context.sender)
     used = history.of(ProgressTokens).used[requestor]

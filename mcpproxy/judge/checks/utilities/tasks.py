@@ -153,7 +153,7 @@ def _declares_tasks(requestor: Sender, method: str, history: History) -> bool:
 
 
 def _task_support(history: History, request: Request | SentRequest) -> str | None:
-    """Return the taskSupport with which the called tool was listed; ``None`` if that is unknown or differed."""
+    """Return the taskSupport with which the called tool was listed; ``None`` if it is unknown or differed."""
     support = history.of(Tasks).support
     name = target_of(request.method, request.params) if support else None
     return None if name is None else support.get(name)
