@@ -39,6 +39,7 @@ class Declarations:
     version: str = ""
 
     def of(self, sender: Sender) -> JSONObject | None:
+        """Return what this side declared."""
         return self.client if sender == CLIENT else self.agent
 
 

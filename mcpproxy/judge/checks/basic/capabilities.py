@@ -21,6 +21,7 @@ from mcpproxy.protocol.message_parts import as_object, member, or_none
 from mcpproxy.protocol.methods import Need, applies, declares, first_need, needs
 
 LISTS: Final = ("tools/list", "resources/list", "prompts/list")
+"""The list methods of the features that a server declares (R-046)."""
 
 DECLARED_METHODS: Final = (
     *LISTS, "resources/subscribe", "completion/complete", "logging/setLevel",

@@ -34,6 +34,7 @@ ISO_8601: Final = pattern(
     """,
     re.VERBOSE,
 )
+"""A year, or a calendar, week or ordinal date, perhaps with a time and a zone. The ranges are not checked."""
 
 MIME_TYPE: Final = pattern(r"[\w!#$%&'*+.^`|~-]+/[\w!#$%&'*+.^`|~-]+[ \t]*(;.*)?", re.ASCII | re.DOTALL)
 """A type and a subtype as in RFC 9110, section 8.3.1. The parameters after them are not checked."""
@@ -174,6 +175,8 @@ def _invalid_times(context: MessageContext, annotated: Iterable[tuple[str, JSON]
 RESULTS_WITH_BLOCKS: Final = ("sampling/createMessage", "tasks/result", *ASK_CARRIERS)
 REQUESTS_WITH_BLOCKS: Final = ("sampling/createMessage", *REPLY_CARRIERS)
 RESOURCE_LISTS: Final = ("resources/list", "resources/templates/list")
+"""The methods whose result (or the request itself) may contain content blocks, and those that list resources.
+"""
 
 BLOCK_MEMBERS: Final = ("messages", "inputResponses")
 """The members of a request's params that contain its content blocks."""

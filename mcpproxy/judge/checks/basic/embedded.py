@@ -195,9 +195,11 @@ UPDATES: Final = (
         _remember_input_requests, (Response,), ASK_CARRIERS, within=STATELESS, members=INPUT_REQUESTS
     ),
 )
+"""The state update that ``results_continued_by`` and ``replies`` need; one family has it in its rows."""
 
 AskCheck: TypeAlias = Callable[[Ask, MessageContext, History], Iterable[Violation]]
 ReplyCheck: TypeAlias = Callable[[Reply, MessageContext, History], Iterable[Violation]]
+"""Checks of one ``Ask`` or ``Reply``, with the context of the message that contains it."""
 
 
 def check_asks(

@@ -72,6 +72,7 @@ _BAGGAGE_MEMBER: Final = pattern(
 )
 
 MAX_TRACESTATE_MEMBERS: Final = 32
+"""How many members a tracestate may have (W3C Trace Context, section 3.3.1)."""
 
 
 def meta_of_params(context: MessageContext[Request | Notification], history: History) -> Iterable[Violation]:

@@ -37,6 +37,7 @@ class UnclearRequests:
     senders: set[Sender] = field(default_factory=set[Sender])
 
     def is_sent_by(self, sender: Sender) -> bool:
+        """Whether ``sender`` has sent such a request in this session."""
         return sender in self.senders
 
 

@@ -273,6 +273,7 @@ LOCAL: Final = pattern(
     r"^(127|10)\.|^192\.168\.|^172\.(1[6-9]|2[0-9]|3[01])\.|^169\.254\."
     r"|(^|\.)(localhost|local|internal|test|example|invalid)$"
 )
+"""Finds loopback, private and link-local IPv4 addresses, and the names that no public host has."""
 
 
 # The state

@@ -23,6 +23,7 @@ from mcpproxy.protocol.wording import shown
 SAMPLING: Final = ("sampling/createMessage",)
 
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
+"""The key in ``_meta`` of a message that belongs to a task."""
 
 ROLE_OF: Final = {"tool_use": "assistant", "tool_result": "user"}
 """The role of the messages that may contain a content block, by its type."""

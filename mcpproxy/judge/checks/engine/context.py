@@ -94,6 +94,7 @@ class MessageContext(Generic[M_co]):
 
     @property
     def seq(self) -> int:
+        """The number of the frame that contains the message."""
         return self.frame.seq
 
 

@@ -46,7 +46,8 @@ KIND_NAMES: Final[dict[type[Single], Kind]] = {
 ASKS: Final = (Request, Notification)
 ANSWERS: Final = (Response, ErrorResponse)
 MESSAGES: Final = (*ASKS, *ANSWERS)
-"""The kinds of message that several rows name together."""
+"""These three are kinds of message that several rows name together; ``MESSAGES`` are all but malformed ones.
+"""
 
 MCP_ONLY: Final[tuple[Protocol, ...]] = ("mcp",)
 ACP_ONLY: Final[tuple[Protocol, ...]] = ("acp",)

@@ -29,6 +29,7 @@ from mcpproxy.protocol.wording import seconds, shown
 PAGES: Final = ("HOST-007", "X-033")
 GIVEN_UP: Final = ("HOST-016", "X-042")
 NO_TOKEN: Final = ("HOST-022", "X-048")
+"""The rule and the requirement for each of the three."""
 
 _OFTEN: Final = 3
 """If this many calls were given up after the same time, that time is a limit of the client."""

@@ -17,6 +17,7 @@ from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import Response
 
 TOO_MANY = "HOST-005"
+"""The rule about the number of tools."""
 
 
 @slotted(frozen=True)

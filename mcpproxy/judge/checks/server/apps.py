@@ -30,6 +30,7 @@ FLAT_KEY: Final = "ui/resourceUri"
 """The deprecated key in ``_meta`` that binds a tool."""
 
 PAGE_TYPE: Final = "text/html;profile=mcp-app"
+"""The media type of a page."""
 _PAGE_TYPE: Final = pattern(r'text/html\s*;\s*profile\s*=\s*"?mcp-app"?', re.IGNORECASE)
 """All spellings of ``PAGE_TYPE`` (RFC 9110, section 8.3.1)."""
 

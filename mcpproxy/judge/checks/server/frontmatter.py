@@ -17,6 +17,7 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.wording import shown
 
 FENCE: Final = "---"
+"""The line before the frontmatter, and the line after it."""
 
 MAX_FIELDS: Final = 64
 """A frontmatter with more fields is not remembered."""

@@ -42,6 +42,7 @@ MAX_SUBSCRIBED: Final = 4_096
 # URIs
 
 URI: Final = pattern(r"[A-Za-z][A-Za-z0-9+.-]*:(?:[A-Za-z0-9\-._~:/?#\[\]@!$&'()*+,;=]|%[0-9A-Fa-f]{2})*")
+"""A scheme, and after it only characters that a URI may have (RFC 3986). Its parts are not checked."""
 
 EXPRESSION: Final = pattern(
     r"\{[+#./;?&=,!@|]?[A-Za-z0-9_%.]+(?::\d{1,4}|\*)?(?:,[A-Za-z0-9_%.]+(?::\d{1,4}|\*)?)*\}"

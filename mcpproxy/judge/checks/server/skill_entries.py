@@ -26,6 +26,7 @@ from mcpproxy.protocol.wording import kind, shown
 LIST: Final = "skills/list"
 GET: Final = "skills/get"
 DIRECTORY: Final = "resources/directory/read"
+"""The methods of the Skills extension."""
 
 ENTRIES: Final = (LIST, GET)
 """Requests whose results have entries."""

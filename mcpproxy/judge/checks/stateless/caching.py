@@ -27,6 +27,7 @@ from mcpproxy.protocol.wording import shown
 
 LISTS: Final = ("tools/list", "prompts/list", "resources/list", "resources/templates/list", "skills/list")
 CACHEABLE: Final = ("server/discover", *LISTS, "resources/read", "skills/get")
+"""The methods whose complete results have caching hints; ``LISTS`` are those with pages."""
 
 SCOPES: Final = ("public", "private")
 HINTS: Final = ("ttlMs", "cacheScope")

@@ -34,6 +34,7 @@ from mcpproxy.protocol.wording import shown, token
 LISTEN: Final = "subscriptions/listen"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+"""The key in ``_meta`` with the id of a subscription."""
 
 WANTED_BY: Final[Mapping[str, str]] = {
     "notifications/tools/list_changed": "toolsListChanged",

@@ -19,6 +19,7 @@ from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.oauth import challenge_parameters
 
 NONCE_WANTED: Final = "use_dpop_nonce"
+"""The error with which a server asks for a nonce in proofs (RFC 9449, sections 8 and 9)."""
 
 
 def token_without_proof(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:

@@ -24,8 +24,10 @@ from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
 
 LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
+"""The key in ``_meta`` with which a stateless request asks for log messages from this level on."""
 
 SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+"""The key in ``_meta`` that names the subscription to which a message belongs."""
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The levels, the least severe first."""

@@ -31,6 +31,7 @@ from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import kind, shown
 
 LISTS: Final = ("tools/list", "resources/list", "resources/templates/list", "prompts/list", "tasks/list")
+"""The methods of MCP itself whose results are pages."""
 
 EXTENSION_LISTS: Final = ("skills/list", "resources/directory/read")
 """Lists of the Skills extension, which have pages like the other lists."""

@@ -37,6 +37,7 @@ TERMINAL: Final = ("completed", "failed", "cancelled")
 """The statuses of a task that has ended."""
 
 RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
+"""The key in ``_meta`` that names the task to which a message belongs."""
 
 UNKNOWN: Final = ("PROG-003", "R-118")
 GROWTH: Final = ("PROG-004", "R-119")

@@ -30,6 +30,7 @@ from mcpproxy.protocol.wording import shown
 EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 STATUS: Final = "notifications/tasks"
+"""The notification about a task, which is sent on a subscription."""
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 TASK_REQUESTS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 """Requests of the client about one task."""
