@@ -14,9 +14,11 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 class Dialect:
     """The interface of one kind of language model, and the functions that read it.
 
-    ``conversation`` is the member of a request that holds the conversation. ``service`` is the base URL that
-    a client is given for the service of the interface's makers. ``fold_stream`` merges the events of a
-    streamed answer into one body for ``read_answer``, and tells whether the stream was complete.
+    ``name`` is its key in ``DIALECTS``, and ``title`` is what people call it. ``conversation`` is the member
+    of a request that holds the conversation. ``service`` is the base URL of the service of the interface's
+    makers, as clients are configured with it. ``fold_stream`` merges the events of a streamed answer into one
+    body for ``read_answer``, and tells whether the stream was complete, which is the second argument of
+    ``read_answer``.
     """
 
     name: str
@@ -82,8 +84,9 @@ COUNTS: Final = ("/count_tokens", ":countTokens", "/input_tokens")
 def dialect_of(target: str, body: JSONObject, named: str = "") -> Dialect | None:
     """Return the dialect of a request by its path, else by its shape; ``None`` if it is no model request.
 
-    ``named`` is the name of the dialect that the user has set for all conversations. A request that only
-    counts tokens is no model request.
+    ``target`` is the request target: the path, with or without a query. ``named`` is the name of the dialect
+    that the user has set for all conversations, empty if none: it comes before the path if ``body`` has its
+    ``conversation``. A request that only counts tokens is no model request.
     """
     if "jsonrpc" in body:  # the message path of MCP's SSE transport may end like that of a model
         return None

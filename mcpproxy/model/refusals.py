@@ -15,7 +15,7 @@ _PLACE: Final = pattern(
     r"(?:\.(?P<group>function_?[dD]eclarations|tools)(?:\.|\[)(?P<member>\d{1,6})\]?)?"
     r"(?P<within>(?:\.\w+|\[[^\[\]]{1,200}\])*)"
 )
-"""``tools.7.custom.input_schema``, ``tools[7].function.name``, and
+"""A place in a tool: ``tools.7.custom.input_schema``, ``tools[7].function.name``, or
 ``tools[0].function_declarations[7].parameters.properties[tags].items``."""
 
 _FUNCTION: Final = pattern(
@@ -23,20 +23,22 @@ _FUNCTION: Final = pattern(
     r"(?:: In context=\((?P<steps>[^()]{0,400})\))?"
 )
 """``Invalid schema for function 'find': In context=('properties', 'tags'), array schema missing items``. The
-context is absent if the fault is at the top of the schema."""
+context is absent if the error is at the top of the schema."""
 
 _STEP: Final = pattern(r"'([^']+)'")
+"""One step of the path in such a context: ``'properties'``."""
 
 _LONGEST: Final = 4000
 _READ: Final = 64 << 10
 """How many characters of an error are kept, and how many are searched: it may name a place in each tool."""
 
 _MOST_TOOLS: Final = 256
+"""How many places are read from one error at most."""
 
 
 @slotted(frozen=True)
 class MeantTool:
-    """A tool that a refusal means. ``within`` is the place in it, as the service writes it.
+    """A tool that a refusal means. ``within`` is the place inside it, as in ``NamedPlace``.
 
     ``tool`` is ``None`` if the request has no tool at the place that the service names. ``said`` is the text
     that names the tool. ``is_placed`` is false if the text has only the tool's name.
@@ -49,7 +51,10 @@ class MeantTool:
 
 
 def read_refusal(body: JSON) -> ServiceRefusal | None:
-    """Read the body of an error answer in any dialect; return ``None`` if it has no error."""
+    """Read the body of an error answer in any dialect.
+
+    Return ``None`` if it has no error that is a text or an object.
+    """
     holder = as_object(body[0] if isinstance(body, list) and body else body) or {}
     error = holder.get("error") or member(holder.get("response"), "error")
     if error is None and holder.get("type") == "error":
@@ -72,7 +77,11 @@ def read_refusal(body: JSON) -> ServiceRefusal | None:
 
 
 def meant_tools(refusal: ServiceRefusal, request: ModelRequest) -> Iterator[MeantTool]:
-    """Yield the tools of ``request`` that ``refusal`` means: all that it names by place, else one by name."""
+    """Yield the tools of ``request`` that ``refusal`` means: all that it names by place.
+
+    If it names no place, yield the tool with the longest name among those whose name its message has in
+    quotes; if ``refusal.name`` is given, only a tool of that name. Yield nothing if there is none.
+    """
     for place in refusal.places:
         tool = next((tool for tool in request.tools if _is_at(tool, place.tool)), None)
         yield MeantTool(tool, place.within, place.said, is_placed=True)
@@ -86,7 +95,10 @@ def meant_tools(refusal: ServiceRefusal, request: ModelRequest) -> Iterator[Mean
 
 
 def _passed_on_error(error: JSONObject) -> JSONObject | None:
-    """Return the error of the service behind a gateway that passes it on as JSON text (OpenRouter)."""
+    """Return the error of the service behind a gateway that passes it on as JSON text (OpenRouter).
+
+    Return ``None`` if there is no such text, if it is longer than ``_READ``, or if it has no error object.
+    """
     raw = text_of(as_object(error.get("metadata")) or {}, "raw")
     value = read(raw.encode("utf-8", "surrogatepass")) if 0 < len(raw) <= _READ else None
     return None if isinstance(value, Flaw) else as_object(member(value, "error"))
@@ -100,7 +112,8 @@ def _code(error: JSONObject) -> str:
 def _named_places(param: str, message: str, steps: str) -> Iterator[NamedPlace]:
     """Yield the first place in each tool that an error names, in ``param`` or in a line of its message.
 
-    ``steps`` is the place in a schema, if the error gives it apart from the place of the tool.
+    ``steps`` is the place in a schema, if the error gives it apart from the place of the tool. At most
+    ``_MOST_TOOLS`` places are yielded.
     """
     known: set[str] = set()
     texts = ((param, message[:_LONGEST]), *((line, line[:_LONGEST]) for line in message.splitlines()))
@@ -118,7 +131,10 @@ def _named_places(param: str, message: str, steps: str) -> Iterator[NamedPlace]:
 
 
 def _is_at(tool: OfferedTool, place: str) -> bool:
-    """Whether a tool is at ``place``. Clients and services spell the name of its group differently."""
+    """Whether a tool is at ``place``, or in its member ``function``.
+
+    Clients and services spell the name of its group differently.
+    """
     pointer = tool.pointer.replace("function_declarations", "functionDeclarations")
     return pointer in (place, f"{place}/function")
 

@@ -2,7 +2,8 @@
 
 Hosts join the names of server and tool, replace characters, cut long names and add hashes. ``name`` is the
 tool's own name, ``prefixes`` are the ``plain`` names of its server, which a host may put before it, and
-``offered`` is a tool as a request offers it.
+``offered`` is a tool as a request offers it. All functions but ``is_named_so`` compare ``plain`` names, whose
+parts are separated by ``_``.
 """
 
 from collections.abc import Iterator
@@ -18,7 +19,7 @@ _HASH: Final = pattern(r"_[0-9a-f]{8,16}$")
 """The hash that hosts append to a name that they changed: in those we know, of 8 or 12 digits."""
 
 _LONGEST: Final = 512
-"""How many characters of a name in a prompt are compared. Models' interfaces accept 64 to 128."""
+"""How many characters at the end of a name in a prompt give keys. Models' interfaces accept 64 to 128."""
 
 HEAD: Final = 14
 TAIL: Final = 20
@@ -76,12 +77,12 @@ def is_named_so(name: str, prefixes: AbstractSet[str], offered: OfferedTool) -> 
 
 
 def is_prefixed(name: str, prefixes: AbstractSet[str], offered: OfferedTool) -> bool:
-    """Whether ``offered`` is named after its server, followed by the tool's name."""
+    """Whether the name in the prompt ends with a name of the server, followed by the tool's name."""
     return any(f"_{plain_full_name(offered)}".endswith(f"_{prefix}_{plain(name)}") for prefix in prefixes)
 
 
 def is_followed(name: str, prefixes: AbstractSet[str], offered: OfferedTool) -> bool:
-    """Whether ``offered`` is named after the tool, followed by ``mcp`` and the server's name."""
+    """Whether the name in the prompt is the tool's name, followed by ``mcp`` and a name of the server."""
     return any(plain_full_name(offered) == f"{plain(name)}_mcp_{prefix}" for prefix in prefixes)
 
 
@@ -96,7 +97,11 @@ def is_hashed(name: str, prefixes: AbstractSet[str], offered: OfferedTool) -> bo
 
 
 def is_cut(name: str, prefixes: AbstractSet[str], offered: OfferedTool) -> bool:  # noqa: ARG001 # one shape
-    """Whether the tool's name is long, and the name in the prompt has its beginning or ends with its end."""
+    """Whether the tool's name is long, and the name in the prompt has its beginning or ends with its end.
+
+    A name is long if it has more than ``HEAD + TAIL`` characters. The beginning has ``HEAD`` of them, and the
+    end ``TAIL``.
+    """
     full_name, own = plain_full_name(offered), plain(name)
     if len(own) <= HEAD + TAIL:
         return False

@@ -47,10 +47,11 @@ class ModelCall:
 
 @slotted(frozen=True)
 class Content:
-    """A piece of content: a text, a file's bytes, or a reference.
+    """A piece of content: a text, a file's bytes, a reference, or a piece of an unknown type (``other``).
 
-    ``text`` is the text, or what a ``reference`` refers to. ``size`` in bytes and ``digest`` (SHA-256 in
-    hexadecimal) are of the decoded bytes, so that a picture can be recognised in another encoding.
+    ``text`` is the text, or what a ``reference`` refers to. ``mime`` is the media type. ``size`` in bytes and
+    ``digest`` (SHA-256 in hexadecimal) are of the decoded bytes, so that a picture can be recognised in
+    another encoding. A member that is not known is empty or 0.
     """
 
     kind: ContentKind
@@ -124,8 +125,9 @@ class ModelAnswer:
 class NamedPlace:
     """A place in a request that a service names in its error.
 
-    ``tool`` is the pointer to a tool of the request, ``within`` the place inside that tool, as the service
-    writes it. ``said`` is the text that names the place: a line of the error's message, or its parameter.
+    ``tool`` is the pointer to a tool of the request. ``within`` is the place inside that tool, as the service
+    writes it (``custom.input_schema``), or in dots if it writes a list of steps; empty for the whole tool.
+    ``said`` is the text that names the place: the ``param`` of the error, or a line of its message.
     """
 
     tool: str
@@ -135,11 +137,11 @@ class NamedPlace:
 
 @slotted(frozen=True)
 class ServiceRefusal:
-    """Why the service refused a request.
+    """Why the service refused a request: the ``message`` of its error, the first 4,000 characters of it.
 
     ``code`` is the service's word for the kind of error, empty if it gives none. An error names a tool by its
     place in the request or by its name: ``places`` has the first place in each tool. ``name`` is the
-    name of a tool, empty if no known wording gives one, and ``within`` the place inside that tool.
+    name of a tool, empty if no known wording gives one, and ``within`` the place inside that tool, in dots.
     """
 
     message: str

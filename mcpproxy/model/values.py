@@ -69,7 +69,10 @@ def blob(data: str, mime: str) -> Content:
 
 
 def decoded(data: str) -> bytes | None:
-    """Decode base64 in either alphabet, with or without padding. Return ``None`` if it is not base64."""
+    """Decode base64 in either alphabet, with or without padding.
+
+    ASCII characters of neither alphabet are skipped. Return ``None`` if the rest cannot be decoded.
+    """
     standard = data.translate(_TO_STANDARD)
     try:
         return b64decode(standard + "=" * (-len(standard) % 4))
@@ -78,7 +81,7 @@ def decoded(data: str) -> bytes | None:
 
 
 def data_url(url: str, kind: ContentKind) -> Content:
-    """Return the content of a ``data:`` URL (RFC 2397); for any other URL, a reference to it.
+    """Return the content of a ``data:`` URL (RFC 2397); for any other URL or a file's id, a reference to it.
 
     Data that is not in base64 is not decoded: its content is of the kind ``kind``.
     """

@@ -30,9 +30,10 @@ def judge(
 ) -> JudgedTrace:
     """Judge the frames of a trace as the recorder does during a session.
 
-    All frames are judged. If ``shown`` is given, the result has only the frames and findings for which
-    ``shown`` returns true; it is called in recording order. ``progress`` is called now and then with the
-    number of bytes read so far.
+    All frames are judged, except in the recording of a model's interface, which has no MCP. If ``shown`` is
+    given, the result counts only the frames and has only the findings for which ``shown`` returns true. It is
+    called in recording order, for other events but ``Close``, too. ``progress`` is called now and then with
+    the number of bytes read so far.
 
     Raises:
         TraceError: the trace cannot be read.
@@ -122,7 +123,7 @@ def _calls_so_far(trace: Trace) -> tuple[CallCounts, int | None]:
 
 
 def places_of(trace: Trace, wanted: set[int]) -> dict[int, tuple[str, int]]:
-    """Read the trace again, and return the file and line of each frame in ``wanted``.
+    """Read the trace again, and return the file and line of each frame whose number is in ``wanted``.
 
     ``judge`` keeps the place of each frame whose judging gave a finding, but a finding may be about an
     earlier frame.

@@ -1,7 +1,8 @@
 """Open any recording that a user names.
 
-If the session was killed, the trace is completed first from its journal, the folder beside the trace in which
-the relay keeps traffic that is not in the trace yet. A recording of another program is imported.
+While a session runs, the relay copies traffic into the journal, a folder beside the trace, and the recorder,
+another process, writes the trace from it. If the session was killed, the trace is completed from its journal
+first. A recording of another program is imported.
 ``mcpproxy.record.trace.reader`` does neither: it reads a file as it is.
 """
 
@@ -130,10 +131,10 @@ def _open_import(name: str) -> Trace:
 
 
 def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event | Finding]:
-    """Yield the events of a recording from its start, and wait for more until the recording ends.
+    """Yield the events and findings of a recording from its start, and wait for more until it ends.
 
     A recording ends when its trace is closed, or when no recorder is writing it any more. ``poll_s`` is the
-    polling interval in seconds.
+    polling interval in seconds. Files that were uploaded and deleted meanwhile are one ``Gap``.
 
     Raises:
         TraceError: the trace does not exist, or cannot be read.
@@ -251,7 +252,8 @@ def when_begun(open: Callable[[], T], may_begin: Callable[[], bool], pause: Call
 def await_finish(first_file: str, within_s: float) -> bool:
     """Wait at most ``within_s`` seconds until no recorder is writing the trace. Return whether none is.
 
-    If the recorder was killed, the trace is completed here. If that fails, it is tried again until then.
+    If the recorder was killed, the trace is completed here. If that fails, it is tried again until the time
+    is up.
     """
     deadline = time.monotonic() + within_s
     while True:
@@ -268,7 +270,7 @@ def await_finish(first_file: str, within_s: float) -> bool:
 def _is_under_way(first_file: str) -> bool:
     """Whether a recorder is still writing the trace ``first_file``.
 
-    If the recorder was killed, the trace is completed here.
+    If the recorder was killed, the trace is completed here, unless it or its journal is another user's.
 
     Raises:
         TraceError: the trace cannot be completed.

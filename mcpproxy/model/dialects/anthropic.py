@@ -54,7 +54,7 @@ def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
 
 
 def fold_stream(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
-    """Merge the events of a stream. Return the body of one answer, and whether the last event came."""
+    """Merge the events of a stream. Return the body of one answer, and whether ``message_stop`` came."""
     message: JSONObject = {}
     blocks: dict[int, JSONObject] = {}
     partial: dict[int, list[str]] = {}

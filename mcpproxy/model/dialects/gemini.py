@@ -29,7 +29,7 @@ _TEXT_MEMBERS: Final = ("output", "result", "error", "content", "return_value")
 
 
 def read_request(body: JSONObject) -> ModelRequest:
-    """Read a request. The name of the model is in its URL, not in its body."""
+    """Read a request. Clients name the model in the URL, not in the body, so ``model`` is usually empty."""
     parts = tuple(_parts(body))
     system = as_object(first_of(body, "systemInstruction", "system_instruction")) or {}
     return ModelRequest(
@@ -113,7 +113,10 @@ def _results(parts: Iterable[tuple[str, JSONObject]]) -> Iterator[ModelResult]:
 
 
 def _result_text(response: JSONObject) -> Iterator[Content]:
-    """Yield the text of a result: its only member if clients put texts there, else the object as JSON."""
+    """Yield the text of a result; nothing if ``response`` is empty.
+
+    It is the only member, if that is a string in one of ``_TEXT_MEMBERS``; otherwise the object as JSON.
+    """
     text = first_of(response, *_TEXT_MEMBERS) if len(response) == 1 else None
     if isinstance(text, str):
         yield Content("text", text)

@@ -23,10 +23,11 @@ from mcpproxy.protocol.message_parts import as_object
 NAME: Final = "responses"
 
 _ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
+"""The types of the events that end a stream. Each carries the response."""
 
 
 def read_request(body: JSONObject) -> ModelRequest:
-    """Read a request. Tools that a search has found are items of its input."""
+    """Read a request. Tools that a tool search found are in items of its input."""
     items = tuple(objects(body.get("input"), "/input"))
     said = tuple(piece for _, item in items for piece in _pieces(item.get("content")))
     found = (tool for pointer, item in items for tool in _tools(item, pointer))
@@ -58,7 +59,7 @@ def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
 
 
 def fold_stream(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
-    """Merge the events of a stream. Return the body of one answer, and whether the last event came."""
+    """Merge the events of a stream. Return the body of one answer, and whether an event of ``_ENDS`` came."""
     begun: JSONObject = {}
     done: dict[int, JSON] = {}
     for event in events:
@@ -114,7 +115,7 @@ def _result(pointer: str, item: JSONObject) -> ModelResult:
 def _texts(body: JSONObject) -> Iterator[str]:
     """Yield the instructions, the input if it is a text, and the descriptions of namespaces.
 
-    Codex makes a namespace of each server.
+    A text that is missing is empty. Codex makes a namespace of each server.
     """
     yield text_of(body, "instructions")
     yield text_of(body, "input")

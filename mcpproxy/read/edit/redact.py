@@ -1,10 +1,11 @@
-"""Mask values in a copy of a recording; all other bytes are unchanged.
+"""Mask values in a copy of a recording; the other bytes of its messages are unchanged.
 
 The recorder masks credentials in the same way (``judge.session.masked_values``). A mask is made from a value
 with a random key that is not stored, so equal values have equal masks within a file, and other masks in
 another file. A replay matches a masked value with any value, and no rule judges a masked value.
 
-The members that determine the kind of a message (``jsonrpc``, ``id``, ``method``, versions) are never masked.
+The members of JSON-RPC that say what a message is and to which request it belongs (``PROTECTED``) are never
+masked.
 """
 
 import os
@@ -58,10 +59,12 @@ PROTECTED: Final = (
     "/result/protocolVersion",
     "/params/_meta/io.modelcontextprotocol~1protocolVersion",
 )
-"""JSON Pointers of the members that determine the kind of a message."""
+"""JSON Pointers of the members that say what a message is, to which request it belongs, and in which revision
+it is."""
 
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"\s*+(:)?|\\?\Z)', re.DOTALL)
-"""Matches a string of a JSON text, and the colon after it if it is the name of a member."""
+"""Matches a string of a JSON text, and the colon after it if it is the name of a member. The text may end
+within the string."""
 _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 """Matches the text between the first and the last quote in the message of a finding."""
 
@@ -115,7 +118,7 @@ class Redaction:
         self._masked_session_names: Final = SessionNames()
 
     def header(self, header: Header) -> Header:
-        """Return the header of the copy. Its ``redaction`` names the kinds of values that are masked.
+        """Return the header of the copy. Its ``redaction`` names all kinds of masked values.
 
         ``boot`` and ``ppid`` are removed: they would identify the machine and its processes.
         """
@@ -131,7 +134,7 @@ class Redaction:
     def lines(self, trace: Trace) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
         """Yield the records of the copy, each with its line.
 
-        Compressed bodies are left out; their decoded frames are kept.
+        Compressed bodies (``Encoded``) are left out; the frames that were decoded from them are kept.
 
         Raises:
             TraceError: the trace cannot be read.
@@ -280,7 +283,8 @@ class Redaction:
     def _mask_pieces(self, raw: bytes) -> bytes:
         """Mask each piece of a call's arguments, because a secret may continue in the next piece.
 
-        A piece that is a complete object is not masked here: its members have been masked already.
+        A language model streams the arguments of a call in pieces, one in an event. A piece that is a
+        complete object is not masked here: its members have been masked already.
         """
         parts: list[bytes] = []
         copied = 0
@@ -320,8 +324,8 @@ class Redaction:
     def _has_no_secret(self, text: str) -> bool:
         """Whether a JSON text certainly has no secret. It takes a sixth of the time of ``JsonMasking``.
 
-        This decides most messages. The others have an escape that may be any character, or a string that may
-        be JSON itself.
+        True for most messages. False if the text has an escape that may be any character, a string that may
+        be JSON itself, or anything that looks like a secret or its name.
         """
         if "\\u" in text or "{\\" in text or "[\\" in text or '"{' in text or '"[' in text:
             return False

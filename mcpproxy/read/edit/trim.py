@@ -3,17 +3,21 @@
 If a frame is kept, these are kept as well:
 
 - the response to it, or the request that it answers;
+- the other pieces of a message that is too long for one frame, and, on stdio, the lines right before and
+  after it that are not messages, if it is none either;
 - over HTTP all heads of its exchange, and all frames of that exchange, except those of a GET stream;
-- messages that the server sent while a kept request was open, with the responses to them;
+- on stdio, messages that the server sent while a kept request was open, with the responses to them, and the
+  request that alone was open when the server sent the frame;
 - the request to which a progress token or a subscription id belongs, and cancellations of a request;
 - the frame that issued an identifier (a cursor, a request state, a task id, an ACP session id) which the
-  frame uses;
-- the handshake of the session, or its ``server/discover``;
+  frame uses, and the ``resources/subscribe`` for a resource that it announces as updated;
+- the handshake of the session (with the ``endpoint`` event of the old HTTP+SSE transport), or its
+  ``server/discover``;
 - the frames that a recorded finding about the frame refers to;
 - if mcpproxy injected a fault into the frame, the frames that were sent in its place.
 
-Frames keep their numbers and times. The header marks the recording as partial, so that no rule draws a
-conclusion from a missing frame.
+Frames keep their numbers and times. If a frame is left out, the header marks the recording as partial, so
+that no rule draws a conclusion from its absence.
 """
 
 from collections import defaultdict
@@ -112,7 +116,7 @@ class _DependencyIndex:
         self._issued: Final[dict[tuple[str, str], int]] = {}  # (session, issued identifier) -> frame
         # Stream -> the last frame, if that frame is a piece of a message and not its end.
         self._last_piece: Final[dict[tuple[int, Sender, bool], int]] = {}
-        self._faulted: Final[dict[int, int]] = {}  # number of a fault -> the last frame of it
+        self._faulted: Final[dict[int, int]] = {}  # number of a fault -> the last frame with it
         self._last_malformed: Final[dict[Sender, int]] = {}  # the last line on stdio, if it was not a message
         for event in trace.events():
             self._add_event(event)
@@ -289,7 +293,8 @@ def trimmed(
 ) -> tuple[Header, Iterator[tuple[Event | Finding | Encoded, bytes]]]:
     """Return the header of the trimmed recording, and its records, each with its line.
 
-    ``wanted`` says which frames are wanted. The trace is read while the iterator is consumed.
+    ``wanted`` says which frames are wanted. If all frames are kept, the header is that of ``trace``. The
+    trace is read here, and again while the iterator is consumed.
 
     Raises:
         TraceError: the trace cannot be read.

@@ -29,7 +29,7 @@ class ExportedTrace:
 
     @property
     def notes(self) -> list[str]:
-        """What is missing from the recording, each note a clause.
+        """What is missing from the recording, was not judged, or was only counted, each note a clause.
 
         The notes are complete after ``trace`` has been read to its end once.
         """

@@ -46,7 +46,11 @@ _NOT_ENDED: Final = "the recording ends before the exchange"
 
 @dataclass(slots=True)
 class _Entry:
-    """One exchange. Times are nanoseconds since the start of the recording."""
+    """One exchange. Times are nanoseconds since the start of the recording.
+
+    ``bodies`` are decoded; ``encoded`` are those that had a content coding, as they were sent. ``error`` says
+    why the exchange has no end, and is empty if it has one.
+    """
 
     request: RequestHead
     session: str = ""
@@ -57,18 +61,19 @@ class _Entry:
     events: list[JSON] = field(default_factory=list[JSON])
     findings: list[JSON] = field(default_factory=list[JSON])
     sent_ns: int = 0
-    """When the last byte of the request was read."""
+    """When the last part of the request was read."""
     last_ns: int = 0
     error: str = _NOT_ENDED
 
 
 class HttpArchive:
-    """Makes the archive of a recording. ``entries`` counts its entries, when ``pieces`` has ended."""
+    """Makes the archive of a recording. ``entries`` and ``left_out`` are known when ``pieces`` has ended."""
 
     def __init__(self, exported: ExportedTrace) -> None:
         self.entries = 0
+        """How many entries the archive has."""
         self.left_out: list[str] = []
-        """What the archive leaves out of the recording, each a clause."""
+        """What the archive leaves out, each a clause."""
         self._exported: Final = exported
         self._names: Final = SessionNames()
         self._open: Final[dict[int, _Entry]] = {}

@@ -111,7 +111,7 @@ class FramingPlan:
 
 
 def is_interim(head: ResponseHead) -> bool:
-    """Whether the response is interim (1xx), so that another one to the same request follows."""
+    """Whether the response is interim (1xx except 101), so that another one to the same request follows."""
     return head.status < 200 and head.status != 101
 
 

@@ -1,7 +1,8 @@
-"""Export a recording as a pcapng file: HTTP as TCP connections, messages on stdio as Wireshark's messages.
+"""Export a recording as a pcapng file: HTTP as TCP connections, stdio as messages for Wireshark's dissectors.
 
-A finding about a frame is a comment on its last packet. Events that are not traffic (signals, gaps, the end
-of the session) and notes about missing data are texts on a separate interface.
+A finding about a frame is a comment on its last packet. Events that are not traffic (such as signals, gaps
+and the end of the session), findings about no frame and notes about missing data are texts on a separate
+interface.
 """
 
 from collections import defaultdict
@@ -78,7 +79,7 @@ class _Exchange:
 
 
 class PacketCapture:
-    """Makes the pcapng file of a recording. ``packets`` counts its packets, when ``pieces`` has ended."""
+    """Makes the pcapng file of a recording. ``packets`` is how many it has, when ``pieces`` has ended."""
 
     def __init__(self, exported: ExportedTrace) -> None:
         self.packets = 0

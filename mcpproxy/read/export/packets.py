@@ -27,11 +27,12 @@ _PSH_ACK: Final = 0x18
 _ACK: Final = 0x10
 _FIN_ACK: Final = 0x11
 
+# Tags before a message of ``LINK_EXPORTED_PDU``, as Wireshark numbers them.
 _TAG_DISSECTOR: Final = 12
 _TAG_SOURCE_ADDRESS: Final = 20
 _TAG_DESTINATION_ADDRESS: Final = 21
 _TAG_PROTOCOL_COLUMN: Final = 33
-_MAX_MESSAGE_BYTES: Final = MAX_PACKET_BYTES - 256
+_MAX_MESSAGE_BYTES: Final = MAX_PACKET_BYTES - 256  # the rest is for the tags
 
 
 class TcpConnection:
@@ -56,7 +57,7 @@ class TcpConnection:
         return packet
 
     def skip(self, sender: Sender, size: int) -> None:
-        """Count bytes that ``sender`` sent and that are in no packet."""
+        """Advance the sequence number of ``sender`` by ``size`` bytes."""
         self._next[sender] = (self._next[sender] + size) & 0xFFFF_FFFF
 
     def _packet(self, sender: Sender, flags: int, data: bytes) -> bytes:
@@ -72,9 +73,10 @@ class TcpConnection:
 
 
 def message_packets(sender: Sender | None, dissector: str, protocol: str, data: bytes) -> Iterator[bytes]:
-    """Yield the packets of a message for one of Wireshark's dissectors; a very long message has several.
+    """Yield the packets of a message for one of Wireshark's dissectors.
 
-    ``protocol`` is the text for Wireshark's column of that name. Without ``sender``, neither peer sent it.
+    A message that is too long for one packet has several, which are shown as plain text. ``protocol`` is the
+    text for Wireshark's column of that name. ``sender`` is ``None`` if neither peer sent the message.
     """
     if len(data) > _MAX_MESSAGE_BYTES:
         dissector = TEXT

@@ -18,13 +18,16 @@ MAX_PACKET_BYTES: Final = 262_144
 
 _MAX_COMMENT_BYTES: Final = 8_192
 
+# Types of blocks.
 _SECTION_HEADER: Final = 0x0A0D0D0A
 _INTERFACE: Final = 1
 _ENHANCED_PACKET: Final = 6
+# Codes of options.
 _COMMENT: Final = 1
 _USER_APPLICATION: Final = 4
 _INTERFACE_NAME: Final = 2
 _TIME_RESOLUTION: Final = 9
+
 _UNKNOWN_LENGTH: Final = 0xFFFF_FFFF_FFFF_FFFF
 _LATEST_NS: Final = (1 << 63) - 1
 
@@ -45,7 +48,10 @@ def interface(name: str, link_type: int) -> bytes:
 
 
 def packet(interface: int, unix_ns: int, data: bytes, comments: Iterable[str] = ()) -> bytes:
-    """Return the block of a packet. ``interface`` counts from 0, in the order of the interfaces' blocks."""
+    """Return the block of a packet. ``interface`` counts from 0, in the order of the interfaces' blocks.
+
+    ``unix_ns`` is its time in nanoseconds since 1970; a time before 1970 becomes 0.
+    """
     unix_ns = min(max(unix_ns, 0), _LATEST_NS)
     size = len(data)
     fixed = struct.pack("<IIIII", interface, unix_ns >> 32, unix_ns & 0xFFFF_FFFF, size, size)

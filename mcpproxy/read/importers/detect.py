@@ -19,15 +19,16 @@ from mcpproxy.read.importers.json_texts import JsonText, json_texts
 from mcpproxy.record.trace.trace_file import NOT_OURS
 
 _HEAD_BYTES: Final = 1 << 20
-"""How many bytes of a file are searched for the beginning of a HAR, or the first message in a log."""
+"""How many bytes at the beginning of a file are searched for the marks of a format."""
 _TEXT_BYTES: Final = 16 << 20
-"""How long the first record of a file may be, if the file is recognised by that record."""
+"""How many bytes the first record of a file may have, if the file is recognised by that record."""
 _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
 _HOST_LOG: Final = re.compile(
     rb"^\d{4}-\d\d-\d\d[T ][\d:.Z]+ (?:\[[^\]\n]*\] )?\[(?:info|debug|warning|error|trace)\]", re.M
 )
-"""A line of Claude Desktop, VS Code or Cursor."""
+"""The beginning of a line in the log of Claude Desktop, VS Code or Cursor."""
 _CASSETTE: Final = re.compile(rb'\s*\{\s*"version"\s*:[^{}]*"metadata"\s*:\s*\{')
+"""The beginning of a cassette of mcp-recorder."""
 
 
 class _Beginning:
@@ -40,18 +41,18 @@ class _Beginning:
 
     @cached_property
     def first(self) -> JsonText | None:
-        """The JSON text with which the file begins; ``None`` if it begins with something else."""
+        """The JSON text with which the file begins, perhaps with a fault; ``None`` if it begins otherwise."""
         is_json = self.head.removeprefix(BOM).lstrip()[:1] in (b"{", b"[")
         return next(json_texts(self._path, _TEXT_BYTES), None) if is_json else None
 
 
 def _begins_with(begins: re.Pattern[bytes], example: str) -> Callable[[_Beginning], str]:
-    """Return a ``misfit`` function: a file must begin as ``begins`` says."""
+    """Return a ``misfit`` function (see ``_Format``): a file must begin with a match of ``begins``."""
     return lambda file: "" if begins.match(file.head) else f"the file does not begin with {example}"
 
 
 def _has_members(*names: str) -> Callable[[_Beginning], str]:
-    """Return a ``misfit`` function: the first record of a file must be an object with these members."""
+    """Return a ``misfit`` function (see ``_Format``): the first record must have these members."""
 
     def why_not(file: _Beginning) -> str:
         if fault := _why_no_json(file.first):
@@ -118,7 +119,8 @@ def detect_format(path: str) -> str:
     """Return the format of a file, a key of ``FORMATS``, by its beginning.
 
     Raises:
-        TraceError: the file cannot be read, or has none of the formats; the error then says why for each.
+        TraceError: the file cannot be read, is empty, or has none of the formats; the error then says why for
+            each.
     """
     beginning = _Beginning(path)
     if not beginning.head.strip():
@@ -140,6 +142,7 @@ def open_foreign(path: str, format: str, session: int = 0) -> ForeignTrace:
     ``session`` is the number of a session in the file, from 1, or 0 for the only session.
 
     Raises:
-        TraceError: the file is not in that format, is damaged, or has several sessions and ``session`` is 0.
+        TraceError: the file is not in that format, is damaged, has no such session, or has several sessions
+            and ``session`` is 0.
     """
     return ForeignTrace(path, FORMATS[format].read(path, session))

@@ -6,8 +6,8 @@ document of the same origin, or if it is a step of a login, at any origin. All o
 An archive has one time for a whole response. So every event of a stream gets the time at which the stream
 ended, unless the archive lists the events with their times (``_eventSourceMessages`` of Chromium). If the
 client answered a request of the stream earlier, the request and the events before it get a time before that
-answer. Archives often lack the connections, and some also lack credentials or the bodies of streams. If an
-archive lacks the headers, only the messages are read.
+answer. Archives often lack the connections, and some also lack credentials or the bodies of streams. If a
+request of MCP has no headers in the archive, only the messages are read.
 
 Source: http://www.softwareishard.com/blog/har-12-spec/
 """
@@ -106,7 +106,7 @@ def read(path: str, session: int) -> ImportedSource:
     """Open an archive. It counts as one recording, so ``session`` must be 0 or 1.
 
     Raises:
-        TraceError: the file is not an archive, or contains no MCP traffic.
+        TraceError: the file is not an archive, contains no MCP traffic, or ``session`` is over 1.
     """
     selected_session(path, session, 1)
     entries = _entries(path)
@@ -211,7 +211,10 @@ def _is_of_login(entry: _Entry) -> bool:
 
 
 def _events(entries: list[_Entry], addresses: set[str], mask: Masker) -> Iterator[Recorded]:
-    """Yield the events of all exchanges in the order of their times, and number them in that order."""
+    """Yield the events of all exchanges in the order of their times, with frames and heads numbered.
+
+    If a request of MCP has no headers, yield only the frames that are messages, outside of any exchange.
+    """
     has_heads = all(_headers(entry.request) for entry in entries if _is_mcp(entry))
     connections: dict[str, int] = {}
     timed: list[tuple[int, int, Recorded]] = []
@@ -253,7 +256,7 @@ def _exchange_events(
     parts = urlsplit(entry.url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     if not any(address.startswith(f"{entry.origin}/") for address in addresses):
-        target = entry.origin + target  # a URL: a login also leads to other servers
+        target = entry.origin + target  # an absolute URL: a login uses other servers, too
     yield (
         entry.start_ns,
         RequestHead(
@@ -325,8 +328,9 @@ def _answer_frames(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list
 def _frame_times(entry: _Entry, frames: list[Frame], entries: list[_Entry]) -> list[int]:
     """Return the latest time at which each frame of a response can have been sent, in ns since 1970.
 
-    That is the time of its event, if the archive lists the events, and else the end of the response. But a
-    request that the client answered earlier, and all frames before it, were sent before that answer.
+    That is the time of its event if the archive lists an event for each frame, otherwise the end of the
+    response. But a request that the client answered earlier, and all frames before it, were sent before that
+    answer.
     """
     times = [entry.end_ns] * len(frames)
     latest = entry.end_ns
@@ -368,6 +372,6 @@ def _version(head: JSONObject) -> str:
 
 
 def _size(response: JSONObject) -> int:
-    """Return the size of the body of ``response`` in bytes; 0 or -1 if the archive has none."""
+    """Return the size of the body of ``response`` in bytes; 0 or less if the archive does not give it."""
     sizes = (member(response, "content", "size"), response.get("bodySize"))
     return max((size for size in sizes if isinstance(size, int)), default=0)

@@ -27,6 +27,7 @@ from mcpproxy.record.trace.session_labels import SessionNames
 MAX_BYTES: Final = 512 << 20
 """A longer file that is a single JSON value is not read, because it must fit into memory."""
 LINE_LIMIT_BYTES: Final = 128 << 20
+"""A line of this length or more is refused."""
 _LATEST_S: Final = 95_617_584_000
 """The beginning of the year 5000, in seconds since 1970."""
 BOM: Final = b"\xef\xbb\xbf"
@@ -67,7 +68,7 @@ class Clock:
         self._latest_ns = 0
 
     def since(self, unix_ns: int | None) -> int:
-        """Return the time of the next event, in nanoseconds since the first event."""
+        """Return the time of the next event, in nanoseconds since the first known time."""
         if unix_ns is not None and self._first_unix_ns is None:
             self._first_unix_ns = unix_ns
             self.started_at = (
@@ -98,7 +99,11 @@ class ImportedMessage:
 
 
 class SessionNumbers:
-    """Numbers the sessions of a file that does not name them. Each session begins with ``initialize``."""
+    """Numbers the sessions of a file that does not name them.
+
+    A server's first message begins a session. An ``initialize`` begins another one, unless it is the first of
+    the current session.
+    """
 
     def __init__(self) -> None:
         self._count = 0
@@ -129,7 +134,8 @@ def first_of_session(
 ) -> tuple[ImportedMessage, str]:
     """Return the first message of the session that the user wants, and its time as ISO 8601 text.
 
-    ``session`` is the number that the user gave, or 0 for the only session.
+    ``session`` is the number that the user gave, or 0 for the only session. The text is empty if the message
+    has no time.
 
     Raises:
         TraceError: there is no message, or ``selected_session`` raises it.
@@ -151,8 +157,8 @@ def first_of_session(
 def unix_ns(time: JSON) -> int | None:
     """Return seconds since 1970, or an ISO 8601 text, as nanoseconds; ``None`` for anything else.
 
-    A time before 1970 or after the year 5000 gives ``None`` too: some tools write the year 1 if they know no
-    time.
+    A time before 1970 or from the year 5000 on gives ``None`` too: some tools write the year 1 if they know
+    no time. A text without a time zone is taken to be in UTC. The result is rounded to microseconds.
     """
     if isinstance(time, str):
         try:
@@ -180,12 +186,13 @@ def opened_file(path: str) -> Generator[BufferedReader]:
 
 
 def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
-    """Yield number, bytes and members of each line of a JSON Lines file.
+    """Yield number, bytes and members of each line of a JSON Lines file, except blank lines.
 
-    A last line that was cut off is left out. ``name`` is the tool that wrote the file.
+    A last line that was cut off is left out, unless it is the first. ``name`` is the tool that wrote the
+    file.
 
     Raises:
-        TraceError: the file cannot be read, or a line is not a JSON object.
+        TraceError: the file cannot be read, or a line is not a JSON object or too long.
     """
     number = 0
     with opened_file(path) as file:

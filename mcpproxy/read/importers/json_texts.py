@@ -25,7 +25,8 @@ class JsonText(NamedTuple):
     """A JSON text of a file. ``line`` is the line in which it begins, from 1.
 
     ``raw`` are its bytes in the file, but the spaces between the tokens of a text over several lines are
-    removed. ``fault`` says why the text cannot be read, and is empty if it can.
+    removed. ``fault`` says why the text cannot be read, and is empty if it can. With a fault, ``raw`` is
+    empty and ``value`` is ``None``.
     """
 
     line: int
@@ -35,7 +36,7 @@ class JsonText(NamedTuple):
 
 
 def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonText]:
-    """Yield the JSON texts of a file, up to the first with a fault.
+    """Yield the JSON texts of a file, up to and including the first that has a fault.
 
     A text of ``limit_bytes`` or more has a fault.
 

@@ -42,7 +42,11 @@ _PARTIAL_NOTE: Final = "mcp-cassette keeps no HTTP heads"
 
 
 class _Message(NamedTuple):
-    """A message, or a line that is no message. ``is_late``: it was added after the session."""
+    """A message, or a line that is no message.
+
+    ``at_ms`` is its time in ms since the recording began. ``is_late`` is true if it was added after the
+    session.
+    """
 
     at_ms: float
     sender: Sender
@@ -54,7 +58,7 @@ def read_document(path: str, session: int) -> ImportedSource:
     """Open a cassette of the program for Python. It holds one session, so ``session`` is 0 or 1.
 
     Raises:
-        TraceError: the file is not a cassette, or there is no such session.
+        TraceError: the file is not a cassette, holds no message, or there is no such session.
     """
     cassette = read_json_file(path, "cassette")
     listed = objects(member(cassette, "messages"))
@@ -78,7 +82,8 @@ def read_lines(path: str, session: int) -> ImportedSource:
     """Open a cassette of the program for Node.js. It holds one session, so ``session`` is 0 or 1.
 
     Raises:
-        TraceError: the file is not a cassette, is over ``MAX_BYTES``, or there is no such session.
+        TraceError: the file is not a cassette, is over ``MAX_BYTES``, holds no message, or there is no such
+            session.
     """
     first: JSONObject = {}
     messages: list[_Message] = []
@@ -125,7 +130,7 @@ def _messages_in(members: JSONObject) -> Iterator[_Message]:
 
 
 def _time_ms(members: JSONObject, name: str) -> float:
-    """Return the member ``name``, a time in ms; 0 if it is missing or out of all reason."""
+    """Return the member ``name``, a time in ms; 0 if it is missing, negative, or 1e13 or more."""
     value = members.get(name)
     return value if isinstance(value, int | float) and 0 < value < 1e13 else 0
 

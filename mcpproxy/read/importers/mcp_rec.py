@@ -38,7 +38,8 @@ def read(path: str, session: int) -> ImportedSource:
     """Open one session of a file, by its number from 1, or 0 for the only one.
 
     Raises:
-        TraceError: the file is not a recording of mcp-rec, or holds several sessions and none is selected.
+        TraceError: the file is not a recording of mcp-rec, holds no message or no such session, or holds
+            several sessions and none is selected.
     """
     first, started_at = first_of_session(path, session, _messages(path))
     header = Header(

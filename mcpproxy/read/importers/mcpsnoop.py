@@ -1,10 +1,11 @@
 """Read recordings of mcpsnoop: lines with ``seq``, ``ts``, ``direction``, ``transport``, ``raw``.
 
 ``raw`` is the message without the spaces between its tokens. A line that is not JSON is stored as ``text``
-instead. If ``seq`` skips a number, mcpsnoop dropped a line. An HTTP error without a message is a gap. A
-recording of HTTP has no heads of requests and responses, and does not name the stream of a message: the
-messages of all connections are in one sequence, and batches are split. If several clients speak at once, the
-messages are told apart by the connections that they name. The end of the session is not recorded.
+instead. On stdio, mcpsnoop dropped a line if ``seq`` skips a number. Such a line, a message of which only the
+beginning was kept, and an HTTP error or body without a message are gaps. A recording of HTTP has no heads of
+requests and responses, and does not name the stream of a message: the messages of all connections are in one
+sequence, and batches are split. If several clients speak at once, the messages are told apart by the
+connections that they name. The end of the session is not recorded.
 """
 
 from collections.abc import Iterator
@@ -47,7 +48,9 @@ def read(path: str, session: int) -> ImportedSource:
     """Open one session of a file, by its number from 1, or 0 for the only one.
 
     Raises:
-        TraceError: the file is not a recording of mcpsnoop, or holds several sessions and none is selected.
+        TraceError: the file is not a recording of mcpsnoop, holds no message or no such session, holds
+            several sessions and none is selected, or the session has several HTTP clients and does not name
+            the connection of each message.
     """
     sessions: dict[str, JSONObject] = {}
     commands: dict[str, tuple[tuple[str, ...], str]] = {}  # session -> command and working directory
@@ -118,7 +121,11 @@ class _Connections:
 
 
 def _session_id(path: str, number: int, members: JSONObject) -> str:
-    """Return the session id of the record in line ``number``."""
+    """Return the session id of the record in line ``number``.
+
+    Raises:
+        TraceError: the line is not a record of mcpsnoop.
+    """
     id, seq = members.get("session_id"), members.get("seq")
     if isinstance(id, str) and isinstance(seq, int) and members.get("direction") in _DIRECTIONS:
         return id
@@ -172,7 +179,10 @@ def _lost_body_text(members: JSONObject) -> str:
 
 
 def _raw(line: bytes, members: JSONObject) -> bytes | None:
-    """Return the bytes of the message, taken from the line; ``None`` if the line has no ``raw``."""
+    """Return the bytes of the message, taken from the line; ``None`` if the line has no ``raw``.
+
+    The marks of mcpsnoop for removed secrets become masks of ours.
+    """
     if members.get("raw") is None:
         return None
     raw = value_bytes(line, ("raw",)) or b"null"

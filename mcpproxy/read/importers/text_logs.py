@@ -1,8 +1,8 @@
 """Read texts that people paste: the log that a host keeps of a server, or JSON-RPC messages.
 
 Claude Desktop writes ``TIME [SERVER] [info] Message from client: MESSAGE { metadata: undefined }``. Older
-versions write nothing after the message, or the level before the server. It logs every message, so a session
-that begins with ``initialize`` is considered complete. VS Code writes
+versions write nothing after the message, or the level before the server. Claude Desktop logs every message,
+so a session that begins with ``initialize`` is considered complete. VS Code writes
 ``TIME [debug] [editor -> server] MESSAGE`` if its log level is Debug or Trace. Other lines are the host's
 own. The server's stderr is not imported: in the log of Claude Desktop nothing tells its lines from those of
 the host.
@@ -64,7 +64,8 @@ def read_log(path: str, session: int) -> ImportedSource:
     """Open one session of a host's log, by its number from 1, or 0 for the only one.
 
     Raises:
-        TraceError: the file holds no message, or several sessions and none is selected.
+        TraceError: the file holds no message or no such session, holds several sessions and none is selected,
+            or has too long a line.
     """
     return _source(path, session, lambda: _log_messages(path), is_log=True)
 
@@ -73,7 +74,8 @@ def read_lines(path: str, session: int) -> ImportedSource:
     """Open one session of a file of JSON-RPC messages, by its number from 1, or 0 for the only one.
 
     Raises:
-        TraceError: a text in the file is no message, or it holds several sessions and none is selected.
+        TraceError: a text in the file is no message, or the file holds no message or no such session, or
+            holds several sessions and none is selected.
     """
     return _source(path, session, lambda: _json_messages(path), is_log=False)
 
@@ -160,7 +162,11 @@ def _first_value(text: str) -> tuple[JSON, int]:
 
 
 def _json_messages(path: str) -> Iterator[ImportedMessage]:
-    """Yield the messages of a file of JSON texts."""
+    """Yield the messages of a file of JSON texts; for a last line that is cut, one without bytes.
+
+    Raises:
+        TraceError: a text is not a message.
+    """
     sessions, requesters = SessionNumbers(), dict[JSON, Sender]()
     last: ImportedMessage | None = None
     for text in json_texts(path):
@@ -180,9 +186,9 @@ def _json_messages(path: str) -> Iterator[ImportedMessage]:
 def _numbered_message(
     raw: bytes, value: JSON, sessions: SessionNumbers, requesters: dict[JSON, Sender]
 ) -> ImportedMessage:
-    """Return a message or a batch. ``requesters`` are the senders of the open requests, by id.
+    """Return a message or a batch with the number of its session.
 
-    It is updated by the message.
+    ``requesters`` are the senders of the open requests, by id. They are updated by the message.
     """
     messages = objects(value) or [as_object(value) or {}]
     note = as_object(messages[0].get("_meta")) or {}

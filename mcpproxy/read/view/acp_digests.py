@@ -29,13 +29,13 @@ def _objects(value: JSON) -> Iterator[_Members]:
 
 
 def _words(*values: JSON) -> str:
-    """Return the texts and integers among ``values``, separated by spaces."""
+    """Return the texts and integers among ``values``, separated by spaces, each text cut to ``_MAX_TEXT``."""
     texts = (value[:_MAX_TEXT] if isinstance(value, str) else value for value in values)
     return " ".join(str(text) for text in texts if text != "" and type(text) in (str, int))
 
 
 def _block(block: _Members) -> str:
-    """Return the text of a content block, or its type in brackets."""
+    """Return the text of a content block, or its type and name in brackets; empty if it has neither."""
     text, kind = block.get("text"), block.get("type")
     if isinstance(text, str):
         return text[:_MAX_TEXT]
