@@ -1,6 +1,6 @@
 """Collect the results of calls from the requests to a model.
 
-Each result is kept as the first request had it that the service did not refuse. Later requests repeat the
+Each result is kept as it was in the first request that the service did not refuse. Later requests repeat the
 conversation, but the host may have cleared a result or put it into a summary, so a result is recognised by
 its id and not by its content.
 """
@@ -23,7 +23,7 @@ class AskedModel:
 
 @slotted(frozen=True)
 class ArrivedResult:
-    """A result in the first request that had it, with the new texts and pictures in that request.
+    """A result in the first request that had it, with the new texts, pictures and files of that request.
 
     ``is_refused`` is true if the service refused that request, and no later one has had the result.
     """
@@ -66,7 +66,10 @@ class Arrivals:
         *,
         is_refused: bool,
     ) -> None:
-        """Add the results of a request. ``beside`` and ``texts`` are its other new content."""
+        """Add the results of a request. ``beside`` and ``texts`` are its other new content.
+
+        ``is_refused`` is whether the service refused the request.
+        """
         counted: Counter[str] = Counter()
         without_id = [result for result in request.results if not result.call_id]
         new = {id(result) for result in self._new_results(without_id, request.calls)}

@@ -1,4 +1,8 @@
-"""Find calls whose results a host cut or dropped (PROMPT-003) or whose arguments it changed (PROMPT-004)."""
+"""Find calls whose results a host cut or dropped (PROMPT-003) or whose arguments it changed (PROMPT-004).
+
+A ``CallWay`` is a call as the client sent it to its server (on the *wire*), beside the call that the model
+asked for and the result that the model was given.
+"""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,13 +20,13 @@ from mcpproxy.read.view.runs import Certainty
 
 
 def _at_most(call: CallWay, way: ServerWay) -> Severity | None:
-    """Return the highest level that a finding about a call may have; ``None`` if its rule alone decides.
+    """Return the highest severity that a finding about a call may have; ``None`` if its rule alone decides.
 
-    It depends on how sure it is which call of the model this is. That is sure by the call's id, or if a part
-    of the result came back to the model.
+    The rule decides if it is sure which call of the model this is: by the call's id, or by its arguments if a
+    part of the result came back to the model. Otherwise it is at most an info.
 
     Raises:
-        LookupError: it is not known which call of the model this is.
+        LookupError: it may as well be another call of the model.
     """
     came_back = any(part.change.is_there for part in call.pieces)
     if call.certainty is Certainty.CERTAIN or (call.certainty is Certainty.LIKELY and came_back):

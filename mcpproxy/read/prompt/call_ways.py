@@ -1,4 +1,8 @@
-"""Match the calls of a model with calls on the wire, and find what the model got of each result."""
+"""Match the calls of a model with calls on the wire, and find what the model got of each result.
+
+The wire is what the client and its servers sent each other. The *way* of a call or of a part of its result
+says what became of it between the wire and the prompt.
+"""
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from itertools import islice, product
@@ -29,6 +33,7 @@ _MOST_ALIKE: Final = 16
 """How many of the model's calls that fit a call on the wire equally well are compared with it."""
 
 _TEXTS: Final = ("text", "resource", "link", "error message")
+"""The kinds of pieces that are texts, if they have no bytes."""
 
 
 @slotted(frozen=True)
@@ -43,10 +48,11 @@ class PieceWay:
 class CallWay:
     """A call on the wire, and the same call of the model, ``None`` if the model made none like it.
 
-    ``changed`` are the differences of the arguments. ``result`` is what the model was given, ``None`` if no
-    later request has it. ``asked`` is the request that the model answered with its call, and ``given`` the
-    first request with the result. ``said`` are all texts in that request that came with the result.
-    ``is_unmarked`` is true if the call failed and only the words of the server tell the model so.
+    ``certainty`` is how sure it is that the two are the same. ``changed`` are the differences of the
+    arguments. ``result`` is what the model was given, ``None`` if no later request has it. ``asked`` is the
+    request that the model answered with its call, and ``given`` the first request with the result. ``said``
+    are all texts in that request that came with the result. ``is_unmarked`` is true if the call failed and
+    only the words of the server tell the model so.
     """
 
     wire: WireCall
@@ -141,7 +147,8 @@ class MatchedCalls:
     def _take_result(self, wire: WireCall, call: ModelCall, asked: AskedModel) -> ArrivedResult | None:
         """Return the next result of a call: by the id of the call, else by the name of its tool.
 
-        Such a result may have an id too: a host makes one if the service gave none.
+        A result that is found by the name may have an id, too: a host makes one if the service gave none.
+        Return ``None`` if there is no result.
         """
         by_id = self._arrived.get(call.id) if call.id else None
         aside = next(iter(self._without_tools.get(call.id, ())), None) if call.id else None

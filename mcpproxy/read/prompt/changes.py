@@ -1,4 +1,4 @@
-"""Compare a value or a text on the wire with the prompt."""
+"""Compare a value or a text on the wire, as a server or client sent it, with the prompt of a model."""
 
 import json
 from collections import Counter
@@ -16,10 +16,14 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject, read
 from mcpproxy.protocol.wording import token
 
 Way: TypeAlias = Literal["same", "cut", "extended", "changed", "added", "missing", "as text", "unknown"]
+"""What became of a text: the prompt has it as it was, only a part of it (``cut``), with more around it
+(``extended``), another text, a text where there was none (``added``), or nothing; ``as text``: in another
+form, for example as JSON; ``unknown``: the prompt is masked, or may have it in a file."""
 
 _MOST_CHANGES: Final = 200
+"""How many differences of two values are reported."""
 _SHARED: Final = 32
-"""A text is a cut copy of another if it has so many characters of the other's beginning."""
+"""So many characters of the beginning of a longer text, or of its end, are searched in the prompt."""
 _CODES: Final = pattern(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _WORD: Final = pattern(r"\w+")
 _OF_NAMES: Final = ("properties", "$defs", "definitions", "patternProperties")
@@ -28,7 +32,7 @@ _OF_NAMES: Final = ("properties", "$defs", "definitions", "patternProperties")
 
 @slotted(frozen=True)
 class TextChange:
-    """What became of a text. The prompt has its first ``kept`` of ``size`` characters.
+    """What became of a text. The prompt has about its first ``kept`` of ``size`` characters.
 
     ``has_end`` is true if the prompt also has the end of the text, which was cut in its middle.
     """
@@ -46,7 +50,7 @@ class TextChange:
 
 @slotted(frozen=True)
 class ValueChange:
-    """A difference of two values at ``pointer``. ``name`` is the name of the member, for people.
+    """A difference of two values at ``pointer``. ``name`` is the name of the member there or around it.
 
     ``as text`` is for a keyword of a schema whose name and value the host wrote into the description.
     """
@@ -57,7 +61,10 @@ class ValueChange:
 
 
 def text_change(on_wire: str | None, in_prompt: str | None) -> TextChange:
-    """Compare a text on the wire with a text of the prompt, which may have words before or after it."""
+    """Compare a text on the wire with a text of the prompt, which may have words before or after it.
+
+    Differences of white space do not count, and ``None`` is an empty text.
+    """
     wire, prompt = (on_wire or "").strip(), (in_prompt or "").strip()
     size = len(on_wire or "")
     wire_words, prompt_words = " ".join(wire.split()), " ".join(prompt.split())
@@ -114,7 +121,10 @@ def value_reached(value: JSON, texts: Iterable[str]) -> bool:
 
 
 def is_laid_out_anew(text: str, texts: Iterable[str]) -> bool:
-    """Whether ``text`` is JSON, and one of ``texts`` has its values in another layout."""
+    """Whether ``text`` is a JSON object or array that one of ``texts`` has, perhaps in another layout.
+
+    A text in another layout has all words of its strings and numbers, each as often.
+    """
     value = read(text.encode("utf-8", "replace"))
     if not isinstance(value, dict | list):
         return False
@@ -154,7 +164,8 @@ def common_length(one: str, other: str) -> int:
 def _cut(wire: str, prompt: str) -> tuple[int, bool] | None:
     """Return how many first characters of ``wire`` are in ``prompt``, and whether its end follows.
 
-    Return ``None`` if its beginning is not in ``prompt``.
+    If ``_SHARED`` characters are not in it, ``prompt`` itself must begin like ``wire``, with at least eight
+    characters and half of ``prompt``. Otherwise, return ``None``.
     """
     start = prompt.find(wire[:_SHARED]) if len(wire) > _SHARED else -1
     if start < 0:

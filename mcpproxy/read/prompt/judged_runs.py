@@ -1,4 +1,7 @@
-"""Find what hosts kept from their models, given recordings of servers and of models' interfaces together."""
+"""Find what hosts kept from their models, given recordings of servers and of models' interfaces together.
+
+A run is one conversation with a model, and the sessions with servers that its host had open beside it.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 

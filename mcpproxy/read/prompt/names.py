@@ -1,4 +1,7 @@
-"""Match the tools in a prompt with tools on the wire, although hosts join, change and cut their names."""
+"""Match the tools in a prompt with tools on the wire, although hosts join, change and cut their names.
+
+The tools on the wire are those that servers listed.
+"""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
@@ -40,7 +43,7 @@ class Match:
     certainty: Certainty
     why: str
     taken_by: WireTool | None = None
-    """The tool that has the only name in the prompt that would fit ``tool``."""
+    """Another tool, which has the name in the prompt that ``tool`` would have; ``None`` if there is none."""
 
     @property
     def prefix(self) -> str | None:
@@ -213,7 +216,10 @@ def _certain_by_prefix(matches: Sequence[Match]) -> list[Match]:
 
 
 def _prefixes(server: WireServer) -> frozenset[str]:
-    """Return what a host may put before the names of a server's tools: its label, or its own name."""
+    """Return the ``plain`` names that a host may put before the names of a server's tools.
+
+    They are its label, the last part of its label, and its own name.
+    """
     label = server.label.rpartition(".")[2]
     return frozenset(plain(name) for name in (server.label, label, server.name) if plain(name))
 

@@ -10,6 +10,7 @@ from mcpproxy.protocol.wording import token
 from mcpproxy.read.prompt.report import ToolWay
 
 _STEP: Final = pattern(r"[^.\[\]]+")
+# What services call a tool's schema, and the parts of a definition.
 _SCHEMAS: Final = ("input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema")
 _PARTS: Final = ("name", "description", *_SCHEMAS)
 _SCHEMA: Final = "/inputSchema"
@@ -21,9 +22,9 @@ class RefusedPlace:
     """A place in a tool's definition on the wire.
 
     ``pointer`` is its JSON pointer in the definition, and ``member`` that of the definition's member around
-    it. ``did`` is a clause for what its author did, as "wrote a schema". ``is_of_the_server`` is true if the
-    prompt has the place as the server wrote it. ``is_sure`` is false if a host changed something within the
-    place, so that it is not known whether the service refused the server's part or the host's.
+    it. ``did`` is a clause for what its author did, such as "wrote a schema". ``is_of_the_server`` is true if
+    the prompt has the place as the server wrote it. ``is_sure`` is false if a host changed something within
+    the place, so that it is not known whether the service refused the server's part or the host's.
     """
 
     pointer: str

@@ -1,6 +1,8 @@
 """Follow each tool, call and result of a run between the wire and the model's prompt.
 
-A run is one conversation with a model, and the sessions with servers that its host had open beside it.
+A run is one conversation with a model, and the sessions with servers that its host had open beside it. The
+wire is what client and servers sent each other in these sessions. A *way* says what became of a tool or a
+call between the two.
 """
 
 from collections import Counter
@@ -100,9 +102,11 @@ class RefusedRequest:
 class PromptReport:
     """What a model saw in a run. ``others`` are the tools in the prompt that no server of the run has.
 
-    ``first`` is the number of the first request that offers a tool of the servers, 1 if none does. ``unread``
-    is how many requests are missing because their bodies cannot be read. ``user_agent`` is the ``User-Agent``
-    that the host sent to the model's service, empty if it sent none.
+    ``requests`` is the number of requests with tools. ``first`` is the number of the first of them that
+    offers a tool of the servers, 1 if none does. ``first_usage`` and ``last_usage`` are those of the first
+    and of the last answer that has one. ``unread`` is how many requests are missing because their bodies
+    cannot be read. ``user_agent`` is the ``User-Agent`` that the host sent to the model's service, empty if
+    it sent none.
     """
 
     dialect: str

@@ -22,7 +22,7 @@ class SeenCall:
 
 
 class SeenCalls:
-    """Describes calls as the model saw them. The run that was read last is kept, until its recordings grow.
+    """Describes calls as the model saw them. The run that was read last is kept until its recordings change.
 
     ``allows`` is called with each recording before it is read, and raises an error to forbid the reading.
     """

@@ -1,4 +1,7 @@
-"""Read the tools and answers of the servers of a run from the recordings of their sessions."""
+"""Read the tools and answers of the servers of a run from the recordings of their sessions.
+
+A run is one conversation with a model, and the sessions with servers that its host had open beside it.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -47,8 +50,8 @@ class WireCall:
 
     ``host_id`` is the id of the model's call, which some hosts send along. ``result`` is ``None`` if there
     was no result, and ``error`` is then the message of the error, if any. ``at_ns`` is the time of the
-    request in nanoseconds since 1970, and ``answered_ns`` that of the answer. ``frame`` is the frame of the
-    request, and ``answer`` that of the answer, 0 if there is none.
+    request in nanoseconds since 1970, and ``answered_ns`` that of the answer, or ``at_ns`` if it is not
+    known. ``frame`` is the frame of the request, and ``answer`` that of the answer, 0 if there is none.
     """
 
     server: int
@@ -82,7 +85,8 @@ class WireServer:
 
     ``name`` is the server's own name. ``client`` is the name and the version of the host as it introduced
     itself, both empty if it did not. ``open_ns`` is when the recording began and ended, in nanoseconds since
-    1970. ``lists`` is the number of sessions in the recording in which tools were listed.
+    1970. ``lists`` is the number of sessions in the recording in which tools were listed. ``unread`` is the
+    rest of the list of tools, ``None`` if the client requested all of it.
     """
 
     number: int
@@ -102,7 +106,9 @@ class WireServer:
 class Piece:
     """A part of a result: ``text``, or bytes with their ``size``, SHA-256 (``digest``) and base64 (``data``).
 
-    ``value`` is the value of structured content. ``is_for_model`` is false if the ``audience`` of the part is
+    ``kind`` is ``text``, ``image``, ``audio``, ``resource``, ``link`` (``text`` is its URI), ``structured``,
+    ``error message``, or ``other`` for an unknown type. ``value`` is the value of structured content.
+    ``is_for_model`` is false if the ``audience`` of the part is
     the user alone.
     """
 

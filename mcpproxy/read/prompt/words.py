@@ -1,4 +1,7 @@
-"""Describe in words what became of a tool, a call or a result between the wire and the prompt."""
+"""Describe in words what became of a tool, a call or a result between the wire and the prompt.
+
+The wire is what a client and its servers sent each other, and the prompt what the host sent to its model.
+"""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -84,7 +87,10 @@ def refusal_words(refused: RefusedRequest, report: PromptReport) -> Iterator[str
 
 
 def text_words(noun: str, change: TextChange) -> Iterator[str]:
-    """Yield a clause for what became of a text; nothing if it is the same. ``noun`` names the text."""
+    """Yield a clause for what became of a text; nothing if the prompt has all of it, or if there was none.
+
+    ``noun`` names the text.
+    """
     match change.way:
         case "cut":
             yield f"{noun} {_cut_words(change)}"

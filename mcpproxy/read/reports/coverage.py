@@ -32,7 +32,9 @@ COLOUR: Final[dict[str, Colour]] = {"decided": "green", "permission": "blue", "u
 
 @dataclass(frozen=True, slots=True)
 class RequirementRow:
-    """One requirement. ``rules`` are the codes of its rules, and ``why`` says why it is unobservable."""
+    """One requirement. ``rules`` are the codes of its rules, and ``why`` says why it is unobservable, if it
+    is.
+    """
 
     id: str
     rules: tuple[str, ...]

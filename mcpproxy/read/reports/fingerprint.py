@@ -73,13 +73,17 @@ def fingerprint(finding: Finding, subject: Subject = NOTHING) -> str:
 def stable_text(message: str) -> str:
     """Return ``message`` without the parts that differ between recordings: numbers, ids, times, tokens.
 
-    The dates of protocol revisions are kept, and so are error and status codes.
+    A ``#`` replaces a number, and a ``*`` any other part. The dates of protocol revisions are kept, and so
+    are error and status codes.
     """
     return _NUMBER.sub(_number_or_mark, _VARYING.sub("*", message))
 
 
 def stable_pointer(pointer: str, value: JSON) -> str:
-    """Return ``pointer`` with names of list entries instead of indices: ``/result/tools/[add]/name``."""
+    """Return ``pointer`` with names of list entries instead of indices: ``/result/tools/[add]/name``.
+
+    An entry without a name is ``[*]``. In a batch, the position of the message is left out.
+    """
     tokens = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
     if isinstance(value, list) and tokens and tokens[0].isdigit():
         value, tokens = _entry_at(value, tokens[0]), tokens[1:]  # the position in a batch varies too

@@ -1,7 +1,7 @@
 """Report findings as annotations of GitHub Actions: one workflow command per line, in the log of a step.
 
 GitHub shows at most ten errors and ten warnings of a step. So the worst findings come first, and findings
-with equal fingerprints share one annotation.
+with equal fingerprints in one file share one annotation.
 
 Source: https://docs.github.com/en/actions/reference/workflows-and-actions/workflow-commands
 """
@@ -30,7 +30,7 @@ _REMARK_COMMAND: Final[dict[RemarkKind, str]] = {
 def lines(
     findings: Iterable[Located], remarks: Iterable[Remark], catalogue: Catalogue, *, base: str | None
 ) -> Iterator[str]:
-    """Yield a command for each group of equal findings that are not known, then one for each remark.
+    """Yield a command for each group of equal findings that no baseline accepts, then one for each remark.
 
     Among findings of equal severity, those of rules come before the failed checks of ``mcpproxy validate``,
     which often are consequences of the former.

@@ -24,6 +24,7 @@ HostState: TypeAlias = Literal["works", "degraded", "blocked", "unknown"]
 STATES: Final[tuple[HostState, ...]] = ("works", "degraded", "blocked")
 """The states of a server in hosts about which there are facts, the best first."""
 
+# The effect of a finding about a host -> the state of a server with that effect.
 _STATE_OF: Final[dict[str, HostState]] = {
     "refused": "blocked",
     "lost": "degraded",
@@ -37,11 +38,15 @@ _COLOURS: Final[dict[HostState, Colour]] = {
     "unknown": "dim",
 }
 _COLUMNS: Final = 96
+"""The greatest width of the lines with reasons, in columns of a terminal."""
 
 
 @slotted(frozen=True)
 class HostReason:
-    """One thing that a host does. ``text`` is a clause with the host as its subject."""
+    """One thing that a host does. ``text`` is a clause with the host as its subject.
+
+    ``effect`` is ``refused``, ``lost``, ``changed`` or ``perhaps``.
+    """
 
     rule: str
     effect: str
@@ -88,7 +93,7 @@ def named_hosts(choice: HostChoice) -> tuple[NamedHost, ...]:
 def host_rows(
     hosts: Iterable[NamedHost], findings: Iterable[Finding], *, has_server: bool = True
 ) -> tuple[HostRow, ...]:
-    """Return a row for each host, by the findings of the family HOST, the worst host first.
+    """Return a row for each host, by the findings of the family HOST: the worst first, unknown last.
 
     A thing that a host does several times, as in several recordings, is one reason with a count.
     ``has_server`` is false if the recordings have no answer of an MCP server: every state is then unknown.

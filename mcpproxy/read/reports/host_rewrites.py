@@ -1,8 +1,9 @@
 """Rewrite a tool's definition so that hosts accept it, as a suggestion to the author of the server.
 
 A rewritten tool means the same, as far as its schema can express it. A constraint that the schema loses
-becomes a sentence in a description, and the server must check it itself. A tool is returned only if no fact
-about the hosts applies to it any more.
+becomes a sentence in a description, and the server must check it itself. A fact says what a host refuses,
+loses or changes, and in which definitions. A tool is returned only if no fact about the hosts applies to it
+any more.
 """
 
 import copy
@@ -19,6 +20,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.schema.soundness import subschemas
 
 Settings: TypeAlias = Mapping[str, Any]
+"""The settings of a fact, such as a limit or keywords. Each kind of fact has its own."""
 
 _MOST_REPEATED: Final = 300
 """How many characters of a schema a sentence repeats."""
@@ -111,6 +113,7 @@ def _shorten_name(settings: Settings, tool: JSONObject, others: Sequence[str]) -
 
 
 _GOOD_LENGTH: Final = 40
+"""A name of several words that is too long is shortened to at most so many bytes, if it can be."""
 _LITTLE_WORD: Final = re.compile(r"[_-](?:a|an|and|in|of|the|to|with)$")
 """Matches a short word that is also removed from the end of a name."""
 
@@ -143,7 +146,7 @@ def _unused_name(name: str, others: Container[str], most: int) -> str:
 
 
 def _rename_arguments(settings: Settings, tool: JSONObject) -> None:
-    """Replace the characters in the names of arguments that a host does not accept."""
+    """Rename the arguments whose names a host does not accept, by replacing characters."""
     schema = tool.get("inputSchema")
     properties = schema.get("properties") if isinstance(schema, dict) else None
     if not isinstance(schema, dict) or not isinstance(properties, dict):
@@ -239,9 +242,9 @@ def _required_names(branch: JSON) -> str:
 
 
 def _inline(schema: JSONObject) -> None:
-    """Replace references by their definitions, unless that takes too many values.
+    """Replace references by their definitions; change nothing if that takes too many values.
 
-    A definition that refers to itself is kept.
+    A reference of a definition to itself is kept.
     """
     document, left = copy.deepcopy(schema), _MOST_INLINED
 
@@ -280,7 +283,7 @@ def _referenced(document: JSON, reference: str) -> JSON:
 
 
 def _reshape(settings: Settings, tool: JSONObject) -> None:
-    """Change every subschema that has a shape which a host does not accept."""
+    """Change the schema, or every subschema, that has a shape which a host does not accept."""
     schema, shape = tool.get(settings["of"]), settings["shape"]
     if not isinstance(schema, dict):
         return

@@ -34,7 +34,8 @@ def host_members(finding: Finding) -> dict[str, object]:
 class JudgedTrace:
     """One trace and its findings, in the order in which they occurred.
 
-    ``complete`` is false for a recording that was cut or has gaps; ``notes`` describes its missing parts.
+    ``complete`` is false for a recording that was cut or has gaps; ``notes`` describes its missing parts, and
+    what was not judged or not listed.
     ``revision`` is the protocol revision at the end, ``None`` if the recording does not show it. ``located``
     are the findings with their places, if places were requested. It includes the findings that a baseline
     accepts, which ``findings`` leaves out. ``more`` are the repeated findings that were only counted.
@@ -124,7 +125,7 @@ class JudgedTraces:
 
     @property
     def located(self) -> "tuple[Located, ...]":
-        """All findings with their places, trace by trace."""
+        """All findings with their places, trace by trace; none if places were not requested."""
         return tuple(located for trace in self.traces for located in trace.located)
 
     @property
@@ -134,7 +135,7 @@ class JudgedTraces:
 
     @property
     def remarks(self) -> "tuple[Remark, ...]":
-        """The notes on incomplete recordings, findings that were only counted, and traces not judged."""
+        """The notes on recordings, findings that were only counted, failed servers, and traces not judged."""
         from mcpproxy.read.reports.located import Remark
 
         incomplete = (Remark(trace.path, note) for trace in self.traces for note in trace.notes)

@@ -38,9 +38,9 @@ class Place:
 class Located:
     """A finding, the place of its frame, and its fingerprint.
 
-    ``occurrence`` counts, from 1, how often this fingerprint has occurred in the recording so far.
-    ``related`` are the places of ``finding.related``. ``is_known`` is set if a baseline accepts the finding,
-    and ``why`` is the reason given there.
+    ``line`` is 0 if it is not known. ``occurrence`` counts, from 1, how often this fingerprint has occurred
+    in the recording so far. ``related`` are the places of ``finding.related``. ``is_known`` is set if a
+    baseline accepts the finding, and ``why`` is the reason given there.
     """
 
     finding: Finding

@@ -123,7 +123,11 @@ def collect_pins(trace: Trace) -> CollectedPins:
 
 
 def _pins_in(answer: SeenTools, server: str, path: str) -> CollectedPins:
-    """Return the pins in one answer of ``server``; ``path`` is the recording, for error messages."""
+    """Return the pins in one answer of ``server``; ``path`` is the recording, for error messages.
+
+    Raises:
+        TraceError: a definition or the instructions are masked.
+    """
     definitions = {str(tool["name"]): definition(tool) for tool in answer.tools or ()}
     instructions = answer.instructions
     if holds_mask([*definitions.values()]) or (isinstance(instructions, str) and holds_mask(instructions)):
@@ -140,9 +144,10 @@ def _pins_in(answer: SeenTools, server: str, path: str) -> CollectedPins:
 
 
 def _merged(earlier: Approved, later: Approved) -> Approved:
-    """Return the tools of both. If both have a tool, the fields of ``later`` replace those of ``earlier``.
+    """Return the tools and revisions of both.
 
-    The instructions are those of ``earlier``, unless it does not show them.
+    If both have a tool, its fields in ``later`` replace those in ``earlier``. The instructions are those of
+    ``earlier``, unless it does not show them.
     """
     merged = dict(earlier.tools)
     for name, tool in later.tools.items():
@@ -200,7 +205,8 @@ def _server_words(name: str) -> str:
 def updated(old: Pins, new: Pins, partial: frozenset[str] = frozenset()) -> Pins:
     """Return ``old`` with the servers in ``new`` replaced.
 
-    Of a server in ``partial``, whose list is incomplete, the tools that the list lacks are kept.
+    Of a server in ``partial``, whose list is incomplete, the tools that the list lacks are kept. Instructions
+    are kept if ``new`` does not show any.
     """
     pins = dict(old)
     for server, approved in new.items():

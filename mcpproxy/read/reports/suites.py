@@ -2,8 +2,9 @@
 
 A case has the name of its rule, so that a build server can follow it across runs. It fails if the rule has
 findings that count. Findings that do not count (warnings unless strict, findings of severity ``info``,
-accepted findings) are listed in the notes of the suite. A recording without findings has one case, which
-passes, unless its server failed before any message.
+accepted findings) are listed in the notes of the suite. A recording without findings has one case. It passes,
+unless the server failed before any message (an error), or the recording is of a kind that is not judged
+(skipped).
 """
 
 from collections.abc import Iterator
@@ -36,7 +37,11 @@ def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
 
 
 def _cases(trace: JudgedTrace, verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Case]:
-    """Yield a case for each rule with findings in ``trace``, and one for a server that did not begin."""
+    """Yield a case for each rule with findings in ``trace``.
+
+    Yield another one first if the server did not begin, if the trace was not judged, or if there are no
+    findings.
+    """
     rules = sorted(
         {finding.rule for finding in (*trace.findings, *(located.finding for located in trace.known))}
     )

@@ -1,7 +1,9 @@
-"""Find what only several recordings of one run show: lookalike names of tools, keys that cross servers.
+"""Find what only several recordings of one run show: lookalike names of tools, secrets that cross servers,
+and more tools than a host takes.
 
-A recording has one server. While a recording is judged, ``SeenInRecording`` collects what must be compared
-with the recordings of the other servers that the same client used (see ``mcpproxy.read.view.runs``).
+A recording has one server. A run is the recordings of all servers that one client used together (see
+``mcpproxy.read.view.runs``). While a recording is judged, ``SeenInRecording`` collects what must be compared
+with the other recordings of its run.
 """
 
 from collections import defaultdict
@@ -30,15 +32,16 @@ if TYPE_CHECKING:  # most runs are not about hosts
 
 LOOKALIKE: Final = "SEC-009"
 CROSSING: Final = "SEC-008"
+"""The rules that these findings break: about lookalike names, and about secrets that cross servers."""
 
 _MOST_NAMES: Final = 10_000
 _MOST_SECRETS: Final = 10_000
-"""How many names of tools, and how many keys, of one recording are compared."""
+"""How many names of tools, and how many secrets, of one recording are compared."""
 
 
 @dataclass(slots=True)
 class SeenInRecording:
-    """The names of the tools in one recording, and the keys in its messages."""
+    """The names of the tools in one recording, the secrets in its messages, and its latest list of tools."""
 
     names: dict[str, SeenName] = field(default_factory=dict[str, SeenName])
     secrets: list[SeenSecret] = field(default_factory=list[SeenSecret])
@@ -73,7 +76,8 @@ def collectors(
 ) -> Iterator[RuleFamily]:
     """Yield rule families that add to ``seen``, for the rules that ``takes`` accepts.
 
-    ``key`` is the key of the digests of secrets; see ``secrets.collector``.
+    ``key`` is the key of the digests of secrets; see ``secrets.collector``. ``hosts`` is ``None`` if the user
+    named none.
     """
     if takes(LOOKALIKE):
         yield lookalikes.collector(seen.add_name)
@@ -89,7 +93,10 @@ def collectors(
 def across_servers(
     seen: Mapping[str, SeenInRecording], catalogue: Catalogue, hosts: "HostChoice | None" = None
 ) -> Iterator[tuple[str, tuple[Finding, ...]]]:
-    """Yield the path of each recording with those findings that need other recordings of its run."""
+    """Yield the path of each recording that has findings which need other recordings of its run, with them.
+
+    ``seen`` has the contents of all recordings by path.
+    """
     build = FindingBuilder(catalogue)
     findings_of: dict[str, list[Finding]] = defaultdict(list)
     entries = [recording(path) for path, content in seen.items() if content.has_some]
@@ -143,7 +150,7 @@ def _is_lookalike(
 
 
 def _crossings(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[_Found]:
-    """Yield the keys that a client got from one server and later sent to another."""
+    """Yield the secrets that a client got from one server and later sent to another."""
     by_digest: dict[bytes, list[tuple[int, RecordingEntry, SeenSecret]]] = defaultdict(list)
     for entry in run.entries:
         for secret in _seen_in(seen, entry).secrets:
@@ -207,7 +214,7 @@ def _server_words(entry: RecordingEntry) -> str:
 
 
 def _spelled(name: str) -> str:
-    """Return a quoted name, followed by the code points of its characters beyond ASCII."""
+    """Return a quoted name, followed by the first code points of its characters beyond ASCII."""
     unusual = " ".join(f"U+{ord(character):04X}" for character in name if not character.isascii())
     return f"{visible(shown(name))} ({unusual[:60]})" if unusual else shown(name)
 

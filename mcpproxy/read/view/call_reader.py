@@ -60,7 +60,8 @@ class CallReader:
         self._source: Final = source
         self._masking: Final = masking
         self._kept: dict[int, Record] = {}
-        """Line -> record, for request and answer of the last call: its parts are usually read next."""
+        """Line -> record, for request and answer of the last call unless they are large: its parts are
+        usually read next."""
 
     def line(self, line: int) -> bytes:
         """Return the bytes of a line of the recording."""
@@ -111,7 +112,7 @@ class CallReader:
         return self._masking.text(method), None if target is None else self._masking.text(target)
 
     def name(self, row: int) -> tuple[str, str | None]:
-        """Return the method and target of a row, unchanged: their characters may not be safe to show."""
+        """Return the method and target of a row, masked but not escaped: they may not be safe to show."""
         number = self._columns.name[row]
         if number != self._columns.unnamed:
             return self._masked_name(self._columns.names[number])
@@ -120,7 +121,7 @@ class CallReader:
         return (method, target_of(method, message.get("params"))) if isinstance(method, str) else ("", None)
 
     def call(self, row: int, now_ns: int) -> Call:
-        """Return a row as a call.
+        """Return a row as a call, without ``worst_findings``, ``progress``, ``cause`` and ``intervention``.
 
         ``now_ns`` is the time until which a request without an answer has waited.
         """
@@ -250,8 +251,9 @@ def _empty_event(event: SseEvent) -> str:
 def result_preview(record: object, element: int | None = None, method: str = "", params: Any = None) -> str:
     """Return the text of the content of an answer to ``method``, or the message of its error, on one line.
 
-    ``params`` are the params of the request. If an ACP answer carries an answer of MCP, the text is of the
-    latter. An error that is certainly of ACP, and not of MCP, is marked as such.
+    For the head of an HTTP response, return its status. ``params`` are the params of the request. If an ACP
+    answer carries an answer of MCP, the text is of the latter. An error that is certainly of ACP, and not of
+    MCP, is marked as such.
     """
     if isinstance(record, ResponseHead):
         return _cut(visible(f"{record.status} {record.reason}".strip()))

@@ -22,9 +22,11 @@ class Call:
     """One row: a request with its answer, or an orphan, a record that is not part of a request.
 
     ``number`` counts the rows from 1, in the order in which they began on the wire. ``frame`` is the
-    sequence number of the request or orphan (0 for a gap), ``answer`` that of the answer. ``session`` is
-    the ``number`` of its session. ``sender`` is the peer that sent the request or orphan. ``target`` is the
-    name of the tool or prompt, or the URI of the resource.
+    sequence number of the request or orphan (0 if it has none, as a gap or stderr), ``answer`` that of the
+    answer, ``None`` if there is none. ``session`` is the ``number`` of its session. ``sender`` is the peer
+    that sent the request or orphan. ``target`` is the name of the tool or prompt, or the URI of the resource;
+    ``None`` for other methods. ``error_code`` is the code of a JSON-RPC error, or an HTTP status; ``None`` if
+    there is neither. ``findings`` counts the findings about the row.
 
     ``latency_ns`` is the time from the request to its answer; ``None`` if that is not known, as in a
     recording by another program without times, or if there is no answer. A request without an answer has
@@ -135,7 +137,8 @@ class Part:
 class FoundRule:
     """A finding with the texts of its rule. They are empty for a rule that this mcpproxy does not know.
 
-    ``row`` is the row that the finding is about, 0 if it is about the whole session. ``sentence`` is the
+    ``row`` is the row that the finding is about, 0 if it is about the whole session or a frame without a row.
+    ``sentence`` is the
     requirement, ``instead`` says what to send, and ``link`` is the URL of the requirement in the
     specification, empty if the source that the finding names is no URL.
     """
@@ -190,14 +193,14 @@ class RuleFindings:
     count: int
     findings: tuple[Finding, ...]
     rows: tuple[int, ...]
-    """The row of each of ``findings``; 0 for a finding about the whole session."""
+    """The row of each of ``findings``; 0 for a finding about the whole session or a frame without a row."""
 
 
 @slotted(frozen=True)
 class SessionSummary:
-    """One session of the recording. On stdio there is one; over HTTP each session id has its own.
+    """One session of the recording. In MCP on stdio there is one; otherwise each session id has its own.
 
-    ``name`` is the argument of ``show --session``; empty on stdio and for traffic without a session id.
+    ``name`` is the argument of ``show --session``; empty for traffic without a session id.
     ``revision`` is the protocol revision that was agreed on or used last, empty if unknown. ``rows`` counts
     all rows, ``calls`` the requests of both peers.
     """
@@ -213,7 +216,7 @@ class SessionSummary:
     revision: str
     started_ns: int
     ended_ns: int
-    """The time of its last record."""
+    """The time of the last record; with several sessions, when the last of its rows began or ended."""
     rows: int
     calls: CallCounts
     findings: int

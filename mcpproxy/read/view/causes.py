@@ -42,6 +42,7 @@ _LONG_NS: Final = 5_000_000_000
 _MOST_BYTES: Final = 64 << 10
 """How many bytes of the end of stderr are searched for the line that names the error."""
 _REASON_CHARACTERS: Final = 240
+"""How many characters of a reason, a body or a line are shown."""
 
 
 @slotted(frozen=True)
@@ -182,7 +183,7 @@ def _body_of(frame: Frame) -> str:
 
 
 def _on_one_line(value: JSON) -> str:
-    """Return the beginning of a JSON value on one line, without secrets; of a traceback, its last line."""
+    """Return the beginning of a JSON value on one line, without secrets; of a traceback, the error."""
     if value in (None, "", {}, []):
         return ""
     if not isinstance(value, str):
@@ -201,7 +202,7 @@ def _is_unread(call: Call) -> bool:
 def stderr_lines(part: Part, most_bytes: int = 0) -> list[str]:
     """Return the lines of stderr in a part, safe to show, without blanks at their ends.
 
-    With ``most_bytes``, only so many bytes at the end of the part are read.
+    With ``most_bytes``, only so many bytes at the end of the part are read. Another part has no lines.
     """
     if not isinstance(part.record, Stderr):
         return []
@@ -230,7 +231,10 @@ def _error_on_stderr(call: Call, parts: Sequence[Part], more: str) -> str:
 
 
 def _last_on_stderr(call: Call, parts: Sequence[Part]) -> str:
-    """Return the last line on stderr during a call without an answer: a hint at what the server did."""
+    """Return the last line on stderr during a call without an answer: a hint at what the server did.
+
+    It is empty for any other call.
+    """
     if call.outcome not in (Outcome.UNANSWERED, Outcome.CANCELLED):
         return ""
     lines = (line.strip() for part in reversed(parts) for line in reversed(stderr_lines(part, _MOST_BYTES)))
@@ -307,7 +311,7 @@ def _stray_sentence(call: Call, stray: Part) -> str:
 
 
 def _stray_words(call: Call, stray: Part) -> str:
-    """Return the same in a few words."""
+    """Return what ``_stray_sentence`` says in a few words."""
     assert isinstance(stray.record, Frame)
     where = f"(row {stray.row})"
     what, fate = _over_lines(call, stray)
@@ -402,7 +406,10 @@ def _unreadable_words(parts: Sequence[Part], *, are_all: bool) -> str:
 
 
 def _progress_sentence(call: Call, parts: Sequence[Part]) -> list[str]:
-    """Return the last progress of a call, or that the server had no way to report any; else nothing."""
+    """Return a sentence on the last progress of a call; none if there was no progress.
+
+    If a ``tools/call`` waited for ``_LONG_NS`` and had no progress token, the sentence says so.
+    """
     if call.progress:
         return [f"The last progress: {call.progress}"]
     if call.kind is not Kind.REQUEST or call.method != "tools/call" or (call.waited_ns or 0) < _LONG_NS:

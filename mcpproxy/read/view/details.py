@@ -230,9 +230,10 @@ def _progress_words(message: Message) -> str:
 
 
 def with_telling_line(call: Call, last: Part, left_out: int) -> Call:
-    """Return a row of stderr that shows its most telling line, after the number of lines if above one.
+    """Return a row of stderr that shows its most telling line, and before it how many lines there are.
 
-    ``last`` are its last lines; each of the ``left_out`` records before them has at least one.
+    A row of a single line is returned as it is. ``last`` are its last lines; each of the ``left_out`` records
+    before them has at least one.
     """
     if last.lines + left_out == 1:
         return call
@@ -241,7 +242,10 @@ def with_telling_line(call: Call, last: Part, left_out: int) -> Call:
 
 
 def with_intervention(columns: Columns, reader: CallReader, call: Call, *, is_running: bool) -> Call:
-    """Return a call with what mcpproxy did to its messages, and with the result that the caller got."""
+    """Return a call with what mcpproxy did to its messages, and with the result that the caller got.
+
+    The result is that of ``call``, unless mcpproxy gave the caller another one.
+    """
     records = [reader.record(line) for line in columns.faults.get(call.number, ())[:MOST_FRAMES]]
     frames = [record for record in records if isinstance(record, Frame)]
     call = replace(call, intervention=interventions(frames, call.sender, is_running=is_running))
@@ -261,7 +265,7 @@ def _leave_out_middle(items: "list[int] | list[Part]", limit: int | None) -> int
 
 
 def _parts_of_record(columns: Columns, row: int, line: int, record: Record) -> Iterator[Part]:
-    """Yield a record of ``row``, or of an inner request, as a part; nothing for a record of another type."""
+    """Yield a record of ``row``, or of an inner request, as a part; nothing if its type is not shown."""
     owner = columns.line_row[line]
     is_inner = owner != row
     match record:

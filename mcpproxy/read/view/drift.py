@@ -23,7 +23,9 @@ GONE: Final = "gone"
 
 @slotted(frozen=True)
 class Drift:
-    """One tool compared with its pin: its ``state``, and a line for each field that differs."""
+    """One tool compared with its pin: its ``state`` (a constant above), and a line for each field that
+    differs.
+    """
 
     server: str
     name: str
@@ -37,8 +39,9 @@ def drift(
     """Compare the listed tools of ``sessions`` with the pins of their servers.
 
     Returns:
-        The drift of each tool whose server is pinned, by session number and name; and the pinned tools that
-        are not listed any more.
+        The drift of each tool whose server is pinned, by session number and name, except tools whose
+        definition is masked; and the pinned tools that are not listed any more, of the sessions whose list of
+        tools is complete.
     """
     approved_of = {visible(name): approved for name, approved in pins.items()}
     all_tools, complete_sessions = tools.all(), tools.whole_lists()

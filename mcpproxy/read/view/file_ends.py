@@ -34,9 +34,13 @@ from mcpproxy.record.trace.empty_trace import HEAD_BYTES, first_end_in, has_no_m
 from mcpproxy.record.trace.records import CloseRecord, Continued, Header, Tally
 
 _TAIL_BYTES: Final = 16 << 10
+"""How many bytes are read of the end of a file; of its beginning, ``HEAD_BYTES``."""
 _MAX_HEAD_RECORDS: Final = 40
+"""How many records of the beginning are searched for the handshake, those of stderr not counted."""
 _ON_STDERR: Final = (b'{"type":"stderr"', b'{"type":"lines"')
+"""How records of stderr begin."""
 _MAX_TAIL_RECORDS: Final = 200
+"""How many records of the end are searched for the last time and sequence number."""
 _MOST_READ_BYTES: Final = 1 << 20
 """The size up to which the calls of a recording without an end are counted, which takes about 10 ms."""
 
@@ -56,7 +60,10 @@ class FileEnds:
 
 
 def file_ends(path: str) -> FileEnds:
-    """Return the facts in the ends of a file, or in its journal while the file has no complete header."""
+    """Return the facts in the ends of a file, or in its journal while the file has no complete header.
+
+    If the file cannot be read, the state of its entry is ``unreadable``.
+    """
     name = os.path.basename(path)
     try:
         head, tail, size = _read_ends(path)
@@ -239,7 +246,10 @@ def _decoded(line: bytes) -> object:
 
 
 def _read_handshake(lines: Iterable[bytes]) -> tuple[SessionFacts, int]:
-    """Return the peers that the first records name, and the time of the first message in ns."""
+    """Return the peers that the first records name, and the time of the first message.
+
+    The time is in nanoseconds since the start of the recording; 0 if there is no message.
+    """
     facts, first_ns = SessionFacts(), 0
     # Many servers write a lot to stderr before they answer; these records say nothing about the peers.
     candidates = (line for line in lines if not line.startswith(_ON_STDERR))
@@ -277,7 +287,10 @@ def last_frame(path: str) -> int | None:
 
 
 def _last_counts(tail: bytes) -> tuple[int | None, int | None]:
-    """Return the time of the last record in ns, and the number of the last frame, from the end of a file."""
+    """Return the time of the last record in ns, and the number of the last frame or HTTP head.
+
+    ``tail`` is the end of a file. Each is ``None`` if it is not in there.
+    """
     at_ns, seq = None, None
     for line in reversed(tail[: tail.rfind(b"\n") + 1].splitlines()[-_MAX_TAIL_RECORDS:]):
         try:

@@ -1,7 +1,8 @@
 """List the recordings in a folder: their peers, when each was made, and whether it runs or how it ended.
 
-Only the beginning and the end of every file are read (``view.file_ends``), and nothing is written. A
-recording in several files is one entry: each file names the previous and the next one.
+Only the beginning and the end of every file are read (``view.file_ends``), except of a short recording
+without an end, and nothing is written. A recording in several files is one entry: each file names the
+previous and the next one.
 """
 
 import os

@@ -1,7 +1,8 @@
 """Open a recording again and again while it grows: its trace, or a draft of it.
 
-While no recorder writes the trace, a draft replaces it: a copy of the trace, continued from the journal
-(``mcpproxy.record.recorder.draft``).
+The relay writes what passes into a journal, a folder beside the trace, and the recorder makes the trace from
+it. While there is a journal but no recorder, a draft replaces the trace: a copy of it, continued from the
+journal (``mcpproxy.record.recorder.draft``).
 """
 
 import os
@@ -59,7 +60,7 @@ class GrowingTrace:
             self._draft = None
 
     def follow(self, poll_s: float = 0.1) -> Iterator[Event | Finding]:
-        """Yield the events of the recording from its start, and wait for more until the recording ends.
+        """Yield the events and findings of the recording from its start, and wait for more until it ends.
 
         ``poll_s`` is the polling interval in seconds.
 

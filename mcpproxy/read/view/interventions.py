@@ -1,7 +1,8 @@
 """Describe what mcpproxy did to the messages of a call because the user asked for it.
 
-A frame with a fault mark was sent, but the receiver did not get it like that. A frame with a fault mark that
-is also ``by_proxy`` was given to a peer in its place. Both have the same number in their marks.
+A frame on which a fault rule, a breakpoint or an addon acted has a fault mark: it was sent, but the receiver
+did not get it like that. The frames that mcpproxy gave a peer in its place are ``by_proxy``, and their marks
+have the same number.
 """
 
 from collections.abc import Iterable, Sequence

@@ -30,7 +30,8 @@ def negotiations(view: View) -> dict[int, str]:
 
     ``server/discover for 2026-07-28: declined -32601; initialize for 2025-11-25: 2025-06-18``
 
-    A session is left out if its ``initialize`` got the revision that it asked for: that needs no description.
+    A session is left out if its only probe is an ``initialize`` that got the revision it asked for: that
+    needs no description. So is a session without a probe, unless its revision needs none.
     """
     lines = {number: _words(view, rows) for number, rows in _probes(view).items()}
     for session in view.sessions:

@@ -19,7 +19,10 @@ _WRONG_ID: Final = "PROTO-007"
 
 
 class RecordedFindings:
-    """The findings in the index. Row 0 means the whole session."""
+    """The findings in the index. Row 0 means the whole session, or a frame that belongs to no row.
+
+    The methods about one row know the findings that ``with_rows`` has read.
+    """
 
     def __init__(self, index: IndexedTrace) -> None:
         self._scan: Final = index.scan

@@ -22,7 +22,8 @@ class RecordingEntry:
     it), ``starting`` (there is no trace yet), or ``unreadable``. ``ended`` says in words how it ended, or why
     it cannot be read; ``ending`` is the same in a word or two: ``exit 0``, ``signal 9``. ``started_ns`` is
     the time of its start in nanoseconds since 1970, 0 if it is unknown. Counts and the duration are ``None``
-    if the beginning and the end of the file do not give them.
+    if the beginning and the end of the file do not give them. ``findings`` counts the findings by severity,
+    ``size`` is in bytes.
 
     A recording in several files is one entry; ``path`` is the first file, ``files`` is how many there are.
     """
@@ -105,7 +106,8 @@ class RecordingEntry:
     def failed_text(self) -> str:
         """The failed calls: ``2 of 7``, ``2 of 7, 1 cancelled``, ``1 waiting 11.0 s``; ``?`` if unknown.
 
-        It is ``at start`` if the server failed before any message, and ``-`` for a model's interface.
+        Without a call it is ``no calls``. It is ``at start`` if the server failed before any message, and
+        ``-`` for a model's interface.
         """
         if self.has_not_begun:
             return "at start"
@@ -123,10 +125,10 @@ class RecordingEntry:
 
     @property
     def failures(self) -> str:
-        """The same for a place without a heading: ``2 of 7 calls failed, 1 waiting``; empty if none failed.
+        """The unsuccessful calls, for a place without a heading: ``2 of 7 calls failed, 1 waiting``.
 
-        It also tells whether the server failed before any message. The waiting time is left out, because this
-        text is shown until a call ends.
+        Empty if all were successful or their number is not known. It also tells whether the server failed
+        before any message. The waiting time is left out, because this text is shown until a call ends.
         """
         if self.has_not_begun:
             return "failed before any message"
@@ -160,9 +162,9 @@ class RecordingEntry:
 
 
 def may_have_its_model(server: RecordingEntry, entries: Iterable[RecordingEntry]) -> bool:
-    """Whether one of the recordings may be of the model's interface in the run of ``server``.
+    """Whether one of ``entries`` may be of the interface of the model that the client of ``server`` used.
 
-    The recordings are not read.
+    That is a recording over HTTP of no named client that was open at the same time. None is read.
     """
     return any(
         entry.transport == "http" and not entry.client and entry.was_open_with(server) for entry in entries

@@ -3,11 +3,10 @@
 A client that uses several servers starts an mcpproxy for each, so each server has a recording of its own.
 Together these recordings are one run, which is shown on one timeline. Two recordings belong to one run if
 
-- the same process started both mcpproxys, since one boot of the machine. If both sessions were open at the
-same
-  time, this is certain. If one ended before the other began, it is only likely, because the system reuses the
-  numbers of processes that have ended.
-- clients of the same name and version began both sessions within a few seconds of each other, and both were
+- on stdio, the same process started the mcpproxy of both, during one boot of the machine. If both sessions
+  were open at the same time, this is certain. If one ended, or may have ended, before the other began, it is
+  only likely, because the system reuses the numbers of processes that have ended.
+- clients of the same name and version began both sessions within ten seconds of each other, and both were
   open at the same time. This is a guess, for recordings whose processes are unknown or differ.
 
 Recordings whose clients have different names never belong to one run.
@@ -24,7 +23,7 @@ _TOGETHER_NS: Final = 10_000_000_000
 """The greatest time between the first messages of two sessions that are grouped as a guess."""
 
 _PAUSE_NS: Final = 12 * 3600 * 1_000_000_000
-"""After so long without a session, a process with the same number is taken for another process."""
+"""After so long without a session, in nanoseconds, a process with the same number is taken for another."""
 
 
 class Certainty(StrEnum):

@@ -36,8 +36,8 @@ class CallStatistics:
 
     ``p50_ns`` (the median), ``p95_ns`` and ``max_ns`` are of the latencies; a request without an answer
     counts with the time that it waited, cancelled or not. ``at_least`` names those that are such a waiting
-    time: an answer would have taken longer. They are ``None`` if no request has a known latency. ``bytes_in``
-    is the sum of the sizes of all requests, ``bytes_out`` that of all answers.
+    time: an answer would have taken longer. The three are ``None`` if no request has a known latency or
+    waiting time. ``bytes_in`` is the sum of the sizes of all requests, ``bytes_out`` that of all answers.
     """
 
     method: str
@@ -81,7 +81,7 @@ class ToolCost:
 
 @dataclass(frozen=True, slots=True)
 class Statistics:
-    """The statistics of one or more recordings.
+    """The statistics of one or more recordings. ``duration_ns`` is the sum of their lengths.
 
     ``tools`` are the tools that servers listed. ``not_begun`` has a sentence for each server that failed
     before any message.

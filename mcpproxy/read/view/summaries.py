@@ -17,6 +17,7 @@ from mcpproxy.read.view.index.peers import SessionFacts
 _NO_CALL: Final = 0xFF
 """The outcome of rows that are not calls."""
 _REQUESTS: Final = (KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER)
+# Kind -> 0 for a request; for any other, the bits that turn each outcome into ``_NO_CALL``.
 _MASKS: Final = bytes(0 if kind in _REQUESTS else _NO_CALL for kind in range(256))
 
 

@@ -200,7 +200,7 @@ class View:
         return range(1, self.columns.rows + 1) if rows is None else rows
 
     def frames_of(self, filter: AnyFilter) -> list[int]:
-        """Return the sequence numbers of all frames of the rows that pass the filter, in order."""
+        """Return the sequence numbers of all frames and heads of the rows that pass the filter, in order."""
         return self.columns.seqs_of(self.numbers(filter))
 
     def position(self, number: int, filter: AnyFilter = None, order: str = "") -> int:
@@ -244,8 +244,9 @@ class View:
     def _related_parts(self, call: Call) -> list[Part]:
         """Return records that may show why a call got no result, but may belong to another row.
 
-        They are the answer, which may be an element of a batch, or for a call that was open when the server
-        ended, the server's last lines on stderr, which belong to no call if several were open.
+        For a call with an error or an unreadable answer, that is its answer, which may be an element of a
+        batch. For a call that was open when the server failed, it is the server's last lines on stderr, which
+        belong to no call if several were open.
         """
         if call.outcome in (Outcome.RPC_ERROR, Outcome.UNREADABLE):
             return self._parts.answer(call.number)

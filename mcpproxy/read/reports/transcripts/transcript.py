@@ -40,6 +40,7 @@ from mcpproxy.record.trace.conversation import Conversation, Turn
 from mcpproxy.record.trace.records import Header, Tally
 
 INDENT: Final = " " * 34
+"""As wide as the columns before the arrow."""
 PAYLOAD_COLUMNS: Final = 160
 """How many characters of a payload are shown if the output is not a terminal."""
 

@@ -43,10 +43,11 @@ def lines(
     follow: bool = False,
     shown: Callable[[Event | Finding], bool] = lambda _: True,
 ) -> Iterator[str]:
-    """Yield one object for each event for which ``shown`` returns true.
+    """Yield one JSON object for each event for which ``shown`` returns true.
 
-    The object of a frame has the member ``message``, which is null if the frame is not JSON. With ``full``,
-    and for a frame that is not JSON, it also has ``text``. With ``follow`` no frame waits for its findings.
+    A finding that directly follows its frame is in the frame's object. The object of a frame has the member
+    ``message``, which is null if the frame is not JSON. With ``full``, and for a frame that is not JSON, it
+    also has ``text``. With ``follow`` no frame waits for its findings.
     """
     conversation = Conversation()
     pending: _PendingFrame | None = None

@@ -19,11 +19,11 @@ MOST_LANES: Final = 30
 """How many lanes there are at most. Calls without a lane are only counted."""
 
 MESSAGES: Final = -1
-"""The lane of rows that are no requests. They have no length."""
+"""The lane of rows that are no requests."""
 
 _STRETCH: Final = 20
-"""How many narrow bars a stretch of time is long. Bars are merged only within a stretch, so that the diagram
-shows where calls are dense."""
+"""A stretch of time is as long as so many of the longest narrow bars. Bars are merged only within a stretch,
+so that the diagram shows where calls are dense."""
 
 _FINEST: Final = 20_000
 """The time is divided into at most so many parts. A bar shorter than a part is always narrow."""
@@ -38,7 +38,10 @@ NOT_ANSWERED: Final = frozenset({_UNANSWERED, OUTCOMES.index(Outcome.CANCELLED)}
 
 @slotted()
 class TimeBar:
-    """A row, or ``count`` narrow rows of one lane, of which ``row`` is the first. Times are nanoseconds."""
+    """A row, or ``count`` narrow rows of one lane, of which ``row`` is the first.
+
+    Times are nanoseconds since the start of the recording. ``errors`` of the rows failed.
+    """
 
     lane: int
     began_ns: int
@@ -52,8 +55,8 @@ class TimeBar:
 class TimeLanes:
     """Bars in the order of their lanes and times.
 
-    ``total`` counts the rows that were open in the time. ``lanes`` is the number of lanes of calls, at most
-    ``MOST_LANES``, and ``left_out`` the number of calls for which no lane was free.
+    ``total`` counts the rows that were open between the two times. ``lanes`` is the number of lanes of calls,
+    at most ``MOST_LANES``, and ``left_out`` the number of calls for which no lane was free.
     """
 
     bars: list[TimeBar]
@@ -93,7 +96,11 @@ def lanes_of(
 
 
 def _place_rows(columns: Columns, rows: Numbers, ended_ns: Numbers) -> tuple[Numbers, int, int]:
-    """Return the first free lane for each row, the number of lanes, and that of calls without a lane."""
+    """Return the first free lane for each row, the number of lanes, and that of calls without a lane.
+
+    Rows that are no requests are in the lane ``MESSAGES``; calls without a lane have the number
+    ``MOST_LANES``.
+    """
     free_ns: list[int] = []  # from when on each lane is free
     lane_of: Numbers = array("b")
     for row, end_ns in zip(rows, ended_ns, strict=True):
@@ -112,7 +119,10 @@ def _place_rows(columns: Columns, rows: Numbers, ended_ns: Numbers) -> tuple[Num
 def _merge_rows(
     columns: Columns, rows: Numbers, ended_ns: Numbers, lane_of: Numbers, narrow_ns: int
 ) -> list[TimeBar]:
-    """Return the rows as bars; successive ones in a lane that are shorter than ``narrow_ns`` are merged."""
+    """Return the rows that have a lane as bars.
+
+    Successive ones in a lane that are shorter than ``narrow_ns`` and less than that apart are merged.
+    """
     bars: list[TimeBar] = []
     last: dict[int, TimeBar] = {}  # the bar of each lane to which a narrow row may be added
     stretch_ns = narrow_ns * _STRETCH

@@ -22,6 +22,7 @@ _LONGEST: Final = 80
 """How many records of a call, and how many characters of a text, are shown."""
 
 _PLAIN: Final = frozenset(" ._-/,()'→…")
+"""The characters that are not escaped in Mermaid text, besides letters and digits."""
 
 
 @slotted(frozen=True)

@@ -21,12 +21,14 @@ SEVERITIES: Final[tuple[Severity | None, ...]] = (None, "info", "warning", "erro
 Severities are in rising order.
 """
 WITHOUT_ANSWER: Final = frozenset(map(OUTCOMES.index, (Outcome.UNANSWERED, Outcome.CANCELLED)))
-"""The outcomes of requests that only waited; a cancelled request may have an answer all the same."""
+"""The numbers of the outcomes of requests that only waited; a cancelled request may have an answer all the
+same."""
 
 FROM_SERVER: Final = 0x80
 """Added to the kind of a row whose sender is the server."""
 
 NO_CODE: Final = -(1 << 31)
+"""In the column ``code``: there is no error code."""
 _LARGEST_CODE: Final = (1 << 31) - 1
 LARGEST: Final = (1 << 32) - 1
 """The largest size that is stored. A larger one is stored as this number."""
@@ -63,7 +65,7 @@ COLUMNS: Final = (
 
 
 class Columns:
-    """The columns.
+    """The columns. Those that have the name of a member of ``calls.Call`` hold it as a number.
 
     A row without an answer has ``answer_line`` 0. Its ``latency_ns`` is -1 while it waits, or the time until
     it was cancelled or its HTTP exchange ended. With an answer, -1 means that the latency is not known.
@@ -101,7 +103,8 @@ class Columns:
         self.answer_elements: dict[int, int] = {}
         """Row -> position of its answer in the batch that contained the answer."""
         self.faults: dict[int, list[int]] = {}
-        """Row -> lines of its frames with a fault mark: of the sender, or given by mcpproxy instead."""
+        """Row -> lines of its frames that a fault rule, a breakpoint or an addon acted on: those that the
+        sender sent, and those that mcpproxy gave instead."""
         self.far_seqs: dict[int, int] = {}
         """Sequence number -> line, for numbers too far beyond the last one in ``line_of_seq``."""
         self._number_of: dict[tuple[str, str | None], int] = {}

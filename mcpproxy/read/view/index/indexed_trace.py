@@ -108,7 +108,7 @@ class IndexedTrace:
             save()
 
     def is_continued_by(self, trace: Trace) -> bool:
-        """Whether ``trace`` is the same file, and its lines up to the end of the index are the same."""
+        """Whether ``trace`` has the same files, and the last line in the index is unchanged."""
         offset, line = self._last_line
         return self.source.has_files_of(trace) and self.source.line_at(offset) == line
 
@@ -118,13 +118,16 @@ class IndexedTrace:
         self.trace, self.running = trace, trace.is_recording
 
     def now_ns(self) -> int:
-        """Return the time until which open requests have waited: now, or the end of the recording."""
+        """Return the time until which open requests have waited: now, or the end of the recording.
+
+        It is in nanoseconds since the start of the recording.
+        """
         if not self.running:
             return self.scan.last_ns
         return max(time.monotonic_ns() - self.trace.header.started_ns, self.scan.last_ns)
 
     def session_name(self, number: int) -> str:
-        """Return the name of a session."""
+        """Return the name of a session; empty if it has none, or if there is no such session."""
         sessions = self.scan.sessions
         return sessions[number].name if number < len(sessions) else ""
 
@@ -138,7 +141,7 @@ class IndexedTrace:
                 yield line, self.reader.record(line)
 
     def rows_with_text(self, texts: tuple[str, ...]) -> Generator[Progress, None, set[int]]:
-        """Return the rows that have one of ``texts``.
+        """Yield how far the search is, and return the rows that have one of ``texts``.
 
         Bytes that were searched before are not searched again.
         """
@@ -152,7 +155,10 @@ class IndexedTrace:
         return search.rows(self.columns, self.reader.record if self._is_masked else None)
 
     def lines_with_text(self, texts: tuple[str, ...]) -> dict[int, int]:
-        """Return the first line of each row that ``rows_with_text`` found for some of its latest texts."""
+        """Return row -> its first line with one of ``texts``.
+
+        Empty unless ``texts`` are among the latest that ``rows_with_text`` searched.
+        """
         search = self._searches.get(texts)
         lines = sorted(search.lines, reverse=True) if search else []
         return {self.columns.line_row[line]: line for line in lines}

@@ -35,9 +35,11 @@ _SUFFIX: Final = ".index"
 _VERSION: Final = 13
 """Increase it when the columns change, or when ``Scan`` stores other values in them."""
 _SAMPLE_BYTES: Final = 64 << 10
+"""How many bytes of the beginning and of the end of a recording must be as they were."""
 _DRAFT_S: Final = 3600
 """A draft, which is an index that is being written, is deleted at this age: its process was killed."""
 _MAX_HEAD_BYTES: Final = 64 << 20
+"""How long the JSON before the columns in the file of an index may be."""
 
 
 def cache_dir() -> str:
@@ -195,7 +197,7 @@ def _row_columns(columns: Columns) -> Iterable["array[int]"]:
 
 
 def _prune(folder: Folder) -> None:
-    """Delete the oldest indexes until ``KEPT_BYTES`` remain, and drafts of killed processes."""
+    """Delete the oldest indexes until at most ``KEPT_BYTES`` remain, and drafts of killed processes."""
     indexes = [(folder.stat(name), name) for name in folder.names() if name.endswith((_SUFFIX, ".partial"))]
     total = 0
     for status, name in sorted(indexes, key=lambda index: -index[0].st_mtime_ns):

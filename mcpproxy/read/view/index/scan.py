@@ -77,6 +77,7 @@ class Scan(MessageScan):
         self.end_offset = 0
         """The offset at which the next line begins."""
         self.finding_lines: Final[list[int]] = []
+        """Lines of recorded findings."""
         self.odd_lines: Final[list[int]] = []
         """Lines whose frames are not recorded as JSON: as text, in base64, or many in one record."""
         self.missing_lines: Final[list[int]] = []
@@ -84,6 +85,7 @@ class Scan(MessageScan):
         self.frames: Final[dict[Sender, int]] = {CLIENT: 0, SERVER: 0}
         self.first_end: FirstEnd | None = None
         self.last: CloseRecord | Continued | None = None
+        """The record that ends the recording, or the latest that names its next file."""
         self._exchanges: Final[dict[int, ExchangeState]] = {}
         self._pieces: Final[dict[tuple[int, bool], int]] = {}
         """(Exchange, whether the client sent it) -> row of a message whose last piece has not been read."""
@@ -157,7 +159,10 @@ class Scan(MessageScan):
     # Frames of unusual form
 
     def _add_frame(self, frame: object, at: int) -> int:
-        """Add a frame that the decoder of the trace has read: a batch, a text, or a piece of a message."""
+        """Add a frame that the decoder has read, such as a batch, a text, or a piece of a message.
+
+        Return its row; 0 if it has none, or if ``frame`` is no frame.
+        """
         frame = frame.frame if isinstance(frame, Shortened) else frame
         if not isinstance(frame, Frame):
             return 0
@@ -307,7 +312,7 @@ class Scan(MessageScan):
         return row if at_ns - answered_ns <= LATE_STDERR_NS else 0
 
     def _add_short_lines(self, run: object, at: int) -> int:
-        """Add a record of many lines that are too short to be messages."""
+        """Add a record of many lines that are too short to be messages, or of lines on stderr."""
         if not isinstance(run, Lines):
             return 0
         size = sum(map(len, run.raws))
@@ -460,7 +465,10 @@ class Scan(MessageScan):
         return self._session_number(_session_name(decode(line)) if b"session" in line.lower() else "")
 
     def _name_session(self, exchange: ExchangeState, session: int) -> None:
-        """Move an exchange and its rows to ``session``. The first answer of a session names it."""
+        """Move an exchange and its rows to ``session``, unless that has no name.
+
+        The first answer in a session gives its name.
+        """
         if session == exchange.session or not self.sessions[session].name:
             return
         before, exchange.session = exchange.session, session

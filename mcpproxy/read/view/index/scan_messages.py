@@ -49,6 +49,7 @@ _PROGRESS: Final = "notifications/progress"
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
 _MAX_SESSIONS: Final = 60_000
+"""How many sessions get a number. What belongs to a further session counts for session 0."""
 
 
 class MessageScan:
@@ -58,7 +59,7 @@ class MessageScan:
         self.columns: Final = columns
         self.sessions: Final[list[SessionFacts]] = []
         self.tool_lists: Final[list[int]] = []
-        """The rows of the requests ``tools/list`` that have a result."""
+        """The rows of the requests ``tools/list`` that have a result with tools."""
         self.last_ns = 0
         self.first_changed = 0
         """The lowest row that was added or changed since the user of this class set it to 0."""
@@ -242,7 +243,7 @@ class MessageScan:
         return self._carrying.get(row) or Innermost(self.columns.method(row))
 
     def _take_result(self, result: Any, row: int, *, client: bool) -> int:
-        """Return the outcome of a result. If it is of the server, also take the facts in it."""
+        """Return the outcome of a result. If the server sent it, also store its facts about the session."""
         columns = self.columns
         if type(result) is not dict:
             return _NUMBER_OF[outcome_of_result(result)]
@@ -346,7 +347,8 @@ class MessageScan:
     ) -> int:
         """Add a row for a record that is not part of a request, and return its number.
 
-        ``parent`` is the row of the call during which it was sent.
+        What is not a message has no row of its own within an exchange that has a row. ``parent`` is the row
+        of the call during which the record was sent.
         """
         exchange = seen.exchange
         is_of_exchange = exchange is not None and (exchange.row or (exchange.is_early and not seen.client))

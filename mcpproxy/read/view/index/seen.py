@@ -54,7 +54,8 @@ class ExchangeState:
 class FirstEnd:
     """The event that began the end of a session on stdio.
 
-    ``by`` is the peer that sends nothing more, ``client`` or ``server``, or the name of a signal.
+    ``by`` is the peer that sends nothing more, ``client`` or ``server``, or the name of a signal. ``at_ns``
+    is the time since the start of the recording.
     """
 
     by: str

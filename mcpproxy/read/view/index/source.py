@@ -65,7 +65,7 @@ class Source:
         return file.read(length)
 
     def line_at(self, offset: int) -> bytes:
-        """Return the line that begins at ``offset``."""
+        """Return the line that begins at ``offset``; empty at the end of the recording."""
         index = bisect_right(self._starts, offset) - 1
         file = self._files[index]
         file.seek(offset - self._starts[index])

@@ -29,7 +29,7 @@ SECRET_MEMBERS: Final = frozenset(
 
 
 def document(body: bytes | bytearray) -> JSONObject:
-    """Return a body as a JSON object; empty if it is not one."""
+    """Return a body as a JSON object; empty if it is not one, or has ``LONGEST_BODY`` bytes or more."""
     try:
         value: JSON = orjson.loads(bytes(body)) if len(body) < LONGEST_BODY else None
     except orjson.JSONDecodeError:
@@ -74,13 +74,13 @@ def place(url: str) -> str:
 
 
 def origin(url: str) -> str:
-    """Return scheme, host and port of a URL, in lower case."""
+    """Return scheme, host and port of a URL, in lower case; ``://`` if it cannot be split."""
     parts = urlsplit_or_empty(url)
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}".lower()
 
 
 def shown(value: object) -> str:
-    """Return a value from a peer as text that is safe to show: one line, no secrets, 300 characters."""
+    """Return a value from a peer as text that is safe to show: one line, no secrets, about 300 characters."""
     text = value if isinstance(value, str) else orjson.dumps(value, default=str).decode()
     text = secrets_masked(text[: 4 * _LONGEST_TEXT], lambda _: "masked")
     return visible(text if len(text) <= _LONGEST_TEXT else f"{text[:_LONGEST_TEXT]}…")

@@ -22,6 +22,7 @@ class Stage(StrEnum):
 
 ORDER: Final = tuple(Stage)
 
+# Error code -> its meaning.
 _OF_REQUESTS: Final[Mapping[str, str]] = {
     "invalid_request": "a parameter is missing, malformed, or there twice",
     "invalid_client": "the client is not known here, or its credentials are not right",
@@ -45,6 +46,7 @@ _OF_REQUESTS: Final[Mapping[str, str]] = {
     "invalid_dpop_proof": "the proof of possession is not right",
 }
 
+# Where the error codes of a stage are defined.
 _SECTIONS: Final[Mapping[Stage, str]] = {
     Stage.REGISTRATION: f"{_RFC}7591#section-3.2.2",
     Stage.AUTHORIZATION: f"{_RFC}6749#section-4.1.2.1",
@@ -52,6 +54,7 @@ _SECTIONS: Final[Mapping[Stage, str]] = {
     Stage.RETRY: f"{_RFC}6750#section-3.1",
 }
 
+# Where error codes of other specifications are defined.
 _OTHER_SECTIONS: Final[Mapping[str, str]] = {
     "invalid_target": f"{_RFC}8707#section-2",
     "use_dpop_nonce": f"{_RFC}9449#section-8",
@@ -60,11 +63,13 @@ _OTHER_SECTIONS: Final[Mapping[str, str]] = {
 
 
 def meaning(stage: Stage, error: str) -> tuple[str, str]:
-    """Return the meaning of an error code as a clause, and the URL of its source; both empty if unknown."""
+    """Return the meaning of an error code as a clause, and the URL of its source; each empty if not known."""
     why = _OF_REQUESTS.get(error, "")
     return why, (_OTHER_SECTIONS.get(error) or _SECTIONS.get(stage, "")) if why else ""
 
 
+# Where it is defined what a client must check: ``resource`` and ``issuer`` in metadata, ``iss`` and
+# ``state``.
 RESOURCE_RULE: Final = f"{_RFC}9728#section-3.3"
 ISSUER_RULE: Final = f"{_RFC}8414#section-3.3"
 ISS_RULE: Final = f"{_RFC}9207#section-2.4"

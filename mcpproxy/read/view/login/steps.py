@@ -32,6 +32,7 @@ from mcpproxy.read.view.login.meanings import (
 from mcpproxy.read.view.login.web_exchanges import WebExchange
 from mcpproxy.record.trace.records import Header
 
+# The revisions in which a client must name the resource, and in which it must check that PKCE is supported.
 _WITH_RESOURCE: Final = frozenset(since("2025-06-18"))
 _WITH_PKCE_CHECK: Final = frozenset(since("2025-11-25"))
 
@@ -82,7 +83,7 @@ _IN_TOKEN: Final = ("token_type", "expires_in", "scope", "access_token", "refres
 
 @dataclass(frozen=True, slots=True)
 class LoginRemark:
-    """A thing in a step that breaks a sentence of the specification.
+    """Something in a step that breaks a sentence of the specification, found here or by the judge.
 
     ``blame`` is the peer that breaks it, ``source`` the URL of the sentence.
     """
@@ -116,7 +117,7 @@ class LoginStep:
 
 
 class StepReader:
-    """Makes steps from exchanges, which are given to ``read`` in the order of their answers.
+    """Makes steps from exchanges, which are given to ``read`` in the order of ``web_exchanges``.
 
     ``named`` are the URLs that documents and challenges have named, each with its stage.
     """
@@ -203,7 +204,10 @@ class StepReader:
         return self.named.get(_url_key(origin(self._header.upstream) + urlsplit_or_empty(url).path))
 
     def _stage_of_message(self, exchange: WebExchange) -> Stage | None:
-        """Return the stage of an MCP message that lacks a token, or is the first with one."""
+        """Return the stage of an MCP message that was refused for want of a token, or for its token.
+
+        The first message that is accepted after a new token is a step, too. Any other is none: ``None``.
+        """
         self._note_revision(exchange)
         has_token = "authorization" in exchange.fields
         if exchange.status == 401 and not has_token:

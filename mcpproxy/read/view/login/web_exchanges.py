@@ -21,8 +21,9 @@ MOST_OPEN: Final = 1024
 class WebExchange:
     """A request and its answer. ``status`` is 0 if there was no answer.
 
-    ``at_ns`` is the time of the request in nanoseconds since the start. ``is_mcp`` is true for a message to
-    the MCP endpoint, and false for requests to other paths, such as those of a login.
+    ``seq`` and ``answer_seq`` are the numbers of their heads in the recording; ``answer_seq`` is 0 if there
+    was no answer. ``at_ns`` is the time of the request in nanoseconds since the start. ``is_mcp`` is true for
+    a message to the MCP endpoint, and false for requests to other paths, such as those of a login.
     """
 
     seq: int
@@ -47,7 +48,7 @@ class WebExchange:
 
 
 def web_exchanges(trace: Trace) -> Iterator[WebExchange]:
-    """Yield the exchanges in the order of their answers, and then those without an answer.
+    """Yield each exchange when it ends, and at last those without an end.
 
     A message to the MCP endpoint is yielded as soon as it has a status, because its stream may never end. Its
     ``answer`` is empty.

@@ -30,7 +30,7 @@ class _Selection:
 
 
 class FilteredRows:
-    """The rows of a recording that pass each of a few filters, and in a few orders."""
+    """The rows of a recording that pass the latest filters, and rows in the latest orders."""
 
     def __init__(self, index: "IndexedTrace", findings: "RecordedFindings") -> None:
         self._index: Final = index
@@ -39,7 +39,11 @@ class FilteredRows:
         self._sorted: dict[tuple[Filter | None, str], Rows] = {}
 
     def find(self, wanted: Filter | None, order: str = "") -> Iterator[Progress]:
-        """Apply a filter and then an order, step by step; yield the progress."""
+        """Apply a filter and then an order, step by step; yield the progress.
+
+        Raises:
+            ValueError: rows cannot be sorted by ``order``.
+        """
         if wanted:
             yield from self._filter(wanted)
         if order and (wanted, order) not in self._sorted:

@@ -22,12 +22,14 @@ from mcpproxy.record.trace.records import Record
 from mcpproxy.record.trace.short_lines import Lines
 
 CHUNK_BYTES: Final = 4 << 20
+"""How many bytes are searched between two reports of progress."""
 
 _FRAME: Final = b'{"type":"frame",'
 _MESSAGE: Final = b'"message":'
 _STDERR: Final = b'{"type":"stderr",'
 _TEXT: Final = b'"text":'
 _STDERR_HEAD_BYTES: Final = 64
+"""How many bytes of a record of stderr are searched for the beginning of its text."""
 _AROUND_BYTES: Final = 80
 """How many bytes of a record are shown before and after the text that was found in it."""
 

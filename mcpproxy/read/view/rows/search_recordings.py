@@ -20,6 +20,7 @@ _T = TypeVar("_T")
 _R = TypeVar("_R")
 
 _AT_ONCE: Final = 25
+"""How many rows are read at once."""
 
 
 class RecordingSearch(Generic[_T]):

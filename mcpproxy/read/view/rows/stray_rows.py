@@ -23,6 +23,7 @@ _MOST_ROWS: Final = 4096
 _MOST_ATTEMPTS: Final = 4
 """How many rows are read for one call to join lines, and how often joined lines are parsed."""
 _MOST_SEARCHED_BYTES: Final = 64 << 10
+"""How many bytes of output are searched for an id."""
 _NOT_A_MESSAGE: Final = KINDS.index(Kind.NOT_A_MESSAGE)
 
 
@@ -55,7 +56,7 @@ def stray_output(columns: Columns, parts: CallParts, row: int, id: str) -> Part 
 
 
 def names_id(raw: bytes, id: str) -> bool:
-    """Whether a member ``id`` in these bytes has the value whose JSON is ``id``."""
+    """Whether a member ``id`` in the beginning of these bytes has the value whose JSON is ``id``."""
     pattern = rb'"id"\s*:\s*%b(?![\w.])' % re.escape(id.encode())
     return bool(id) and re.compile(pattern).search(raw, 0, _MOST_SEARCHED_BYTES) is not None
 
