@@ -49,7 +49,7 @@ class _Entry:
     """One exchange. Times are nanoseconds since the start of the recording.
 
     ``bodies`` are decoded; ``encoded`` are those that had a content coding, as they were sent. ``error`` says
-    why the exchange has no end, and is empty if it has one.
+    why the exchange is incomplete, and is empty if it is complete.
     """
 
     request: RequestHead

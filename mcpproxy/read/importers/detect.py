@@ -21,7 +21,7 @@ from mcpproxy.record.trace.trace_file import NOT_OURS
 _HEAD_BYTES: Final = 1 << 20
 """How many bytes at the beginning of a file are searched for the marks of a format."""
 _TEXT_BYTES: Final = 16 << 20
-"""How many bytes the first record of a file may have, if the file is recognised by that record."""
+"""If a file is recognised by its first record, that record has fewer bytes."""
 _HAR: Final = re.compile(rb'(?:\xef\xbb\xbf)?\s*\{\s*"log"\s*:\s*\{')
 _HOST_LOG: Final = re.compile(
     rb"^\d{4}-\d\d-\d\d[T ][\d:.Z]+ (?:\[[^\]\n]*\] )?\[(?:info|debug|warning|error|trace)\]", re.M

@@ -16,14 +16,15 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject, read
 from mcpproxy.protocol.wording import token
 
 Way: TypeAlias = Literal["same", "cut", "extended", "changed", "added", "missing", "as text", "unknown"]
-"""What became of a text: the prompt has it as it was, only a part of it (``cut``), with more around it
-(``extended``), another text, a text where there was none (``added``), or nothing; ``as text``: in another
-form, for example as JSON; ``unknown``: the prompt is masked, or may have it in a file."""
+"""What became of a text. The prompt has it as it was (``same``), a part of it (``cut``), all of it within
+more text (``extended``), another text (``changed``), a text where there was none (``added``), nothing
+(``missing``), or the text in another form, for example as JSON (``as text``). It is ``unknown`` if the prompt
+is masked, or may have the text in a file."""
 
 _MOST_CHANGES: Final = 200
 """How many differences of two values are reported."""
 _SHARED: Final = 32
-"""So many characters of the beginning of a longer text, or of its end, are searched in the prompt."""
+"""How many characters of the beginning and of the end of a longer text are searched for in the prompt."""
 _CODES: Final = pattern(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _WORD: Final = pattern(r"\w+")
 _OF_NAMES: Final = ("properties", "$defs", "definitions", "patternProperties")

@@ -28,7 +28,7 @@ from mcpproxy.read.view.runs import Certainty, link_between
 TOOLS_LOST: Final = ("PROMPT-001", "PROMPT-002")
 """The rules about tools that the prompt lacks."""
 PROMPTS: Final = (*TOOLS_LOST, "PROMPT-003", "PROMPT-004", "PROMPT-005")
-"""All rules about what a host did."""
+"""All rules that are judged here."""
 _MOST_QUOTED: Final = 240
 """How many characters of a service's refusal a finding quotes. The reason is often at the end of it."""
 
@@ -49,8 +49,8 @@ class PromptFinding:
 def prompt_findings(report: PromptReport, model: str, catalogue: Catalogue) -> tuple[PromptFinding, ...]:
     """Return the findings of the run that ``report`` describes.
 
-    ``model`` is the path of the recording of the model's interface. Only servers count that surely are of the
-    host which sent the requests to the model.
+    ``model`` is the path of the recording of the model's interface. Servers are left out unless it is sure
+    that the host which sent the requests to the model used them.
     """
     build, file = FindingBuilder(catalogue), os.path.basename(model)
     sure = _servers_of_the_run(report)

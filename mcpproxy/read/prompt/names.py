@@ -47,7 +47,7 @@ class Match:
 
     @property
     def prefix(self) -> str | None:
-        """What the prompt has before the tool's own name; ``None`` if that name was changed."""
+        """What the prompt has before the tool's own name; ``None`` if it does not have that name."""
         full_name = written(self.offered) if self.offered is not None else ""
         return full_name.removesuffix(self.tool.name) if full_name.endswith(self.tool.name) else None
 

@@ -64,6 +64,8 @@ def open_beside(model: str) -> list[str]:
 def model_beside(server: str) -> str:
     """Return the path of the model's recording that was open beside ``server``; empty if there is none.
 
+    It is the absolute path of ``server`` itself if that is a model's recording.
+
     Raises:
         OSError: the folder cannot be read.
     """

@@ -108,8 +108,7 @@ class Piece:
 
     ``kind`` is ``text``, ``image``, ``audio``, ``resource``, ``link`` (``text`` is its URI), ``structured``,
     ``error message``, or ``other`` for an unknown type. ``value`` is the value of structured content.
-    ``is_for_model`` is false if the ``audience`` of the part is
-    the user alone.
+    ``is_for_model`` is false if the ``audience`` of the part is the user alone.
     """
 
     kind: str
@@ -125,7 +124,8 @@ class Piece:
 def read_server(view: View, number: int, label: str, path: str, started_ns: int) -> WireServer:
     """Read the recording of a server. ``started_ns`` is when it began, in nanoseconds since 1970.
 
-    If it has several sessions, their calls are all read, and each tool as it was listed last.
+    If it has several sessions, the calls of all are read, and each tool as it was listed last. Calls are
+    looked for in the first rows of the recording, as many as ``View.calls`` returns at once.
     """
     sessions = view.sessions
     name = sessions[0].server if sessions else ""

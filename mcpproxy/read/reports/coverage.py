@@ -1,8 +1,8 @@
 """List how rules cover the specification: each requirement, its rules, and whether a violation can be seen.
 
 A requirement is *decided* if a check reports when it is broken, a *permission* if it says MAY and only limits
-other rules, and *unobservable* if no recording can show that it was broken; then the catalogue gives the
-reason.
+other rules, and *unobservable* if no recording can show that it was broken; then the catalogue of rules
+gives the reason.
 """
 
 from collections import Counter
@@ -32,8 +32,9 @@ COLOUR: Final[dict[str, Colour]] = {"decided": "green", "permission": "blue", "u
 
 @dataclass(frozen=True, slots=True)
 class RequirementRow:
-    """One requirement. ``rules`` are the codes of its rules, and ``why`` says why it is unobservable, if it
-    is.
+    """One requirement. ``rules`` are the codes of its rules.
+
+    ``why`` says why it is unobservable, and is empty if it is not.
     """
 
     id: str

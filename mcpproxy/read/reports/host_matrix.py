@@ -128,7 +128,7 @@ def _all_findings(trace: JudgedTrace) -> Iterator[Finding]:
 
 
 def markdown_lines(rows: tuple[HostRow, ...]) -> Iterator[str]:
-    """Yield the matrix as a Markdown table, followed by a list of the reasons."""
+    """Yield the matrix as a Markdown table, followed by the reasons and the hosts without facts."""
     yield f"| host | {' | '.join(STATES)} |"
     yield f"| --- |{' :---: |' * len(STATES)}"
     for row in rows:

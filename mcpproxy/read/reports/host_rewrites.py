@@ -113,7 +113,7 @@ def _shorten_name(settings: Settings, tool: JSONObject, others: Sequence[str]) -
 
 
 _GOOD_LENGTH: Final = 40
-"""A name of several words that is too long is shortened to at most so many bytes, if it can be."""
+"""The length in bytes to which a name of several words is shortened, word by word, if it is too long."""
 _LITTLE_WORD: Final = re.compile(r"[_-](?:a|an|and|in|of|the|to|with)$")
 """Matches a short word that is also removed from the end of a name."""
 

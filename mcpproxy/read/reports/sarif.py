@@ -2,8 +2,8 @@
 
 The log has one run, and a result for each finding. The location of a result is the line of the trace that
 records its frame. Only rules that have findings, or had some in the baseline, are listed, because the texts
-of all rules would make up most of every report. With a baseline, each result says whether it is new,
-unchanged or absent, and accepted findings are marked as suppressed, with the reason.
+of all rules would make up most of every report. With a baseline (a file of accepted findings), each result
+says whether it is new, unchanged or absent, and accepted findings are marked as suppressed, with the reason.
 
 Source: https://docs.oasis-open.org/sarif/sarif/v2.1.0/sarif-v2.1.0.html
 """

@@ -86,7 +86,8 @@ def _evidence(finding: Finding) -> str:
 def summary_lines(verdict: JudgedTraces, style: Style = PLAIN) -> Iterator[str]:
     """Yield the counts of traces, frames and findings, what could not be judged, and the next step.
 
-    Yield nothing if no trace could be judged: the caller tells the user why.
+    The failed calls and, if the user named hosts, the matrix of hosts are there, too. Yield nothing if no
+    trace could be judged: the caller tells the user why.
     """
     if not verdict.traces:
         return

@@ -1,5 +1,4 @@
-"""Find what only several recordings of one run show: lookalike names of tools, secrets that cross servers,
-and more tools than a host takes.
+"""Find what only several recordings of one run show: lookalike names, crossing secrets, too many tools.
 
 A recording has one server. A run is the recordings of all servers that one client used together (see
 ``mcpproxy.read.view.runs``). While a recording is judged, ``SeenInRecording`` collects what must be compared

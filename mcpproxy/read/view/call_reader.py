@@ -1,4 +1,7 @@
-"""Make the ``Call`` of a row from the columns of the index and from texts in the trace."""
+"""Make the ``Call`` of a row from the columns of the index and from texts in the trace.
+
+A row is a request with its answer, or a record that is not part of a request.
+"""
 
 import json
 from typing import Any, Final, Protocol, cast

@@ -138,9 +138,8 @@ class FoundRule:
     """A finding with the texts of its rule. They are empty for a rule that this mcpproxy does not know.
 
     ``row`` is the row that the finding is about, 0 if it is about the whole session or a frame without a row.
-    ``sentence`` is the
-    requirement, ``instead`` says what to send, and ``link`` is the URL of the requirement in the
-    specification, empty if the source that the finding names is no URL.
+    ``sentence`` is the requirement, ``instead`` says what to send, and ``link`` is the URL of the requirement
+    in the specification, empty if the source that the finding names is no URL.
     """
 
     finding: Finding

@@ -406,9 +406,10 @@ def _unreadable_words(parts: Sequence[Part], *, are_all: bool) -> str:
 
 
 def _progress_sentence(call: Call, parts: Sequence[Part]) -> list[str]:
-    """Return a sentence on the last progress of a call; none if there was no progress.
+    """Return a sentence on the last progress of a call, or on why there could be none; else nothing.
 
-    If a ``tools/call`` waited for ``_LONG_NS`` and had no progress token, the sentence says so.
+    There could be none if the request has no progress token. That is said of a ``tools/call`` that waited for
+    ``_LONG_NS`` or longer.
     """
     if call.progress:
         return [f"The last progress: {call.progress}"]

@@ -23,8 +23,9 @@ GONE: Final = "gone"
 
 @slotted(frozen=True)
 class Drift:
-    """One tool compared with its pin: its ``state`` (a constant above), and a line for each field that
-    differs.
+    """One tool compared with its pin: its ``state``, and a line for each field that differs.
+
+    ``state`` is ``same``, ``changed``, ``new`` (it has no pin), or ``gone`` (only its pin is left).
     """
 
     server: str

@@ -30,9 +30,10 @@ def recordings(folder: str) -> list[RecordingEntry]:
 
 
 class RecordingFolder:
-    """The recordings directly in ``folder``. A file that has not changed is not read a second time.
+    """The recordings directly in ``folder``.
 
-    Without ``follows``, a symbolic link is not a recording.
+    A file that has not changed is not read a second time, unless it has a journal: the traffic beside it that
+    is not in the trace yet. Without ``follows``, a symbolic link is not a recording.
     """
 
     def __init__(self, folder: str, *, follows: bool = True) -> None:

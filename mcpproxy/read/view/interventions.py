@@ -14,6 +14,7 @@ MOST_FRAMES: Final = 20
 """How many frames with a fault mark are examined of a call."""
 
 _EDITS: Final = ("set", "remove", "merge", "replace", "pause")
+"""The actions that edit a message. ``pause`` is a breakpoint, at which the user may edit it."""
 
 
 def interventions(frames: Iterable[Frame], sender: Sender, *, is_running: bool) -> str:

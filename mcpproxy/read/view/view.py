@@ -393,7 +393,8 @@ def open_view(
     A million calls without a saved index take some seconds. After about ``for_s`` seconds the view has the
     first rows, and each ``refresh`` continues the reading, until ``unread`` is ``None``. With ``masking``,
     everything that the view returns is masked, and filters see only masked values. With ``only_reads``, a
-    trace is read as it is: a killed session is not completed from its journal, and nothing is imported.
+    trace is read as it is: a killed session is not completed from its journal (the traffic that is not in the
+    trace yet), and nothing is imported.
 
     Raises:
         TraceError: there is no recording at ``path``, or it cannot be read.

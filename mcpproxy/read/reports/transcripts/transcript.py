@@ -5,7 +5,7 @@ the arrow and the text, so lines can be printed before the next events are known
 directly follow its frame names the frame.
 
 Over HTTP, heads have lines as well, and ``#7`` before the text is the number of the exchange. The beginning
-and end of a connection are shown only with ``full``.
+and end of a connection, and the end of an exchange that was not cut, are shown only with ``full``.
 """
 
 import textwrap

@@ -1,10 +1,11 @@
 """Show a session as JSON: one object per line, in the order of the trace.
 
-Every object has a ``kind``: ``header``, one of the message kinds, ``batch``, ``stderr``, ``eof``,
-``signal``, ``gap``, ``finding``, ``close`` or ``note``; over HTTP also ``http-request``, ``http-response``,
-``end``, ``opaque`` and ``proxy`` (a thing that mcpproxy did). ``t`` is in nanoseconds since the start. A
-frame contains the findings that were recorded directly after it; later findings have their own lines. With
-``follow``, frames are not delayed, so every finding has its own line.
+Every object has a ``kind``: a kind of message (``request``, ``notification``, ``response``, ``error``,
+``malformed``), ``batch``, ``stderr``, ``eof``, ``signal``, ``gap``, ``finding`` or ``close``; over HTTP also
+``http-request``, ``http-response``, ``end``, ``opaque`` and ``proxy`` (something that mcpproxy did). The
+caller adds ``header`` and ``note``. ``t`` is in nanoseconds since the start. A frame contains the findings
+that were recorded directly after it; later findings have their own lines. With ``follow``, frames are not
+delayed, so every finding has its own line.
 """
 
 from collections.abc import Callable, Iterable, Iterator

@@ -22,8 +22,8 @@ MESSAGES: Final = -1
 """The lane of rows that are no requests."""
 
 _STRETCH: Final = 20
-"""A stretch of time is as long as so many of the longest narrow bars. Bars are merged only within a stretch,
-so that the diagram shows where calls are dense."""
+"""A stretch of time is this many times as long as a bar may be that is still narrow. Bars are merged only
+within a stretch, so that the diagram shows where calls are dense."""
 
 _FINEST: Final = 20_000
 """The time is divided into at most so many parts. A bar shorter than a part is always narrow."""

@@ -1,4 +1,7 @@
-"""Keep the rows that pass the latest filters, and the rows in the latest orders."""
+"""Keep the rows that pass the latest filters, and the rows in the latest orders.
+
+A row is a request with its answer, or another record.
+"""
 
 from array import array
 from bisect import bisect_left

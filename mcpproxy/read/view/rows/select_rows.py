@@ -1,4 +1,4 @@
-"""Select the rows that pass a filter.
+"""Select the rows that pass a filter. A row is a request with its answer, or another record.
 
 Each term is applied to the rows that passed the terms before it. Terms that need only columns of the index
 come first, then those that read lines of the recording, and free texts last. The first term takes about a
