@@ -73,10 +73,10 @@ _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
 class RedactionScope:
     """The values to mask.
 
-    ``keys`` are names of members, headers and parameters, case-insensitive. Text that matches a pattern in
-    ``values`` is masked; if the pattern has groups, only the first group that matched is masked. ``pointers``
-    are JSON Pointers in which ``*`` stands for one step and ``**`` for any number of steps. With ``secrets``,
-    everything that looks like a credential is masked.
+    ``keys`` are names of members, headers, parameters and options of commands, case-insensitive. Text that
+    matches a pattern in ``values`` is masked; if the pattern has groups, only the first group that matched is
+    masked. ``pointers`` are JSON Pointers in which ``*`` stands for one step and ``**`` for any number of
+    steps. With ``secrets``, everything that looks like a credential is masked.
     """
 
     keys: Sequence[str] = ()

@@ -10,7 +10,8 @@ If a frame is kept, these are kept as well:
   request that alone was open when the server sent the frame;
 - the request to which a progress token or a subscription id belongs, and cancellations of a request;
 - the frame that issued an identifier (a cursor, a request state, a task id, an ACP session id) which the
-  frame uses, and the ``resources/subscribe`` for a resource that it announces as updated;
+  frame uses, for a task also the earlier messages about it, and the ``resources/subscribe`` for a resource
+  that the frame announces as updated;
 - the handshake of the session (with the ``endpoint`` event of the old HTTP+SSE transport), or its
   ``server/discover``;
 - the frames that a recorded finding about the frame refers to;

@@ -53,6 +53,8 @@ def findings_of_runs(
 ) -> Iterator[tuple[str, tuple[Finding, ...]]]:
     """Yield the path of each server's recording with its PROMPT findings, if ``takes`` accepts their rules.
 
+    A path comes once for each recording of a model's interface that gives it findings.
+
     Raises:
         TraceError: a recording cannot be read.
     """

@@ -21,10 +21,11 @@ _UNION: Final = pattern(r"\b(?:oneOf|anyOf|allOf)\b")
 class RefusedPlace:
     """A place in a tool's definition on the wire.
 
-    ``pointer`` is its JSON pointer in the definition, and ``member`` that of the definition's member around
-    it. ``did`` is a clause for what its author did, such as "wrote a schema". ``is_of_the_server`` is true if
-    the prompt has the place as the server wrote it. ``is_sure`` is false if a host changed something within
-    the place, so that it is not known whether the service refused the server's part or the host's.
+    ``pointer`` is its JSON pointer in the definition. ``member`` is the pointer of the definition's member
+    that holds it, such as ``/inputSchema``. ``did`` is a clause for what its author did, such as "wrote a
+    schema". ``is_of_the_server`` is true if the prompt has the place as the server wrote it. ``is_sure`` is
+    false if a host changed something within the place, so that it is not known whether the service refused
+    the server's part or the host's.
     """
 
     pointer: str

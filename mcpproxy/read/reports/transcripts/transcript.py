@@ -67,7 +67,7 @@ class Transcript:
         self._non_message_exchanges: Final[set[int]] = set()  # exchanges whose bodies need not be messages
 
     def lines(self, event: Event | Finding) -> list[str]:
-        """Return the lines to print for ``event``."""
+        """Return the lines to print for ``event``; none for an event that only ``full`` shows."""
         match event:
             case RequestHead() | ResponseHead() | ExchangeEnd() | Opaque() | Note():
                 return self._http_lines(event)
