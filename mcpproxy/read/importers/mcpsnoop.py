@@ -1,11 +1,11 @@
 """Read recordings of mcpsnoop: lines with ``seq``, ``ts``, ``direction``, ``transport``, ``raw``.
 
 ``raw`` is the message without the spaces between its tokens. A line that is not JSON is stored as ``text``
-instead. On stdio, mcpsnoop dropped a line if ``seq`` skips a number. Such a line, a message of which only the
-beginning was kept, and an HTTP error or body without a message are gaps. A recording of HTTP has no heads of
-requests and responses, and does not name the stream of a message: the messages of all connections are in one
-sequence, and batches are split. If several clients speak at once, the messages are told apart by the
-connections that they name. The end of the session is not recorded.
+instead. On stdio, mcpsnoop dropped a line if ``seq`` skips a number. A gap replaces such a line, a message
+that was truncated, and an HTTP error or body without a message. A recording of HTTP has no heads of requests
+and responses, and does not name the stream of a message: the messages of all connections are in one sequence,
+and batches are split. If several clients speak at once, the messages are distinguished by the connections
+that they name. The end of the session is not recorded.
 """
 
 from collections.abc import Iterator

@@ -23,7 +23,7 @@ def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Ite
 def trace_lines(
     trace: JudgedTrace, style: Style = PLAIN, *, base: str = "", hosts: tuple[NamedHost, ...] = ()
 ) -> Iterator[str]:
-    """Yield the findings of one trace, each with its source, then notes on missing parts.
+    """Yield the findings of one trace, each with its source, then the notes on missing or unjudged parts.
 
     Findings about the ``hosts`` that the user named are left out, because the matrix at the end of the run
     has them. Several findings that say the same are shown once, with a count. Paths inside the folder
@@ -47,7 +47,7 @@ def trace_lines(
 def finding_lines(
     trace: JudgedTrace, finding: Finding, style: Style = PLAIN, *, base: str = ""
 ) -> Iterator[str]:
-    """Yield the lines of one finding: its place in the recording, and its evidence."""
+    """Yield the lines of one finding: its place in the recording and its text, and then its evidence."""
     path, line = trace.places.get(finding.frame, (trace.path, 0))
     place = f"{visible(inside(path, base))}:{line}:" if line else f"{visible(inside(path, base))}:"
     yield f"{style.paint(place, 'bold')} {finding_line(finding, style, in_frame=True)}"

@@ -1,6 +1,6 @@
 """Find what only several recordings of one run show: lookalike names, crossing secrets, too many tools.
 
-A recording has one server. A run is the recordings of all servers that one client used together (see
+A recording has one server. A run comprises the recordings of all servers that one client used together (see
 ``mcpproxy.read.view.runs``). While a recording is judged, ``SeenInRecording`` collects what must be compared
 with the other recordings of its run.
 """
@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # most runs are not about hosts
 
 LOOKALIKE: Final = "SEC-009"
 CROSSING: Final = "SEC-008"
-"""The rules that these findings break: about lookalike names, and about secrets that cross servers."""
+"""The codes of the rules about lookalike names, and about secrets that cross servers."""
 
 _MOST_NAMES: Final = 10_000
 _MOST_SECRETS: Final = 10_000
@@ -92,9 +92,10 @@ def collectors(
 def across_servers(
     seen: Mapping[str, SeenInRecording], catalogue: Catalogue, hosts: "HostChoice | None" = None
 ) -> Iterator[tuple[str, tuple[Finding, ...]]]:
-    """Yield the path of each recording that has findings which need other recordings of its run, with them.
+    """Yield the path of each recording with its findings that need other recordings of its run.
 
-    ``seen`` has the contents of all recordings by path.
+    ``seen`` has what was collected from each recording, by path. A recording without such findings is left
+    out.
     """
     build = FindingBuilder(catalogue)
     findings_of: dict[str, list[Finding]] = defaultdict(list)

@@ -202,7 +202,7 @@ def _is_unread(call: Call) -> bool:
 def stderr_lines(part: Part, most_bytes: int = 0) -> list[str]:
     """Return the lines of stderr in a part, safe to show, without blanks at their ends.
 
-    With ``most_bytes``, only so many bytes at the end of the part are read. Another part has no lines.
+    With ``most_bytes``, only that many bytes at the end of the part are read. Another part has no lines.
     """
     if not isinstance(part.record, Stderr):
         return []

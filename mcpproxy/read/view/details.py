@@ -71,7 +71,7 @@ class CallParts:
         self._reader: Final = reader
 
     def inner_rows(self, row: int) -> list[int]:
-        """Return the rows of the requests that were sent during a call. All of them come after it."""
+        """Return the rows of the requests and updates that were sent during a call, which come after it."""
         return places(self._columns.parent, row, row)
 
     def parts(self, row: int, inner: list[int], limit: int | None, known: str = "") -> tuple[list[Part], int]:
@@ -144,7 +144,7 @@ class SortedCallParts(CallParts):
         self._sorted_parents: Final = _SortedColumn(columns.parent)
 
     def inner_rows(self, row: int) -> list[int]:
-        """Return the rows of the requests that were sent during a call."""
+        """Return the rows of the requests and updates that were sent during a call."""
         return self._sorted_parents.places(row)
 
     def _lines_of_row(self, row: int, start: int) -> list[int]:

@@ -22,11 +22,11 @@ MESSAGES: Final = -1
 """The lane of rows that are no requests."""
 
 _STRETCH: Final = 20
-"""A stretch of time is this many times as long as a bar may be that is still narrow. Bars are merged only
-within a stretch, so that the diagram shows where calls are dense."""
+"""A stretch of time has this many times the length below which a bar is narrow. Bars are merged only within a
+stretch, so that the diagram shows where calls are dense."""
 
 _FINEST: Final = 20_000
-"""The time is divided into at most so many parts. A bar shorter than a part is always narrow."""
+"""The time is divided into at most this many parts. A bar shorter than a part is always narrow."""
 
 _UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
 _REQUESTS: Final = frozenset({KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER})
@@ -38,9 +38,9 @@ NOT_ANSWERED: Final = frozenset({_UNANSWERED, OUTCOMES.index(Outcome.CANCELLED)}
 
 @slotted()
 class TimeBar:
-    """A row, or ``count`` narrow rows of one lane, of which ``row`` is the first.
+    """A row, or ``count`` narrow rows of one lane that begin with ``row``.
 
-    Times are nanoseconds since the start of the recording. ``errors`` of the rows failed.
+    Times are nanoseconds since the start of the recording. ``errors`` counts the rows that failed.
     """
 
     lane: int

@@ -82,7 +82,7 @@ class IndexedTrace:
     def read(self, for_s: float = math.inf) -> None:
         """Add further lines to the index, and save it if it is then complete.
 
-        With ``for_s``, stop after about so many seconds, and leave the saving to the caller.
+        With ``for_s``, stop after about that many seconds, and leave the saving to the caller.
         """
         columns, scan, source = self.columns, self.scan, self.source
         lines, until = source.lines(scan.end_offset), time.monotonic() + for_s
