@@ -242,7 +242,7 @@ def _piece_reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> Te
 
 
 def _is_foreign(content: Content, own: Container[str]) -> bool:
-    """Whether ``content`` is a picture or a file whose bytes are not those of one from the server."""
+    """Whether ``content`` is no text, and its bytes are unknown or not those of a part from the server."""
     return content.kind != "text" and (not content.digest or content.digest not in own)
 
 
@@ -256,7 +256,10 @@ def _is_written_out(piece: Piece, said: Iterable[str]) -> bool:
 
 
 def _is_unmarked(wire: WireCall, parts: Iterable[PieceWay], result: ModelResult) -> bool:
-    """Whether a call failed, and neither the interface nor the words of the host tell the model so."""
+    """Whether a call failed, and neither the interface nor the words of the host tell the model so.
+
+    It is false if a part of these words is masked.
+    """
     if result.failed or not (wire.error if wire.result is None else wire.result.get("isError") is True):
         return False
     said = "\n".join(item.text for item in result.content if item.kind == "text")

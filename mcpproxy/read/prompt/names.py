@@ -64,12 +64,12 @@ def common_prefix(matches: Sequence[Match]) -> str:
 
 
 def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> list[Match]:
-    """Find each tool of the servers among those that a request offers.
+    """Return a match for each tool of the servers, by server. ``offered`` are the tools in the prompts.
 
     The surest way (``WAYS``) is tried first for all tools, so that a tool with a similar name does not take
     the place of one with the exact name. If several fit, the one with the most similar description and
     schema is taken, and among equals the one that was listed first. A server that was started again has
-    its tools in both recordings: both match the same tool of the request.
+    its tools in both recordings: both match the same tool in the prompts.
     """
     prefixes = {server.number: _prefixes(server) for server in servers}
     tools = [tool for server in servers for tool in server.tools]
