@@ -1,6 +1,7 @@
 """Bodies of HTTP/1.x messages: find where each one ends, and remove its transfer coding.
 
-Content is returned as it arrives; only an incomplete line before or after a chunk is held back.
+Content is returned as it arrives; only an incomplete line before or after a chunk, and trailers, are held
+back.
 
 Source: RFC 9112, sections 6 and 7.
 """
@@ -49,7 +50,8 @@ class Body(Protocol):
         ...
 
     def missing(self) -> str:
-        """Return what would be missing if the stream ended now; empty if the body may end here."""
+        """Return what would be missing if the stream ended now; empty if the body may end here. Only for a
+        body that is not ``over``."""
         ...
 
 
@@ -196,7 +198,8 @@ NO_BODY: Final = Length(0)
 
 
 def request_body(framing: Framing) -> Body | str:
-    """Return the body that follows a request's head, or a text that says why its end cannot be known."""
+    """Return the body that follows a request's head, which may be empty. A text says why its end cannot be
+    known."""
     coding = framing.get("transfer-encoding")
     if coding is None:
         return _known_length(framing) or NO_BODY

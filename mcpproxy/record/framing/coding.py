@@ -126,7 +126,8 @@ def decoder(content_encoding: str, free: int = FREE_BYTES) -> Decoder | Chain | 
     """Return a decoder for the codings that a Content-Encoding field names.
 
     The content of each coding may have ``free`` bytes, plus `RATIO` times the bytes that are fed. ``None``
-    means that there is no coding, or that one is unknown or not supported here; the body then stays encoded.
+    means that there is no coding, that there are more than three, or that one is unknown or not supported
+    here; the body then stays encoded.
     """
     names = [name.strip(" \t").lower() for name in content_encoding.split(",")]
     names = [name for name in names if name not in ("", "identity")]

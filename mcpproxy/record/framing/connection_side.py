@@ -120,7 +120,10 @@ class ConnectionSide(ABC):
         self._opaque = True
 
     def stop(self, by: Side, why: str, at_ns: int) -> None:
-        """Stop reading HTTP: the bytes that are held, and all later bytes, are opaque."""
+        """Stop reading HTTP: the bytes that are held, and all later bytes, are opaque.
+
+        The body that is being read, if there is one, is cut by the side ``by``, for the reason ``why``.
+        """
         if self.held:
             self.pieces.append(OpaqueBytes(self.of, bytes(self.held), self.at_ns))
             self.held = bytearray()

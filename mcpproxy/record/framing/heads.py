@@ -22,7 +22,8 @@ Framing = Mapping[str, str]
 commas."""
 
 RequestHead = tuple[str, str, str, Headers, Framing]
-"""Method, target, version (``1.1`` or ``1.0``), all fields, and the fields that frame the body."""
+"""Method, target, version (``1.1``, ``1.0`` or another ``1.N``), all fields, and the fields that frame the
+body."""
 
 ResponseHead = tuple[int, str, str, Headers, Framing]
 """Status, reason phrase (may be empty), version, all fields, and the fields that frame the body."""

@@ -41,7 +41,8 @@ class LineFramer:
         self.held_bytes = 0
         """The length of the incomplete line so far. Only the framer changes this and the next attribute."""
         self.held_at_ns = 0
-        """The time of the incomplete line: that of its last chunk with more than white space."""
+        """The time of the incomplete line: that of its last chunk with more than white space, or of its first
+        chunk if all are white space."""
 
     @property
     def held(self) -> bytes:

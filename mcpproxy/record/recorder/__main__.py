@@ -27,7 +27,7 @@ def main() -> None:
     if sys.platform != "win32":
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         os.set_blocking(NOTES_FD, False)
-    # ``None``: no memory is shared, so the relay writes into the pipe for every record.
+    # ``None``: no memory is shared, so the relay writes into the pipe whenever there are records.
     run(options.trace, 0, None, options.live, options.quiet, options.admin)
 
 

@@ -1,9 +1,9 @@
 """The checkpoint of a journal: the position from which recording continues after the recorder was killed.
 
 All journal records before that position are in the first ``trace_bytes`` bytes of the trace. The only
-exceptions are the beginnings of lines that had not ended yet; the checkpoint itself holds their bytes. So a
-segment (a file of the journal) can be deleted as soon as its records are in the trace, even if a peer does
-not end a line for hours.
+exceptions are the beginnings of lines and, over HTTP, of messages that had not ended yet; the checkpoint
+itself holds them. So a segment (a file of the journal, which is the relay's copy of the traffic) can be
+deleted as soon as its records are in the trace, even if a peer does not end a line for hours.
 
 The file begins with one line of JSON. Long runs of bytes follow it unchanged: beginnings of lines and, over
 HTTP, of bodies.
@@ -39,7 +39,7 @@ _LONG_BYTES: Final = 4 << 10
 
 @slotted(frozen=True)
 class PartialLine:
-    """The beginning of a line that had not ended at a checkpoint, and the time of its last chunk.
+    """The beginning of a line that had not ended at a checkpoint, and its time (see ``LineFramer``).
 
     The time is as in the trace: nanoseconds since the recording started.
     """
@@ -67,6 +67,7 @@ class Checkpoint:
     file: str = ""
     """The name of the file that is being written; empty without rotation."""
     rotation: Rotation | None = None
+    """When the recording continues in a new file; ``None`` without rotation."""
     max_bytes: int = 0
     """How large the recording may become; 0 for no limit."""
     rule_options: "RuleOptions | None" = None

@@ -1,9 +1,9 @@
 """Find the recordings that must not be completed in place, and copy them.
 
 After a recorder was killed, the next command completes its recording: it writes the rest of the trace and
-deletes the journal. That is done in place only if the journal is a folder of this user that contains only
-files of a journal, and the trace is a file of this user. Any other recording is copied to a temporary folder
-and completed there."""
+deletes the journal. That is done in place only if the journal is a folder of this user into which nobody else
+may write and which contains only files of a journal, and the trace is a file of this user, without a second
+name. Any other recording is copied to a temporary folder and completed there."""
 
 import errno
 import os
@@ -34,7 +34,8 @@ def refuse_foreign(folder: Folder, traces: Sequence[str]) -> None:
     """Check that ``traces``, the files of one recording, may be completed from the journal in ``folder``.
 
     Raises:
-        ForeignJournalError: the files do not belong to this user, or the folder has other files.
+        ForeignJournalError: a file is not a regular file of this user, a trace may not be written or has a
+            second name (a hard link), or the folder has other files or is writable by others.
         OSError: a file cannot be examined.
     """
     if why := _why_foreign_journal(folder):
@@ -63,7 +64,8 @@ def is_recording(trace: str) -> bool:
 def copy_recording(traces: Sequence[str], into: str) -> str:
     """Copy a recording and its journal into the folder ``into``. Return the path of the first file there.
 
-    Only regular files are copied, and from the journal's folder only the files of a journal.
+    Only regular files are copied, and from the journal's folder only the files of a journal, without its
+    locks.
 
     Raises:
         OSError: the recording cannot be read, is too large, or there is no room for it.
@@ -123,7 +125,11 @@ def _foreign_error(path: str, why: str) -> ForeignJournalError:
 
 
 def _copy_file(fd: int, target: str, limit: int) -> int:
-    """Copy the content of ``fd`` into the new file ``target``. Return its size, at most ``limit`` bytes."""
+    """Copy the content of ``fd`` into the new file ``target``, and return its size.
+
+    Raises:
+        OSError: the content has more than ``limit`` bytes, or cannot be copied.
+    """
     with open(fd, "rb") as source:
         size = os.fstat(source.fileno()).st_size
         if size > limit:

@@ -1,11 +1,11 @@
 """Read a journal while it grows, and delete the segments whose records are in the trace.
 
-The journal consists of segments, which are files of records. A segment may end with an incomplete record,
-because the relay was killed or is still writing. While the relay runs, the reader waits for the end of the
-record; if there is a next segment, it skips the record.
+The journal (the relay's copy of the traffic) consists of segments, which are files of records. A segment may
+end with an incomplete record, because the relay was killed or is still writing. While the relay runs, the
+reader waits for the end of the record; if there is a next segment, it skips the record.
 
-Two more files are in the folder: the checkpoint says from where recording continues after a kill, and the
-crash buffer keeps the chunk that the relay has not journaled yet."""
+Two more files in the folder matter here: the checkpoint says from where recording continues after a kill, and
+the crash buffer keeps what the relay has not journaled yet. The others are locks."""
 
 import os
 import sys
@@ -68,7 +68,7 @@ class JournalReader:
         return self.segment - self._first
 
     def read(self) -> list[Entry]:
-        """Return the next records, about 64 KiB at most; empty if there are no more at the moment.
+        """Return the next records, about 64 KiB or one that is longer; empty if there are none at the moment.
 
         Raises:
             OSError: a segment cannot be read.
@@ -84,7 +84,7 @@ class JournalReader:
         """Note that the relay is gone. After the segments, ``read`` returns the last records of the relay.
 
         These are ``unwritten``, the records that the relay could not write to the disk. If there are none,
-        the last record is made from the crash buffer: the chunk that a killed relay had not journaled."""
+        they are made from the crash buffer: what a killed relay had not journaled."""
         self._is_relay_gone = True
         self._unwritten = unwritten
 
@@ -226,7 +226,10 @@ class JournalReader:
         return has_next
 
     def end_of_journal(self) -> tuple[int, int]:
-        """Return the number of the newest segment and its size in bytes; neither ever shrinks."""
+        """Return the number of the newest segment and its size in bytes, 0 if that is not known.
+
+        Both grow; only an incomplete record is removed again from the end of a segment.
+        """
         segment = self.segment
         while self._has_segment(segment + 1):
             segment += 1

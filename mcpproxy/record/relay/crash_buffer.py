@@ -6,10 +6,11 @@ chunk that the peer accepted only in part) into a small file that is mapped into
 no system call, and the file's content survives a kill of the process. The recorder then adds the chunk to the
 trace.
 
-The file is called ``hand`` and is in the journal's folder. It also holds the position in the journal at which
-the chunk's record will begin. If the journal ends at that position or before it, the chunk was not journaled.
-No other record is written between storing a chunk and journaling it, so at most one chunk can be missing. The
-position is written last, so a chunk that was stored only in part, and not forwarded yet, does not count.
+The file is called ``hand`` and is in the folder of the journal (the relay's copy of the traffic). It also
+holds the position in the journal at which the chunk's record will begin. If the journal ends at that position
+or before it, the chunk was not journaled. No other record is written between storing a chunk and journaling
+it, so at most one chunk can be missing. The position is written last, so a chunk that was stored only in
+part, and not forwarded yet, does not count.
 
 Over HTTP, where a turn of the loop serves many connections, the buffer holds all records of the turn, as they
 will be in the journal, and they are journaled in one write (``TurnBuffer``).
@@ -137,7 +138,10 @@ class TurnBuffer(CrashBuffer):
         self._end = 0  # where the records of this turn end
 
     def append(self, kind: int, at_ns: int, payload: bytes, connection: int) -> None:
-        """Append a record. A record with more than ``payload_bytes`` is journaled at once."""
+        """Append a record. If it does not fit, the records of the turn are journaled first.
+
+        A record whose payload has more than ``payload_bytes`` is journaled at once.
+        """
         start, size = self._end, len(payload)
         begin = start + _HEAD_BYTES
         end = begin + size
@@ -188,8 +192,9 @@ class TurnBuffer(CrashBuffer):
 def left_records(folder: str, journal_end: int) -> list[tuple[int, bytes, int, int]]:
     """Return the records that a killed relay left in the crash buffer and did not journal.
 
-    Each record is (kind, payload, time, connection). ``journal_end`` is the position in the journal after its
-    last complete record.
+    Each record is (kind, payload, time in ns, connection). A GAP record comes first if the buffer has counts
+    of lost bytes that the journal does not have. There are none if the buffer cannot be read. ``journal_end``
+    is the position in the journal after its last complete record.
     """
     # Imported late, because the relay itself does not read the file.
     from mcpproxy.base import files

@@ -1,6 +1,6 @@
 """The end of a session: how long it waits for the server and the recorder, its exit code, its EXIT record.
 
-Both stdio relays use this module, and the HTTP proxy and the bridge use parts of it.
+Both stdio relays use this module; the HTTP proxy, the bridge and the scripted model use parts of it.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def shell_code(code: int) -> int:
 
 
 def exit_payload(code: int | None, reason: str = "") -> bytes:
-    """Return the payload of the journal's EXIT record.
+    """Return the payload of the journal's EXIT record, a JSON object.
 
     ``code`` is negative for a signal, and ``None`` if the server was never started, for this ``reason``.
     """

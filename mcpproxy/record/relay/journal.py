@@ -16,8 +16,8 @@ Over HTTP every record belongs to a connection, numbered from 1, except START, S
 about the proxy itself. The first record of a connection is CONNECT; a CLIENT_EOF and a SERVER_EOF are its
 last.
 
-The writer below is part of the data path, so it never raises and never waits. It counts the bytes that it
-cannot write, and appends a GAP record with the counts as soon as there is room again.
+The writer below is part of the data path, so once it is constructed it never raises, and it never waits. It
+counts the bytes that it cannot write, and appends a GAP record with the counts when it can write again.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if sys.platform == "win32":
     _OFFSET_NS: Final = time.monotonic_ns() - time.perf_counter_ns()
 
     def now_ns() -> int:
-        """Return the time by the clock of the journal."""
+        """Return the time by the clock of the journal, in nanoseconds: the monotonic clock."""
         return _OFFSET_NS + time.perf_counter_ns()
 else:
     now_ns = time.monotonic_ns
@@ -62,7 +62,8 @@ GAP: Final = 8  # payload: JSON, {"reason": str, "client": bytes, "server": byte
 EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}, and if the server was
 # not started, "reason": str; the last record
 
-# Only on stdio with enforced rules. Each holds complete lines, and never comes in the middle of another line.
+# Only on stdio with a gate, for messages that it refuses. Each holds complete lines, and never comes in the
+# middle of another line.
 CLIENT_REFUSED: Final = 10  # payload: a line that the client sent and the server did not get
 SERVER_REFUSED: Final = 11  # payload: a line that the server sent and the client did not get
 CLIENT_OWN: Final = 12  # payload: mcpproxy's answer to the server in the client's place
@@ -119,7 +120,8 @@ DEFAULT_RESERVE: Final = -1
 
 HELD_RECORDS: Final = 32
 """How many records may wait in memory while the disk is full. CLIENT, SERVER and STDERR never wait: their
-bytes are counted as lost. EXIT waits even beyond this number."""
+bytes are counted as lost, and so are those of the peers in records beyond this number. EXIT waits even beyond
+it."""
 
 
 RELAY_LOCK: Final = "relay"
@@ -141,8 +143,8 @@ def position(segment: int, offset: int) -> int:
 
 
 def shortage(path: str, reserve: int) -> str:
-    """Return a clause that says that the disk of ``path`` has less than ``reserve`` bytes free; empty if it
-    has more, or if that cannot be found out."""
+    """Return a clause that says that the disk of ``path`` has less than ``reserve`` bytes free (or than
+    ``DEFAULT_RESERVE`` stands for); empty if it has as many, or if that cannot be found out."""
     try:
         if sys.platform == "win32":
             import shutil
@@ -175,8 +177,8 @@ class Journal:
         trace: path of the trace file that the journal belongs to.
         start: payload of the START record.
         at_ns: time of the START record, from ``now_ns``.
-        reserve: how many bytes of the disk must stay free, or ``DEFAULT_RESERVE``. The first record after
-            START, and each further segment, is written only if more bytes are free.
+        reserve: how many bytes of the disk must stay free, ``DEFAULT_RESERVE``, or 0 for none. The first
+            record after START, and each further segment, is written only if so many bytes are free.
 
     Raises:
         FileExistsError: the folder exists already and belongs to another session.
@@ -336,7 +338,8 @@ class Journal:
         self._fd, self._number, self._size = fd, self._number + 1, 0
 
     def _count_lost(self, kind: int, at_ns: int, payload: bytes | memoryview, connection: int) -> None:
-        """Hold a record that cannot be written, or count its bytes as lost."""
+        """Hold a record that cannot be written, or count the bytes of a peer in it as lost. A record that is
+        not held and has none (a NOTE, for example) is forgotten."""
         assert self._lost is not None
         if kind not in self._lost and (len(self._held) < HELD_RECORDS or kind == EXIT):
             self._held.append((kind, at_ns, bytes(payload), connection))

@@ -23,7 +23,7 @@ SESSION_NICE: Final = 10
 
 
 def lower() -> None:
-    """Give the traffic precedence over this process, which must lead its own session."""
+    """Give the traffic precedence over this process, which must lead its own session. Only on Linux."""
     if sys.platform == "linux":
         try:
             # A batch process does not preempt the process that wakes it, whatever the nice values are.

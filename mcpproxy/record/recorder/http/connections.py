@@ -50,7 +50,10 @@ class ExchangeSide:
 
 @dataclass(slots=True)
 class OpenExchange:
-    """An exchange under way: its number in the recording and its two sides."""
+    """An exchange under way: its number in the recording and its two sides.
+
+    ``endpoint``: the request goes to the MCP endpoint. ``cut_by`` is who cut a side, empty for nobody.
+    """
 
     number: int
     endpoint: bool = True
@@ -74,8 +77,8 @@ class OpenExchange:
 class Connection:
     """An open connection.
 
-    ``first`` is the side that ended the connection first; empty while both are open. If that was the client,
-    ``left_ns`` is when, in nanoseconds.
+    ``ended`` are the sides that have ended. ``first`` is who ended the connection first, a side or the proxy;
+    empty while both sides are open. If that was the client, ``left_ns`` is when, in nanoseconds.
     """
 
     number: int
@@ -88,7 +91,7 @@ class Connection:
     opaque: dict[Side, int] | None = None  # by side, how many bytes were not HTTP since the last record
     reasons: dict[Side, str] | None = None  # by side, why its bytes are not HTTP
     has_told_opaque: bool = False  # a record with the number of bytes that are not HTTP was written
-    ids: tuple[str, ...] = ()  # session ids, the latest last
+    ids: tuple[str, ...] = ()  # session ids, with ``mcpproxy model`` also credentials; the latest last
     faulted_exchange: int = 0  # the number of the exchange in which a fault was last met
     # The end of an exchange, held back while a fault is still replacing its message: the number of the
     # exchange, who cut it ("" for nobody), and when it ended.

@@ -99,7 +99,8 @@ class Contents:
         self._next_seq = next_seq
         self._bodies = bodies
         self.grown = 0
-        """How many bytes came or were decoded since the amount of held content was last checked."""
+        """How many bytes came or were decoded since the amount of held content was last checked, including
+        the cost of new exchanges."""
 
     def feed(self, owner: ContentOwner, data: bytes, at_ns: int) -> Iterable[Recorded]:
         """Return the events of the next bytes of a content (without its transfer coding).
@@ -223,7 +224,8 @@ class Contents:
     def _record_undecodable(
         self, owner: ContentOwner, why: str, data: bytes, at_ns: int
     ) -> Iterator[Recorded]:
-        """Record bytes that cannot be decoded, as an incomplete frame, which is not judged."""
+        """Record bytes that cannot be decoded, as an incomplete frame, which is not judged; only a note if
+        they may contain credentials."""
         owner.side.body = None
         yield from self._record_kept(owner)
         yield owner.not_decoded(why, at_ns)
@@ -257,7 +259,8 @@ class Contents:
                 yield part
 
     def _split_unless_affordable(self, owner: ContentOwner, frame: Frame) -> Iterable[Frame]:
-        """Return the frame, or its pieces if there is not enough memory to judge it."""
+        """Return the frame. If it is itself a piece, or there is not enough memory to judge it, return its
+        pieces."""
         side, exchange = owner.side, owner.exchange
         if frame.continues or side.is_long:
             side.is_long = frame.continues
@@ -292,7 +295,7 @@ class Contents:
         return True
 
     def _mask_bytes(self, owner: ContentOwner, frame: Frame) -> bytes:
-        """Return the bytes of a frame with credentials masked."""
+        """Return the bytes of a frame with credentials and session ids masked."""
         connection = owner.connection
         if frame.event is not None and frame.event.name == "endpoint":
             connection.learn(self._mask.ids_in(frame.raw.decode("latin-1")))

@@ -66,7 +66,8 @@ def given_events(
 ) -> Iterator[Recorded]:
     """Yield the events of ``content``, given by ``fault`` in place of a message of ``sender``.
 
-    ``part`` says what ``content`` is: a ``head``, a ``body`` or an ``event``.
+    ``part`` says what ``content`` is: a ``head``, a ``body`` or an ``event``. A head that cannot be read
+    gives no event.
     """
     exchange, number = connection.faulted_exchange, connection.number
     if part == "head":

@@ -1,6 +1,6 @@
 """Read the heads of HTTP messages: mask them, and extract the facts that the assembly needs.
 
-Peers repeat their heads, so a head that equals an earlier one byte for byte is not read again.
+Peers repeat their heads, so a short head that equals an earlier one byte for byte is usually not read again.
 """
 
 from typing import Final
@@ -23,7 +23,8 @@ class MaskedHead:
     """A head after masking.
 
     ``headers`` and ``target`` (of a request) are masked. ``ids`` are the session ids in the head, unmasked,
-    so that they can be found in other messages. ``streams``: the body is an event stream. ``coding``: the
+    so that they can be found in other messages, and with ``mcpproxy model`` the credentials; short ones are
+    left out. ``streams``: the body is an event stream. ``coding``: the
     content coding of the body, empty for none. ``endpoint``: the request goes to the MCP endpoint.
     ``resumes``: the request names the last event that the client got (Last-Event-ID); in that id, all session
     ids of the connection are masked."""

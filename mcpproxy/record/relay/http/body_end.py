@@ -56,7 +56,8 @@ class ChunkedCounter:
         """Like `LengthCounter.feed`.
 
         Raises:
-            Refusal: the bytes are not chunked coding, or two parsers could read them differently.
+            Refusal: the bytes are not chunked coding, two parsers could read them differently, or the line
+                before a chunk or the trailers are too long.
         """
         position, size = start, len(data)
         while position < size:
@@ -76,7 +77,7 @@ class ChunkedCounter:
         return position
 
     def _take_line(self, data: bytes, position: int) -> int:
-        """Read a line before a chunk or a trailer; return the index of the first byte after it."""
+        """Read a trailer or the line before a chunk. Return the index after it, or where ``data`` ends."""
         stop = data.find(b"\n", position) + 1
         line = self._line + data[position : stop or len(data)]
         if len(line) > _LINE_BYTES and not self._in_trailers:

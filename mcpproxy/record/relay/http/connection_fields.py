@@ -5,13 +5,15 @@ Fields for one connection only are not forwarded, in requests and in answers.
 
 A field that ``Connection`` names is removed, and so is its name in ``Connection``. Not removed are:
 
-- options about the connection itself (``close``, ``keep-alive``, ``Upgrade``) and their fields, because each
-  client connection has one upstream connection, which ends and is upgraded with it;
+- options about the connection itself (``close``, ``keep-alive``, ``TE``, ``Upgrade``, ``HTTP2-Settings``) and
+  their fields, because each client connection has one upstream connection (to the server), which ends and is
+  upgraded with it;
 - fields that frame the message, or that are meant for its final receiver. No sender may name them in
   ``Connection``. A request that does is refused; in an answer such a field stays, and only its name is
   removed from ``Connection``.
 
-Fields between a client and its proxy (``Proxy-Authenticate``, ``Proxy-Connection``) are always removed.
+Fields between a client and its proxy (``Proxy-Authenticate``, ``Proxy-Authentication-Info``,
+``Proxy-Authorization``, ``Proxy-Connection``) are always removed.
 
 Source: RFC 9110, sections 7.6.1, 7.8, 11.7 and 15.2.2.
 """
@@ -49,7 +51,8 @@ _PROXY_FIELDS: Final = frozenset(
 
 
 class HopByHop:
-    """Removes from a head the fields that its ``Connection`` names.
+    """Removes from a head the fields that are not forwarded: those that its ``Connection`` names, and those
+    for a proxy.
 
     Args:
         options: the options in ``Connection``, in lower case.
@@ -82,7 +85,8 @@ class HopByHop:
 
     @property
     def note(self) -> str:
-        """A text for the recording that says what was removed; empty if nothing was."""
+        """A text for the recording about the options in ``Connection`` that are not forwarded, and whether
+        their fields are; empty if there are none."""
         removed = b", ".join(sorted(self.named - self.end_to_end)).decode("latin-1")
         stays = b", ".join(sorted(self.end_to_end)).decode("latin-1")
         parts = [f"Connection names {removed}, which therefore goes no further"] if removed else []
@@ -135,8 +139,8 @@ class UpgradeResponse:
         self._seen = b""
 
     def feed(self, data: bytes) -> int | None:
-        """Read the next bytes of the server. Return the final status, 0 if the answer is not HTTP, ``None``
-        if the head is not complete yet."""
+        """Read the next bytes of the server. Return the final status, ``None`` if the head is not complete
+        yet, 0 if the answer is not HTTP/1 or its head is longer than ``LIMIT_BYTES``."""
         self._seen += data
         while end := _HEAD_END.search(self._seen):
             line = _STATUS_LINE.match(self._seen)

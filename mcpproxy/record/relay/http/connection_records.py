@@ -25,7 +25,7 @@ class ConnectionRecords:
         self._client = client
         self._requests = requests
         self._ends = 0  # the kinds of EOF records that were written, one bit each
-        self.number = 0  # 0 until the client has sent something
+        self.number = 0  # 0 before the first record, and after ``close``
 
     @property
     def upstream(self) -> str:
@@ -52,8 +52,8 @@ class ConnectionRecords:
         self.add(journals.NOTE, at_ns, note.encode("utf-8", "replace"))
 
     def end(self, kind: int, at_ns: int, how: bytes = b"") -> None:
-        """Write the EOF record of a side, once. The connection of a client that sent nothing has no
-        records."""
+        """Write the EOF record of a side, once, if the connection has records: that of a client that sent
+        nothing has none. ``how`` is ``RESET``, ``DROPPED``, or empty after an orderly end."""
         if self.number and not self._ends & (1 << kind):
             self._ends |= 1 << kind
             self.add(kind, at_ns, how)

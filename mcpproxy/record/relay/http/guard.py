@@ -3,8 +3,9 @@
 A browser lets any page send requests to 127.0.0.1. If the page's own host name is made to resolve to that
 address (DNS rebinding), the page can even read the answers. But the Host field still contains the page's host
 name, and Origin names the site of the page. So a proxy on loopback accepts only requests whose Host is a
-loopback name, and only from pages with a loopback name. In forward mode the same check prevents web pages
-from reaching other networks through the proxy.
+loopback name, and only from pages with a loopback name; names of the proxy and origins that the user has
+given are accepted too. In forward mode, where each request names its server, the check of Origin prevents web
+pages from reaching other networks through the proxy.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ class Guard:
                 pass
 
     def check(self, head: ParsedHead, target_host: str = "") -> None:
-        """Accept or refuse a request. ``target_host`` is the server that a request in forward mode names.
+        """Accept or refuse a request. ``target_host`` is the server that a request in forward mode names;
+        then ``Host`` is not checked, and pages of that server are accepted.
 
         Raises:
             Refusal: the Host or the Origin of the request is foreign.

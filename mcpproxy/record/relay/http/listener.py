@@ -1,5 +1,5 @@
-"""Open the socket to which clients connect: of the proxy, of a replayed server, or of the page in a
-browser."""
+"""Open the socket to which clients connect: of the proxy, of a replayed server, of a scripted model, or of
+the page in a browser."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ def listen(host: str, port: int) -> socket.socket:
     """Return a listening socket on the first address of ``host`` (empty: all addresses of IPv4).
 
     Raises:
-        OSError: this machine does not have that address, or the port is taken.
+        OSError: the name is not found, this machine does not have that address, or the port is taken or not
+            allowed.
     """
     name = host.encode() if host.isascii() else host  # an ASCII str imports a codec, for 2 ms
     family = _socket.AF_UNSPEC if host else _socket.AF_INET

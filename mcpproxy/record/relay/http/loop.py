@@ -65,7 +65,8 @@ class Loop:
         return len(self._handlers)
 
     def turn(self, timeout_s: float | None) -> None:
-        """Wait until something is ready, at most ``timeout_s`` seconds, and call its handlers."""
+        """Wait until a descriptor is ready, at most ``timeout_s`` seconds (``None``: without limit). Call the
+        handlers of those that are ready."""
         handlers = self._handlers
         for fd, events in self._epoll.poll(timeout_s, _EVENTS_PER_TURN):
             handler = handlers.get(fd)

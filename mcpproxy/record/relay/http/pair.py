@@ -102,7 +102,7 @@ class Pair:
             self.watch()
 
     def _on_reset(self, end_socket: TunnelSocket) -> None:
-        """Reset the other connection too, because the peer of ``end_socket`` has reset its connection."""
+        """Reset and close both connections, because that of ``end_socket`` was reset or is broken."""
         kind = journals.CLIENT_EOF if end_socket is self.client else journals.SERVER_EOF
         self.records.end(kind, journals.now_ns(), RESET)
         for each_end in (self.client, self._upstream):
@@ -133,7 +133,10 @@ class Pair:
     # Readiness.
 
     def _read(self, end_socket: TunnelSocket, events: int) -> bytes | None:
-        """Return the bytes that the peer has sent, none at its end; ``None`` if nothing can be read."""
+        """Return the bytes that the peer has sent, ``b""`` if it has ended; ``None`` if nothing can be read.
+
+        A connection that was reset is handled here.
+        """
         if events & end_socket.events != READ and not self._handle_other_events(end_socket, events):
             return None
         try:

@@ -82,7 +82,8 @@ _FAULTS_REPORTED: Final = 20
 """How many different faults (bugs in mcpproxy) are reported on stderr, each once. The journal has a note
 about every fault."""
 _UNREACHABLE_REPORTED: Final = 100
-"""How many upstreams (servers) that cannot be reached are reported on stderr."""
+"""How many upstreams (servers) that cannot be reached are reported on stderr. One that is reached again does
+not count any more."""
 
 
 class Settings:
@@ -96,7 +97,7 @@ class Settings:
         tls_down: TLS to clients, or ``None``.
         connect_s: how long an upstream may take to accept a connection.
         recorder_s: how long the proxy waits at its end for the recorder to complete the trace.
-        is_quiet: write nothing to stderr.
+        is_quiet: write no lines of the proxy itself to stderr.
         greetings: the lines to write to stderr when the proxy is ready.
         make_gate: makes the gate, which holds messages until it has decided whether they pass, or ``None``.
     """
@@ -209,8 +210,8 @@ class Proxy:
         return 0
 
     def _turn(self, limit_s: float | None) -> None:
-        """Run due timers, wait for ready descriptors (at most ``limit_s`` seconds), and call their
-        handlers."""
+        """Run due timers and what the gate has to do, journal the records of the turn before, wait for ready
+        descriptors (at most ``limit_s`` seconds; ``None``: without limit), and call their handlers."""
         left_s = self.timers.run()
         if limit_s is not None:
             left_s = limit_s if left_s is None else min(left_s, limit_s)
@@ -220,7 +221,8 @@ class Proxy:
         self.loop.turn(left_s)
 
     def _journal_turn(self) -> None:
-        """Journal the records of the last turn, all bytes of which were forwarded, and wake the recorder."""
+        """Let the gate read the records of the last turn, journal them, and wake the recorder if it
+        sleeps."""
         if self.gate is not None:
             self.gate.read_recorded()
         if self._turn_buffer is not None:
@@ -234,8 +236,8 @@ class Proxy:
             recorder.wake()
 
     def finish(self) -> None:
-        """End all connections, close the journal, and wait a moment for the recorder to complete the
-        trace."""
+        """End all connections, close the journal, wait a moment for the recorder to complete the trace, and
+        close the gate."""
         self.loop.forget(self._listener.fileno())
         self._listener.close()
         for tunnel in list(self.tunnels):
@@ -274,7 +276,8 @@ class Proxy:
     # Called by tunnels.
 
     def on_upstream_failed(self, address: str, why: str) -> None:
-        """Report on stderr that ``address`` cannot be reached, unless that is already reported."""
+        """Report on stderr that ``address`` cannot be reached, unless that, or as many other addresses as
+        ``_UNREACHABLE_REPORTED``, are already reported."""
         if address not in self._unreachable and len(self._unreachable) < _UNREACHABLE_REPORTED:
             self._unreachable.add(address)
             self.stderr_log.say(why)
@@ -311,7 +314,7 @@ class Proxy:
             self._pause_accepting(fact)
 
     def _clients_to_accept(self) -> int:
-        """Return how many clients may be accepted in this turn."""
+        """Return how many clients may be accepted in this turn, at most ``_ACCEPTS_PER_TURN``."""
         # Two sockets are watched beside those of clients: the listener, and the one that wakes the loop.
         clients = max(len(self.tunnels), (self.loop.watched - 2) // 2)
         return max(0, min(_ACCEPTS_PER_TURN, self.most_clients - clients))
@@ -406,7 +409,7 @@ def _discard(kind: int, at_ns: int, payload: bytes, number: int) -> None:
 
 
 def _place_of(fault: Exception) -> str:
-    """Return the file and line of a fault, for the report."""
+    """Return the file and line where ``fault`` was raised, in brackets; empty if they are not known."""
     frame = fault.__traceback__
     while frame is not None and frame.tb_next is not None:
         frame = frame.tb_next

@@ -1,7 +1,7 @@
-"""The interfaces by which a proxy, its tunnels and its gate use each other.
+"""The interfaces by which a proxy, its tunnels (one for each client connection) and its gate use each other.
 
 A gate holds messages until it has decided whether they pass; most proxies have none. The module contains only
-types: nothing imports it at run time. Times are in nanoseconds.
+types: nothing imports it at run time. ``now`` and ``at_ns`` are times in nanoseconds.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from mcpproxy.record.relay.http.route import Route, Router
 from mcpproxy.record.relay.http.socket import TunnelSocket
 
 Record: TypeAlias = Callable[[int, int, bytes, int], None]
-"""Records received bytes before they are forwarded: ``(kind, at_ns, payload, connection)``."""
+"""Adds a record to the journal, ``(kind, at_ns, payload, connection)``; bytes of a peer are recorded before
+they are forwarded."""
 
 
 class StoppableTunnel(Protocol):

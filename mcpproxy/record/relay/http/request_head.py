@@ -2,7 +2,7 @@
 
 The proxy parses a head to decide where the request goes and where its body ends; the server parses it again.
 If the two disagreed, a client could hide one request inside another (request smuggling). So the parser
-repairs nothing and guesses nothing: a head has exactly one meaning, or it is answered with 400.
+repairs nothing and guesses nothing: a head has exactly one meaning, or the request is refused.
 
 Source: RFC 9112, sections 2 to 6; RFC 9110, sections 5 and 7.
 """
@@ -35,7 +35,8 @@ _CONTROL: Final = pattern(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
 class Refusal(Exception):  # noqa: N818 # it becomes an answer to the client
-    """A request is not forwarded. ``why`` is a sentence fragment for the client and the recording.
+    """A request is not forwarded. ``status`` is that of the answer, ``why`` a sentence fragment for the
+    client and the recording.
 
     ``has_body`` is false if the answer must have no body. ``response``, unless it is empty, is sent instead
     of the usual answer.
@@ -64,7 +65,7 @@ class ParsedHead:
         self.host: bytes | None = None  # of the Host field; absent only in HTTP/1.0
         self.options: list[bytes] = []  # of the Connection field, in lower case
         self.authority: bytes | None = None  # of a target that is a URL, or the target of CONNECT
-        self.path: bytes = target  # path and query; b"" when the target is an authority alone
+        self.path: bytes = target  # path and query; b"" for CONNECT; b"*" for OPTIONS *
 
     def value(self, name: bytes) -> bytes | None:
         """Return the value of the first field called ``name`` (in lower case), or ``None``."""
@@ -78,7 +79,7 @@ def parse(raw: bytes) -> ParsedHead:
     """Parse a complete head, including its blank line.
 
     Raises:
-        Refusal: the head cannot be parsed, or has more than one meaning.
+        Refusal: the head cannot be parsed, has more than one meaning, is too long, or is not HTTP/1.
     """
     if len(raw) > LIMIT_BYTES:
         raise _too_long()
@@ -102,10 +103,12 @@ def parse(raw: bytes) -> ParsedHead:
 
 
 def check_beginning(raw: bytes) -> None:
-    """Check whether ``raw``, which has no blank line yet, may still become a valid head.
+    """Refuse the beginning of a head, which has no blank line yet, if it is certain that it becomes no valid
+    head. Other errors are found by ``parse``.
 
     Raises:
-        Refusal: no further bytes can make it a valid head.
+        Refusal: ``raw`` is too long, is TLS, or has a control character or a line that does not end with CR
+        LF.
     """
     if len(raw) >= LIMIT_BYTES:
         raise _too_long()

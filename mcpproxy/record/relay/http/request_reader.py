@@ -61,7 +61,8 @@ class RequestReader:
         """Find the heads in the bytes that the client sent at ``at_ns``.
 
         Return the bytes to forward now, which may be none; the client's bytes that they replace, because
-        heads are rewritten; and a refusal, after which nothing more is forwarded, or ``None``.
+        heads are rewritten; and a refusal, after which nothing more is forwarded, or ``None``. With a
+        refusal, the client's bytes are all that came and were held.
         """
         held_before = self.held
         buffer = held_before + data if held_before else data
@@ -103,7 +104,8 @@ class RequestReader:
         return out, buffer[:position], None
 
     def _begin_request(self, route: Route, is_behind_another: bool, at_ns: int) -> None:
-        """Begin a request. ``is_behind_another``: its head came in one chunk with the request before.
+        """Begin a request. ``is_behind_another``: its head came in one chunk with bytes of the request
+        before.
 
         Raises:
             Refusal: the request must wait for the answers to earlier requests, but was pipelined.
@@ -158,7 +160,7 @@ class RequestReader:
 
     @property
     def is_unanswered(self) -> bool:
-        """Whether upstream has sent nothing since the head of the last request, which was not pipelined."""
+        """Whether the last request was not pipelined, and upstream has sent nothing since its head came."""
         return not self._is_pipelined and self.upstream_reads == self._reads_at_last_head
 
     @property

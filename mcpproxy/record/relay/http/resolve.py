@@ -1,8 +1,8 @@
 """Look up the addresses of a server (upstream) without making the loop wait.
 
 A literal address needs no look-up. Each name is looked up in a separate thread. Callers that ask for the same
-name meanwhile get the same answer, which is cached for a few seconds. Every caller gets an answer, even if
-the look-up fails unexpectedly.
+name and port meanwhile get the same answer. Addresses that were found are cached for a few seconds. Every
+caller gets an answer, even if the look-up fails unexpectedly.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ _CACHED_NAMES: Final = 1024
 
 
 class Upstream:
-    """A server: its address and the path of its endpoint."""
+    """A server: its address, the path and query of its endpoint (where it serves MCP), and how it is
+    reached."""
 
     __slots__ = ("authority", "by_connect", "host", "is_tls", "path", "port", "proxy", "query")
 

@@ -7,12 +7,14 @@ the proxy, or compares the addresses and gives up. Three things are rewritten:
   the client would refuse the address, or bypass the proxy;
 - always: the origin in ``Location``, ``Content-Location`` and ``Link``. The server names its own address
   there because the proxy has put it into ``Host``; without the proxy it would have named the address that
-  the client knows. The first head on each upstream connection decides whether its answers are searched;
+  the client knows. The first head on each upstream connection decides whether its answers are searched. Once
+  an address was replaced, the answers of all connections are searched;
 - with ``--rewrite-origin``: ``WWW-Authenticate``, protected resource metadata and, if the server is its own
   authorization server, the metadata of that server: its issuer and every endpoint on the same origin.
 
-A `Rewriter` reads the answers of one connection, as far as they may contain such an address. Bytes that it
-cannot parse are forwarded unchanged. It holds back at most one head, one event or one document.
+A `Rewriter` reads the answers of one connection, as far as they may contain such an address or header fields
+that are not forwarded (see ``connection_fields``), which it removes. Bytes that it cannot parse are forwarded
+unchanged. It holds back at most one head, one event or one document.
 """
 
 from __future__ import annotations
@@ -115,7 +117,10 @@ class Rewriting:
         return new + line[end:], f"{line[: len(name)].decode('latin-1')} named {theirs}"
 
     def apply(self, text: bytes, host: bytes) -> bytes:
-        """Return ``text`` with the server's origin replaced by the proxy's, whose Host field is ``host``."""
+        """Return ``text`` with the server's origin replaced by the proxy's, which clients call ``host``.
+
+        If the path of the server's endpoint follows, it is replaced by the path of the proxy's endpoint.
+        """
         proxy_url = f"{self._scheme}://".encode() + host
         endpoint = self._endpoint.encode("ascii")
 
@@ -126,7 +131,14 @@ class Rewriting:
 
 
 class Rewriter:
-    """Rewrites the answers of one connection. Once ``is_done``, the caller forwards everything unchanged."""
+    """Rewrites the answers of one connection. Once ``is_done``, the caller forwards everything unchanged.
+
+    Args:
+        rewriting: what replaces addresses, or ``None`` if none are replaced.
+        on_rewrite: called with a sentence about each change.
+        removes_hops: remove the header fields that are not forwarded.
+        reads_all: read every answer, not only the first. ``removes_hops`` and ``--rewrite-origin`` imply it.
+    """
 
     def __init__(
         self,
@@ -272,7 +284,7 @@ class Rewriter:
         return passed
 
     def _on_document(self) -> bytes | None:
-        """Rewrite the document once it is complete."""
+        """Rewrite the document once it is complete. One in chunks that is too long is forwarded unchanged."""
         body = self._body
         head, size = self._head, len(self._held)
         if isinstance(body, LengthCounter):
@@ -300,7 +312,7 @@ class Rewriter:
         return head + document
 
     def _on_event(self) -> bytes | None:
-        """Look for the first event; comments before it are forwarded."""
+        """Rewrite the first event if it is an ``endpoint`` event; comments before it are forwarded."""
         content, stop = self._held, len(self._held)
         if self._body is not None:
             content, stop, is_over = read_chunks(self._held)

@@ -5,9 +5,11 @@ close`` or ``keep-alive``, ``TE``, ``Upgrade``) also apply to the upstream conne
 these parts are changed:
 
 - ``Host``, which must name upstream;
-- the path of the endpoint, if upstream's endpoint has another path;
-- a target that is a URL: upstream gets its path (RFC 9112, section 3.2.2);
-- fields for one connection only, or for a proxy: they are removed (see ``connection_fields``).
+- the path of the endpoint, if upstream's endpoint has another path or a query;
+- a target that is a URL: upstream gets its path (RFC 9112, section 3.2.2), but an HTTP proxy that leads to
+  upstream gets a URL, and its credentials;
+- fields for one connection only, or for a proxy: they are removed (see ``connection_fields``), and so are the
+  fields in ``Reverse.left_out``.
 
 Everything else stays unchanged: order, case, duplicates, white space.
 """
@@ -30,15 +32,16 @@ if TYPE_CHECKING:
     from mcpproxy.base.upstream.http_proxy import HttpProxy
 
     ProxyOf = Callable[[str, int, bool], HttpProxy | None]
-    """Chooses the proxy to a host and port, with or without a tunnel."""
+    """Chooses the HTTP proxy that leads to a host and port; the ``bool`` says whether it is asked for a
+    tunnel. ``None``: no proxy."""
 
 _CACHED_ROUTES: Final = 256
 _CACHED_BYTES: Final = 2 << 10
-"""How many routes are cached, and the longest head, in bytes, whose route is."""
+"""How many routes are cached, and how many bytes the head of a cached route may have."""
 
 
 class Route:
-    """The server of one request, and the ``head`` that is forwarded. Requests with equal heads share one
+    """The server of one request, and the ``head`` that is forwarded. Requests with equal heads may share one
     object."""
 
     __slots__ = (
@@ -82,7 +85,8 @@ class Router(ABC):
     def __init__(self) -> None:
         self._routes: dict[bytes, Route] = {}
         self.left_out: frozenset[bytes] = frozenset()
-        """The names, in lower case, of further fields to remove; set before the first request."""
+        """The names, in lower case, of further fields that `Reverse` removes; set before the first
+        request."""
 
     def route(self, raw: bytes) -> Route:
         """Find the route of the request with this head, which includes its blank line.
@@ -187,7 +191,7 @@ def _set_head(
 ) -> None:
     """Set the head of ``route``: the client's head with another target, and with ``authority`` as its Host.
 
-    Without ``authority``, the Host is upstream's.
+    Without ``authority``, the Host is upstream's. The fields whose names are ``left_out`` are removed.
 
     Raises:
         Refusal: ``Connection`` names a field that is meant for the server.

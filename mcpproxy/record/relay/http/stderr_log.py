@@ -21,7 +21,8 @@ _WAITING_BYTES: Final = 256 << 10
 
 
 class StderrLog:
-    """Writes the proxy's lines to stderr, and forwards the recorder's notes (its own lines for the user)."""
+    """Writes the proxy's lines to stderr, unless ``is_quiet``, and forwards the recorder's notes (its own
+    lines for the user)."""
 
     def __init__(self, loop: Loop, is_quiet: bool) -> None:
         self._loop = loop

@@ -104,7 +104,7 @@ class TlsClient:
 
 
 class TlsServer:
-    """TLS to clients.
+    """TLS to clients. ``cert`` and ``key`` are paths of PEM files; without ``key``, the key is in ``cert``.
 
     Raises:
         OSError: certificate or key cannot be read, or do not belong together.

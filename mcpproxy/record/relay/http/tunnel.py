@@ -11,8 +11,8 @@ before anything else is read. So in the journal no answer precedes its request. 
 in the `RequestReader` until the head is complete; it is recorded when it is forwarded. A record is stored in
 the crash buffer, without a system call, and all records of a turn of the loop are journaled together.
 
-*Back-pressure.* Bytes that one end does not accept immediately become its ``rest``, at most one chunk, and
-the other end is not read until they are sent.
+*Back-pressure.* Bytes that one end does not accept immediately become its ``rest``, and the other end is not
+read until they are sent.
 
 *Ends.* A FIN is forwarded as a FIN in its direction, after the bytes before it, and a reset as a reset of
 the other connection. When upstream accepts no more of a request (it may have answered early and closed), the
@@ -108,7 +108,10 @@ class Tunnel(Pair):
             self.records.add(journals.CLIENT, now, data)
 
     def forward(self, data: bytes, now: int, *, is_recorded: bool = False) -> None:
-        """Forward the bytes that the request reader releases. With ``is_recorded``, a gate records them."""
+        """Give ``data`` to the request reader, and forward the bytes that it releases or refuse the request.
+
+        With ``is_recorded``, a gate has recorded ``data`` already.
+        """
         out, taken, refusal = self._requests.take(data, now)
         if taken:
             self._forward_up(out, b"" if is_recorded and out else taken, now)
@@ -253,7 +256,7 @@ class Tunnel(Pair):
 
         They have to be if they may have fields that are not forwarded, or that name the server. Only at the
         first head is it certain, without counting bodies, that a head begins; looking at each answer would
-        cost the usual server 1 to 2 µs of 20.
+        cost 1 to 2 µs. A refusal of the HTTP proxy that leads to the server (407) is reported.
         """
         end = data.find(b"\r\n\r\n")
         route = self._requests.route

@@ -55,7 +55,7 @@ class Recorder:
 
     def leave(self, unwritten: bytes) -> None:
         """Tell the recorder that the relay is done, and give it the records that could not be written.
-        Continue it if it is stopped."""
+        Restore its priority, and continue it if it is stopped."""
         from mcpproxy.record.relay import priority
 
         priority.restore(self.pid)
@@ -77,7 +77,8 @@ def fork_recorder(main: RecorderMain, server: WrappedServer | None, grace_s: flo
     """Fork the recorder, which runs ``main(wake_fd, asleep)``.
 
     The recorder's stderr is a pipe to the relay. So the recorder does not hold the host's stderr open after
-    the relay has exited.
+    the relay has exited. If the relay is killed, the recorder ends ``server`` (``None``: there is none);
+    ``grace_s`` is the most that each of the waits in ``ORPHAN_S`` may take.
 
     Raises:
         OSError: no process or pipe could be created.

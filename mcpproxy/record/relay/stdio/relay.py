@@ -63,13 +63,14 @@ CHUNK_BYTES: Final = 256 << 10
 """How many bytes are read at once. The server's pipes hold no more, so one read empties them."""
 
 PIPE_BYTES: Final = 64 << 10
-"""How many bytes a pipe of Linux holds. After a read of as many, the server's pipes are enlarged to a
-chunk."""
+"""How many bytes a pipe of Linux holds. After a read of at least as many, the server's pipes are enlarged to
+a chunk."""
 
 IDLE_MS: Final = 2
 BUSY_S: Final = 0.05
-"""The witness, a process that shows which signals went to the process group, is forked when no bytes have
-come for ``IDLE_MS``, or after ``BUSY_S`` at the latest."""
+"""The witness, a process that shows which signals went to the process group, is forked when the server has
+sent its first bytes, when no bytes have come for ``IDLE_MS`` (milliseconds), or after ``BUSY_S`` at the
+latest."""
 
 NOT_JOURNALED: Final = journals.START  # 0, used as the kind of bytes that are forwarded but not recorded
 BY_GATE: Final = -1
@@ -166,7 +167,7 @@ class Relay(PosixServerLife):
         return self.exit_code
 
     def _relay_until_idle(self) -> None:
-        """Relay until the server has sent bytes, or no bytes come for a while.
+        """Relay until the server has sent bytes or no bytes come for ``IDLE_MS``, at most for ``BUSY_S``.
 
         Forking the witness takes half a millisecond. The first answer of a fast server must not wait for
         that; other servers need longer than ``IDLE_MS`` to answer."""
@@ -188,7 +189,8 @@ class Relay(PosixServerLife):
         return witness
 
     def _turn(self, timeout_s: float | None) -> None:
-        """Wait for ready descriptors, at most ``timeout_s`` seconds, and call their handlers."""
+        """Do what the gate has to do, wait for ready descriptors (at most ``timeout_s`` seconds; ``None``:
+        without limit), handle the signals that have come, and call the descriptors' handlers."""
         handlers = self.handlers
         if self.gate is not None:
             timeout_s = self.gate.run_due(timeout_s)
@@ -200,7 +202,8 @@ class Relay(PosixServerLife):
                 handlers[fd](events)
 
     def _drain(self) -> None:
-        """Deliver the bytes that the server left in its pipes when it exited."""
+        """Deliver the bytes that the server left in its pipes when it exited, unless a signal asks to
+        exit."""
         deadline = time.monotonic() + LINGER_S
         self.signalled = False
         while self._is_host_behind() or any(source.fd != 0 and source.kind for source in self.sources):
@@ -296,7 +299,10 @@ class Relay(PosixServerLife):
         return False
 
     def record(self, kind: int, at_ns: int, payload: bytes | memoryview = b"") -> None:
-        """Append a record to the journal, and wake the recorder if it sleeps."""
+        """Append a record to the journal, if there is one, and wake the recorder if it sleeps.
+
+        Bytes of the kind ``NOT_JOURNALED`` are only counted (``own_bytes``), those ``BY_GATE`` not even that.
+        """
         if kind <= NOT_JOURNALED:
             self.own_bytes += 0 if kind == BY_GATE else len(payload)
             return

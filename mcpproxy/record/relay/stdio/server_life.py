@@ -62,8 +62,9 @@ class ServerLife:
     ) -> int:
         """Start the recorder, relay, and return the server's exit code.
 
-        ``error`` says why the server ``command`` was not started. The code is negative if a signal ended the
-        server, 127 when there is no such command and 126 when it cannot be run.
+        ``error`` says why the server ``command`` was not started. ``greeting``, unless it is empty, is
+        written to stderr first. The code is negative if a signal ended the server, 127 when there is no such
+        command and 126 when it cannot be run.
         """
         try:
             start_recorder()
@@ -162,7 +163,8 @@ class PosixServerLife(ServerLife):
         return bool(pid)
 
     def _reap_children(self) -> None:
-        """After SIGCHLD: notice whether the server or the recorder has ended, or the server has stopped."""
+        """Notice whether the server or the recorder has ended. If the server was stopped within ``STOP_S``
+        after SIGTSTP, stop as well."""
         may_stop = time.monotonic() < self.stops_until
         if self._poll_server(os.WUNTRACED if may_stop else 0):
             self.stops_until = 0
@@ -172,7 +174,8 @@ class PosixServerLife(ServerLife):
             self.recorder.reaped = bool(pid)
 
     def _forward_signal(self, number: int, is_received: bool, is_ignored: bool) -> None:
-        """Forward a signal to the server, unless the server has received it already (``is_received``).
+        """Record a signal, and forward it to the server unless that has received it already
+        (``is_received``).
 
         A signal that was ignored when mcpproxy started (``is_ignored``) does not ask the server to exit.
         """

@@ -35,7 +35,8 @@ def run(
         grace_s: how long the server may take to exit, once it has to exit.
         quiet: write no lines of mcpproxy to stderr.
         greeting: the line to write to stderr when the server has started.
-        is_awaited: whether the end waits for the recorder's last lines, also if stderr is no terminal.
+        is_awaited: whether the end waits ``RECORDER_S`` for the recorder's last lines, also if stderr is no
+            terminal.
         make_gate: makes the gate, which holds messages until it has decided whether they pass, or ``None``.
         folders: the folders to search before the PATH for the program, and for programs that it starts.
 
@@ -44,7 +45,9 @@ def run(
         126 when it cannot be run.
 
     Raises:
-        OSError: the relay cannot open the files that it needs. The server is ended.
+        OSError: the relay cannot open the files that it needs. The server is ended, by the recorder if that
+            has started.
+        ImportError: a module cannot be loaded. The server is ended as above.
     """
     occupy_standard()
     signals = Signals()

@@ -156,7 +156,7 @@ def inherited_sink(number: int) -> Sink:
 
 
 def widen(fd: int, size: int = WIDE_BYTES) -> int:
-    """Enlarge the buffer of a pipe to ``size`` bytes, or that of a socket.
+    """Enlarge the buffer of a pipe to ``size`` bytes, or that of a socket to ``WIDE_BYTES``.
 
     Return by how many bytes, 0 if that is not possible.
     """

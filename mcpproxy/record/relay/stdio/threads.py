@@ -51,8 +51,9 @@ def run(
 ) -> int:
     """Start ``command``, relay until it has exited, and return its exit code as a shell would.
 
-    Arguments and result are those of ``relay.stdio.session_start.run``, except ``recorder``: the
-    command that starts the recorder."""
+    Arguments and result are those of ``relay.stdio.session_start.run``, without ``make_gate`` and
+    ``folders``, and except ``recorder``: the command that starts the recorder. On Windows the result is the
+    server's own code."""
     occupy_standard()
     _make_binary()
     relay = ThreadedRelay(journal, grace_s, quiet)
