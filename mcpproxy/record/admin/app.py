@@ -42,7 +42,8 @@ def make_app(metrics: Metrics) -> Starlette:
 
 
 def guarded(app: ASGIApp, names: Collection[str]) -> ASGIApp:
-    """Return ``app`` behind a guard: if Host is no loopback name and not in ``names``, the answer is 403."""
+    """Return ``app`` behind a guard: if Host is no loopback name and not in ``names``, the answer is 403. A
+    request without Host passes."""
 
     async def guard(scope: Scope, receive: Receive, send: Send) -> None:
         hosts = [value for name, value in scope.get("headers", ()) if name == b"host"]

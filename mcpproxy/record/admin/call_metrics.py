@@ -59,7 +59,10 @@ _LONGEST_TOOL: Final = 128
 """The longest name, in characters, that becomes a label."""
 
 _SUCCEEDED: Final = (Outcome.OK, Outcome.INPUT_REQUIRED, Outcome.DECLINED)
+"""The outcomes that are not counted as errors."""
+
 _METHODS: Final = {*methods.method_names(*REVISIONS), *methods.extension_methods()}
+"""The methods that become labels."""
 
 
 @dataclass(slots=True)
@@ -170,7 +173,8 @@ class CallMetrics:
         """End the calls of an exchange that can get no answer any more.
 
         If the client may resume the exchange's event stream, or if the exchange was complete, its calls stay
-        open: another exchange may bring the answers.
+        open: another exchange may bring the answers. That does not hold after an HTTP error, or if a part of
+        the exchange could not be read.
         """
         status = exchange.status
         outcome = unread_outcome(status) if exchange.is_unread else Outcome.UNANSWERED

@@ -118,7 +118,7 @@ class Draft:
 
     @property
     def frames(self) -> int:
-        """The number of the last frame."""
+        """The number of the last frame; over HTTP, of the last one before the checkpoint."""
         return self._recording.seq
 
     def add_new_records(self) -> None:

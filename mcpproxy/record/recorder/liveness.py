@@ -39,7 +39,10 @@ def is_relay_there(folder: Folder, header: Header | None) -> bool:
 
 
 def is_relay_alive(header: Header) -> bool:
-    """Whether the relay that began this recording may still be running, as far as can be known."""
+    """Whether the relay that began this recording may still be running, as far as can be known.
+
+    A process id of 0 stands for none, and this process is not the relay.
+    """
     if header.pid in (0, os.getpid()):
         return False
     if time.monotonic_ns() < header.started_ns:

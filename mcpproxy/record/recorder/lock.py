@@ -1,4 +1,4 @@
-"""The locks of a journal: the recorder holds one, the relay another.
+"""The locks of a journal (the relay's copy of the traffic): the recorder holds one, the relay another.
 
 The system releases a lock when the process that holds it ends, even after a kill, and shows it in every
 container of the machine. Over NFS the server keeps both locks, unless the file system is mounted with
@@ -39,7 +39,8 @@ class Lock:
 
     @classmethod
     def take(cls, folder: str, *, is_waiting: bool = False) -> "Lock | None":
-        """Lock the journal ``folder``; ``None`` if another process holds the lock or the folder is gone.
+        """Lock the journal ``folder``; ``None`` if another process holds the lock, the folder or the lock
+        file is gone, or the file system has no locks.
 
         With ``is_waiting``, wait until the other process releases it, on Windows for at most ten seconds.
 

@@ -6,7 +6,7 @@ Unless the user wants to keep credentials, these are masked:
   Mcp-Session-Id; the scheme of Authorization and Proxy-Authorization stays;
 - header fields that the START record of the recording lists as secrets;
 - users and secret parameters in URLs, in request targets and in header fields that contain URLs (Location,
-  Referer);
+  Content-Location, Referer, Link, Refresh);
 - form fields, parts of multipart bodies and JSON members at any depth whose names say that they are secrets,
   in bodies that are not JSON-RPC messages, such as those to and from an authorization server;
 - everything that may be a session id in the URL of an ``endpoint`` event (HTTP+SSE transport), as a parameter
@@ -84,8 +84,8 @@ _PART_NAME: Final = pattern(
 )
 
 ID_LENGTH: Final = 12
-"""A shorter session id is masked in its own field, but not searched for in other text: text may equal it by
-chance, and it is too short to be secret."""
+"""A session id with fewer characters is masked in its own field, but not searched for in other text: text may
+equal it by chance, and it is too short to be secret."""
 
 _SEGMENT: Final = pattern(r"(?<=/)(?=(?:[^/?#0-9]*[0-9]){3})[A-Za-z0-9_.~-]{16,}(?=[/?#]|\Z)")
 """A part of a path that looks generated."""
@@ -214,7 +214,7 @@ class Masker:
         return raw if masked == text else masked.encode("latin-1")
 
     def ids_in(self, url: str, *, only_learned: bool = False) -> list[str]:
-        """Return the values in a URL that may be session ids.
+        """Return the values in a URL that may be session ids: those with at least ``ID_LENGTH`` characters.
 
         With ``only_learned``, return only values that were in an ``endpoint`` event.
         """
@@ -300,7 +300,8 @@ class Masker:
         return self._mask_parameter(match, SECRETS)
 
     def _mask_multipart(self, raw: bytes, boundary: bytes) -> bytes:
-        """Mask each part whose head names a secret. Mask the content of other parts like a body."""
+        """Mask each part whose head names a secret, and what comes after ``_MOST_PARTS`` parts. Mask the
+        content of other parts like a body."""
         masked = raw.split(boundary, _MOST_PARTS)
         for number, part in enumerate(masked):
             for blank_line in (b"\r\n\r\n", b"\n\n"):

@@ -116,7 +116,7 @@ def faulted_of(payload: bytes) -> tuple[FaultMark, bytes, JSONObject]:
 
 
 def note_of(payload: bytes, at_ns: int) -> Note:
-    """Return the note of a NOTE record about the whole session.
+    """Return the note of a NOTE record as one about the whole session (connection 0).
 
     Raises:
         NotARecordError: a member is missing or wrong.

@@ -82,7 +82,7 @@ class RecordingPipeline:
     ``make_observer`` makes the judge, unless the START record names the rules to judge by; ``is_found`` says
     that the journal was found on disk, so that these rules may come from an unknown source. With the
     checkpoint ``start`` and the ``state`` of the trace at that checkpoint, an existing trace is continued.
-    ``watcher`` is called for every event of an HTTP recording."""
+    ``watcher`` is told the events of an HTTP recording (see ``EventWatcher``)."""
 
     def __init__(
         self,
@@ -164,7 +164,8 @@ class RecordingPipeline:
 
     @property
     def seq(self) -> int:
-        """The number of the last frame in the trace."""
+        """The number of the last frame in the trace; over HTTP, only of those before the checkpoint
+        ``start``."""
         return self._sink.state.seq
 
     def drain(self, may_continue: Callable[[int], bool] | None = None) -> None:
@@ -175,7 +176,8 @@ class RecordingPipeline:
 
         Raises:
             OSError: the journal cannot be read.
-            TraceError: the trace exists already.
+            TraceError: the trace exists already, or a record of the journal is too long.
+            NotARecordError: a record of the journal cannot be read.
         """
         if self.is_stuck and not self._flush():
             self._sink.report_lag(None)

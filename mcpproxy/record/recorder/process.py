@@ -35,11 +35,11 @@ def run(
 ) -> None:
     """Record the session whose journal is beside ``trace``, until the session is over. Never raises.
 
-    ``wake_fd`` is the reading end of the pipe by which the relay wakes the recorder. ``asleep`` is the byte
-    of shared memory that says whether the recorder sleeps (``None``: the relay writes into the pipe for every
-    record). ``mode`` is how findings are reported on stderr. ``admin`` is the address of the admin port
-    (health and metrics) as ``host:port``, empty for none. ``leg`` names the recorded leg of a bridge, with
-    which the notes then begin; empty without a bridge.
+    ``wake_fd`` is the reading end of the pipe by which the relay wakes the recorder. ``asleep`` is shared
+    memory whose first byte says whether the recorder sleeps (``None``: the relay writes into the pipe
+    whenever there are records). ``mode`` is how findings are reported on stderr. ``admin`` is the address of
+    the admin port (health and metrics) as ``host:port``, empty for none. ``leg`` names the recorded leg of a
+    bridge, with which the notes then begin; empty without a bridge.
 
     The caller has separated this process from the relay: the process ignores the signals that are meant for
     the relay, and has no descriptor of a peer.

@@ -218,7 +218,8 @@ def _is_closed(trace: str) -> bool:
 
 
 def header_in_journal(folder: str) -> Header | None:
-    """Return the header from the START record; ``None`` if the relay was killed before it wrote one.
+    """Return the header from the START record; ``None`` if the relay has not written one, or was killed
+    before.
 
     Raises:
         NotARecordError: the journal does not begin with a valid START record.
@@ -239,7 +240,7 @@ def header_in_journal(folder: str) -> Header | None:
 
 
 def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
-    """Check that ``trace`` belongs to the journal, because recovery cuts the trace.
+    """Check that ``trace``, if it exists, belongs to the journal, because recovery cuts the trace.
 
     Raises:
         TraceError: ``trace`` does not belong to the journal.

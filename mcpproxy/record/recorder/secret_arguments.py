@@ -2,7 +2,8 @@
 
 The server gets its arguments unchanged. In recordings, lists and reports these are masked:
 
-- the value of an option whose name indicates a secret (``--api-key X``, ``--token=X``);
+- the value of an option whose name indicates a secret (``--api-key X``, ``--token=X``), also within an
+  argument with spaces, such as a shell command;
 - the value of an assignment to such a name (``API_KEY=X``, also after ``-e`` and ``--env``);
 - header fields (``-H 'Authorization: Bearer X'``), as in a recording of HTTP;
 - the user, the password and secret parameters in URLs;

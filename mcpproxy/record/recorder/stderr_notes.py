@@ -34,7 +34,8 @@ _WAITING_BYTES: Final = 256 << 10
 class StderrNotes:
     """The notes of one session, written to ``fd``; ``None`` writes nothing.
 
-    ``leg`` is the name of the leg of a bridge; every note then begins with it.
+    ``leg`` is the name of the leg of a bridge; every note then begins with it or, as JSON, has it as a
+    member.
     """
 
     def __init__(self, fd: int | None, mode: Mode = "text", leg: str = "") -> None:

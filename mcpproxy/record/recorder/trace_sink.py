@@ -51,7 +51,10 @@ slower; more would not be faster, and their parsed messages would take memory.""
 
 
 class EventWatcher(Protocol):
-    """Counts the events of an HTTP recording. A watcher that raises is not called any more."""
+    """Counts the events of an HTTP recording, except gaps and the end of the session, and their findings.
+
+    After an exception in one of the two methods that count, the watcher is not called any more.
+    """
 
     def count_event(self, event: Event) -> None: ...
     def count_finding(self, finding: Finding) -> None: ...
@@ -61,7 +64,7 @@ class EventWatcher(Protocol):
 class TraceSink:
     """Writes events to ``writer``, judges them and shows their findings.
 
-    ``state`` describes the existing content of the trace. ``watcher`` is called for every event of an HTTP
+    ``state`` describes the existing content of the trace. ``watcher`` is told the events of an HTTP
     recording.
     """
 
@@ -212,7 +215,7 @@ class TraceSink:
         return encode_shortened(shortened, session) if shortened else _encode_http_event(event, session)
 
     def write_event(self, event: Frame | Stderr | Eof | Signal | Gap | Note) -> None:
-        """Write a single event of a stdio recording, or a gap in any recording."""
+        """Write and judge a single event of a stdio recording, or a gap in any recording."""
         self.settle()
         if isinstance(event, Frame):
             self.state.tally.count(event)
@@ -226,7 +229,7 @@ class TraceSink:
         self._judge(event)
 
     def write_close(self, close: Close) -> None:
-        """Write the close record, which says how the session ended."""
+        """Judge the end of the session, and write the close record, which says how it ended."""
         self.settle()
         state = self.state
         close = state.end(close)

@@ -7,9 +7,9 @@ the relay needs no system call to wake it. When nothing happens, the recorder sl
 idle session costs nothing.
 
 A recorder that cannot keep up with a burst would only take a processor from the peers that make the burst.
-So it gives way: it sleeps until the burst is over, or until the unread records are older than
-``LONGEST_BURST_NS`` or longer than ``LARGEST_BURST_BYTES``. If it is late nevertheless, it takes its full
-priority."""
+So it gives way: it sleeps until the burst is over, until the last record that it has read is older than
+``LONGEST_BURST_NS``, or until the unread records have more than ``LARGEST_BURST_BYTES``. If it is late
+nevertheless, it takes its full priority."""
 
 import os
 import sys
@@ -50,8 +50,8 @@ class Flag(Protocol):
 class Wakeup:
     """The recorder's end of the wake pipe ``fd``.
 
-    ``asleep`` is the shared byte; if it is ``None``, the relay writes into the pipe for every record.
-    ``await_more`` and ``pause`` return whether the relay is gone."""
+    ``asleep`` has the shared byte; if it is ``None``, the relay writes into the pipe whenever there are
+    records. ``await_more`` and ``pause`` return whether the relay is gone."""
 
     def __init__(self, fd: int, asleep: Flag | None) -> None:
         self._fd = fd
@@ -127,7 +127,9 @@ class Pace:
         """Whether the recorder should ``await_end_of_burst``."""
 
     def may_continue(self, read_ns: int) -> bool:
-        """Whether the recorder should continue to read at once.
+        """Whether the recorder should continue to read at once. If not, ``gives_way`` is true.
+
+        A recorder that is late takes its full priority here, until ``caught_up`` is called.
 
         ``read_ns`` is the time of the last record that was read, by ``time.monotonic_ns``, the relay's clock.
         """

@@ -71,7 +71,11 @@ def name_before(path: str, earlier_files: Sequence[str]) -> str:
 
 
 def file_before(path: str) -> str | None:
-    """Return the file that ``path`` continues, which the header of ``path`` names."""
+    """Return the file that ``path`` continues, which the header of ``path`` names.
+
+    If it was shipped and deleted, return the first file of the recording; ``None`` if there is none to
+    return.
+    """
     try:
         with open(open_regular(path, follows=True), "rb") as file:
             line = file.readline(_HEADER_BYTES)
@@ -102,7 +106,8 @@ def _file_before_shipped(path: str, header: Header) -> str | None:
 
 
 def _file_after(path: str) -> str | None:
-    """Return the file that continues ``path``, which the last record of ``path`` names."""
+    """Return the file that continues ``path``, which the last record of ``path`` names, or the next file that
+    was not shipped and deleted; ``None`` if there is none."""
     try:
         with open(open_regular(path, follows=True), "rb") as file:
             file.seek(-min(os.fstat(file.fileno()).st_size, _TAIL_BYTES), os.SEEK_END)

@@ -21,7 +21,7 @@ def write_trace(path: str, header: Header, lines: Iterable[tuple[Event | Finding
     fails, the new file is removed.
 
     Raises:
-        TraceError: the file cannot be written, or ``lines`` cannot be read to the end.
+        TraceError: the file exists already or cannot be written, or ``lines`` cannot be read to the end.
     """
     if os.path.lexists(path):
         raise TraceError(path, None, "exists already", "name another file")

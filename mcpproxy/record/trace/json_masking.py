@@ -87,7 +87,7 @@ class JsonMasking:
     def masked(self, text: str, protected: Sequence[str] = ()) -> str:
         """Return JSON with its values masked; the same object if there is nothing to mask.
 
-        ``protected`` are JSON Pointers of values that are not masked.
+        ``protected`` are JSON Pointers of values that are not masked. Each has at most three steps.
         """
         return self._mask_json(text, self._pointers, 0, protected)
 

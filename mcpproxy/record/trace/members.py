@@ -17,7 +17,8 @@ T = TypeVar("T")
 
 
 class NotARecordError(McpProxyError, ValueError):
-    """A line is not a record of a trace; the text says what is wrong with it."""
+    """A line is not a record of a trace, or a record of a journal is not valid; the text says what is
+    wrong."""
 
 
 def object_line(value: Mapping[str, object]) -> bytes:

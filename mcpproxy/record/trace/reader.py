@@ -42,9 +42,10 @@ _KIND_BYTES: Final = 64
 class Trace(OpenedTrace):
     """An open trace; see ``read_trace``.
 
-    ``complete``, ``notes`` and ``tally`` describe the last full iteration over ``events()``. ``complete`` is
-    true if nothing is known to be missing. Each of ``notes`` is a sentence fragment about something missing.
-    ``tally`` has the counts of the close record, if there was one.
+    ``complete``, ``notes`` and ``tally`` describe the last full iteration over ``events()``, ``records()`` or
+    ``lines()``. ``complete`` is true if nothing is known to be missing. Each of ``notes`` is a sentence
+    fragment about something missing. ``tally`` has the counts of the last record that has counts: the close
+    record, or the one that names the next file.
     """
 
     complete = False

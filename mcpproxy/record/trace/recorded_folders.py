@@ -16,6 +16,7 @@ from mcpproxy.record.trace import chain
 SUFFIX: Final = ".jsonl"
 JOURNAL_SUFFIX: Final = ".jsonl.journal"
 PACKED: Final = ".jsonl.zst"
+"""How the names of traces, of the folders of journals, and of traces compressed with zstd end."""
 
 _MOST_FOLDERS: Final = 3
 """How many folders ``folders_below`` returns."""
@@ -32,6 +33,8 @@ class FolderBelow:
 
 def folders_below(folder: str, command: Callable[[str], list[str]]) -> tuple[list[FolderBelow], int]:
     """Return the first folders below ``folder`` that hold recordings, and how many more there are.
+
+    Compressed recordings do not count.
 
     ``command`` returns the words of the command for a path.
     """
@@ -51,7 +54,11 @@ def one_path_per_recording(recorded: list[str]) -> list[str]:
 
 
 def paths_below(folder: str) -> Iterator[str]:
-    """Yield the paths of the recordings in ``folder`` and below it, even if only a journal exists so far."""
+    """Yield the paths of the recordings in ``folder`` and below it, even if only a journal exists so far.
+
+    Every file of a rotated recording comes, and the path of a trace with a journal comes twice. Sessions of
+    mcpproxy's own client are left out (see ``paths.without_probes``).
+    """
     for where, folders, files in os.walk(folder):
         for name in folders:
             if name.endswith(JOURNAL_SUFFIX):

@@ -133,6 +133,7 @@ class EarlierBodies:
 
 
 def may_be_repeated(frame: Frame) -> bool:
-    """Whether a frame is the complete body of a request, and that body looks like a JSON object."""
+    """Whether a frame is the complete body of a request as the client sent it, and looks like a JSON
+    object."""
     is_whole = frame.terminated and not (frame.continues or frame.by_proxy or frame.fault)
     return is_whole and frame.sender == CLIENT and frame.exchange > 0 and frame.raw[:1] == b"{"

@@ -30,7 +30,7 @@ class TraceWriter:
         self.size = resume_at or 0
         """The size of the file in bytes. After a successful flush the file ends with a complete record."""
         self.fault: str | None = None
-        """The system's message for the failure of the last flush; ``None`` if it succeeded."""
+        """Why the last flush failed, by the system's message or by ``shortage``; ``None`` if it succeeded."""
         self.shortage: Callable[[], str] | None = None
         """Returns why nothing may be written although the disk has room; empty if writing is allowed. It is
         always allowed at the beginning of a file."""

@@ -9,6 +9,8 @@ from typing import Final
 from mcpproxy.record.recorder.model.json_tree import JsonPlace, tree_of
 
 _MARKS: Final = (b'"partial_json"', b"_arguments.delta", b'"tool_calls"')
+"""An event with a piece contains one of these."""
+
 _MOST_VALUES: Final = 1000
 """An event with more JSON values is not searched."""
 
