@@ -1,8 +1,8 @@
 """The pieces of an HTTP/1.x connection: heads, content, and how each message ended.
 
-`exchange` numbers count from 1 on each connection. `at_ns` is the time when the chunk that completed a piece
-was read, in nanoseconds. Pieces are named tuples because even a small exchange has six of them, and a frozen
-dataclass takes three times as long to make.
+An exchange is a request with its response; `exchange` numbers count from 1 on each connection. `at_ns` is the
+time when the chunk that completed a piece was read, in nanoseconds. Pieces are named tuples because even a
+small exchange has six of them, and a frozen dataclass takes three times as long to make.
 """
 
 from typing import Literal, NamedTuple

@@ -1,4 +1,5 @@
-"""A draft of a trace: a copy, completed from the journal of a session that no recorder reads at the moment.
+"""A draft of a trace: a copy, completed from a journal (the relay's copy of the traffic) that no recorder
+reads at the moment.
 
 A recorder starts after its session, on a busy machine seconds later, and it may be killed. Meanwhile the
 relay writes to the journal, but nobody writes to the trace. A draft is a copy of the trace up to the

@@ -1,9 +1,10 @@
 """Find the recordings that must not be completed in place, and copy them.
 
 After a recorder was killed, the next command completes its recording: it writes the rest of the trace and
-deletes the journal. That is done in place only if the journal is a folder of this user into which nobody else
-may write and which contains only files of a journal, and the trace is a file of this user, without a second
-name. Any other recording is copied to a temporary folder and completed there."""
+deletes the journal (the relay's copy of the traffic). That is done in place only if the journal is a folder
+of this user into which nobody else may write and which contains only files of a journal, and the trace is a
+file of this user, without a second name. Any other recording is copied to a temporary folder and completed
+there."""
 
 import errno
 import os

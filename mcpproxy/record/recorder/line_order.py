@@ -1,9 +1,9 @@
 """The order of messages on stdio: the place of a message is the end of its JSON, not its line feed.
 
 A receiver may process a message as soon as its JSON is complete, as the decoders of Go do, and some senders
-write the line feed separately. The journal can then have the answer before the line feed of its request. So
-while a stream has sent a whole message without its line feed, the later records of other streams wait until
-that line ends or continues.
+write the line feed separately. The journal (the relay's copy of the traffic) can then have the answer before
+the line feed of its request. So while a stream has sent a whole message without its line feed, the later
+records of other streams wait until that line ends or continues.
 
 Hardly any session needs this. If the chunks of a stream end at line feeds, no record has to wait.
 """

@@ -1,4 +1,4 @@
-"""Find out whether the relay of a recording is still running.
+"""Find out whether the relay of a recording, the process that forwards the traffic, is still running.
 
 This is needed only if no recorder holds the lock of the journal: a held lock proves that the recording is
 under way. The relay holds a lock, too, which every container of the machine can see. If that lock is free,

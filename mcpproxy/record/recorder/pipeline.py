@@ -1,4 +1,5 @@
-"""Turn the journal into the trace: split bytes into frames, judge the frames, write them, show findings.
+"""Turn the journal (the relay's copy of the traffic) into the trace: split bytes into frames, which are
+lines, bodies or events of a stream; judge the frames; write them; show findings (violations of rules).
 
 The same code runs during a session and during recovery, which completes the trace after the recorder was
 killed. Both read the same records, so both write the same trace."""
@@ -81,8 +82,9 @@ class RecordingPipeline:
 
     ``make_observer`` makes the judge, unless the START record names the rules to judge by; ``is_found`` says
     that the journal was found on disk, so that these rules may come from an unknown source. With the
-    checkpoint ``start`` and the ``state`` of the trace at that checkpoint, an existing trace is continued.
-    ``watcher`` is told the events of an HTTP recording (see ``EventWatcher``)."""
+    checkpoint ``start`` (the last position that a killed recorder saved) and the ``state`` of the trace at
+    that checkpoint, an existing trace is continued. ``watcher`` is told the events of an HTTP recording (see
+    ``EventWatcher``)."""
 
     def __init__(
         self,
@@ -443,7 +445,8 @@ class RecordingPipeline:
         return self._left_out_bytes(stream_bytes)
 
     def _clear_journal(self) -> None:
-        """Delete segments whose records are in the trace, if that frees more than the checkpoint needs.
+        """Delete segments (files of the journal) whose records are in the trace, if that frees more than the
+        checkpoint needs.
 
         After a rotation the checkpoint is written in any case: it makes the previous file final, so that the
         file may be shipped.

@@ -1,4 +1,5 @@
-"""The recorder process: it records one session, from the lock of the journal to the last line on stderr."""
+"""The recorder process: it records one session, from the lock of the journal (the relay's copy of the
+traffic) to the last line on stderr."""
 
 import gc
 import os
@@ -27,7 +28,7 @@ RETRY_S: Final = 1.0
 """The time between two attempts to write a trace that cannot be written."""
 
 _LAST_NOTES_S: Final = 0.9
-"""How long the last notes may take. The relay waits one second for them."""
+"""How long the last notes may take. On stdio the relay waits at most one second for them."""
 
 
 def run(

@@ -1,4 +1,5 @@
-"""Complete the trace of a session whose recorder was killed, from the journal of that session.
+"""Complete the trace of a session whose recorder was killed, from the journal (the relay's copy of the
+traffic).
 
 Recovery continues from the checkpoint, the last position that the recorder saved, with the same code as the
 recorder. If recovery is killed, it can be repeated."""
@@ -257,7 +258,8 @@ def _refuse_other_trace(trace: str, header: Header, trace_bytes: int) -> None:
 
 
 def _refuse_hole(folder: str, first_segment: int) -> None:
-    """Check that no segment from ``first_segment`` on is missing: the records after it would be lost.
+    """Check that no segment (file of the journal) from ``first_segment`` on is missing: the records after it
+    would be lost.
 
     Raises:
         TraceError: a segment is missing.

@@ -51,7 +51,9 @@ class TraceState:
     judge: SafeJudge
     header: Header | None = None
     seq: int = 0
+    """The number of the last frame. Over HTTP it stays as restored: there the assembly numbers the frames."""
     at_ns: int = 0
+    """The time of the last record."""
     tally: Tally = field(default_factory=Tally)
     stream_bytes: list[int] = field(default_factory=lambda: [0, 0, 0])
     """Bytes of each stream, gaps included."""

@@ -1,4 +1,5 @@
-"""Decide when the recorder reads the journal: when the relay wakes it, but not during a burst.
+"""Decide when the recorder reads the journal (the relay's copy of the traffic): when the relay wakes it, but
+not during a burst.
 
 The relay must never wait for the recorder, and need not wake it for every record. A byte of shared memory
 says whether the recorder sleeps; only then does the relay write to the wake pipe. Before it sleeps, the

@@ -47,7 +47,7 @@ _POSITION_AT: Final = _BYTES_AT - 8
 _NO_POSITION: Final = bytes(8)
 
 _RECORDS: Final = 255
-"""In the place of a chunk's kind: the bytes are records. Position and time are those of the first one."""
+"""In the place of a chunk's kind: the bytes are records. The position is that of the first one."""
 
 _HEAD_BYTES: Final = HEAD.size
 

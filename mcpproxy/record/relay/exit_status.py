@@ -1,4 +1,5 @@
-"""The end of a session: how long it waits for the server and the recorder, its exit code, its EXIT record.
+"""The end of a session: how long it waits for the server and the recorder (the process that makes the trace),
+its exit code, and the EXIT record, the last of the journal (the relay's copy of the traffic).
 
 Both stdio relays use this module; the HTTP proxy, the bridge and the scripted model use parts of it.
 """

@@ -69,9 +69,9 @@ SERVER_REFUSED: Final = 11  # payload: a line that the server sent and the clien
 CLIENT_OWN: Final = 12  # payload: mcpproxy's answer to the server in the client's place
 SERVER_OWN: Final = 13  # payload: mcpproxy's answer to the client in the server's place
 
-# Only with fault rules. The payload of each is a line of JSON, {"rule": str, "action": str, "number": int}
-# and over HTTP perhaps "part" and "more", and then bytes. On stdio, a NOTE without a connection says that a
-# stream was closed, or the server ended.
+# Only with fault rules, by which the user asks for changes of the traffic. The payload of each is a line of
+# JSON, {"rule": str, "action": str, "number": int} and over HTTP perhaps "part" and "more", and then bytes.
+# On stdio, a NOTE without a connection says that a stream was closed, or the server ended.
 CLIENT_ALTERED: Final = 20  # bytes of the client that the server did not get, or got changed or late
 SERVER_ALTERED: Final = 21  # bytes of the server that the client did not get, or got changed or late
 CLIENT_GIVEN: Final = 22  # what mcpproxy wrote to the server in the client's place

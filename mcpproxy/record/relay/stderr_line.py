@@ -52,8 +52,9 @@ def stderr_line(text: str, *, as_json: bool | None = None) -> bytes:
 
     ``as_json`` says whether the line is a JSON object; ``None`` means the form of this process's lines. An
     object has ``ts`` (RFC 3339, UTC), ``level`` (``info``, ``warning`` or ``error``), ``event``, the members
-    of the event, and the text as ``message``. The event of a text that is no `StderrEvent` is ``note``; its
-    level follows from its words.
+    of the event, and the text as ``message``. The event of a text that is no `StderrEvent` is ``note``. Its
+    level is ``error`` if it names a fault of mcpproxy, ``warning`` if it begins with ``warning:``, and else
+    ``info``.
     """
     if not (_MODE["json"] if as_json is None else as_json):
         return in_a_log(f"{PREFIX}{visible(text)}\n").encode()

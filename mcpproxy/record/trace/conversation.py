@@ -1,4 +1,5 @@
-"""Frames as a conversation: which answer belongs to which request, and how long the answer took.
+"""Frames (lines, bodies, events of a stream) as a conversation: which answer belongs to which request, and
+how long the answer took.
 
 The result is for display. An answer that matches no request is shown as such, and is no finding. Only
 unanswered requests are kept in memory. Over HTTP an answer belongs to the request of its own exchange, or

@@ -1,9 +1,9 @@
 """Decode lines of a trace to records: the inverse of ``mcpproxy.record.trace.encode``.
 
-Each line is parsed once, as one JSON object. The bytes of an embedded frame are the exact text of the line's
-last member, ``message``. Most peers write JSON as orjson does. Then encoding the parsed value again gives the
-frame's bytes, so the line need not be searched for them, and the frame's message need not be parsed a second
-time.
+Each line is parsed once, as one JSON object. The bytes of an embedded frame (what a peer sent) are the exact
+text of the line's last member, ``message``. Most peers write JSON as orjson does. Then encoding the parsed
+value again gives the frame's bytes, so the line need not be searched for them, and the frame's message need
+not be parsed a second time.
 """
 
 from collections.abc import Callable, Mapping

@@ -1,6 +1,7 @@
 """Encode records as lines of a trace. ``mcpproxy.record.trace.decode`` is the inverse.
 
-A frame that is JSON is embedded unchanged as the last member of its record. It is never re-encoded, so all
+A frame is a line on stdio, or a body or SSE event over HTTP. If it is JSON, it is embedded unchanged as the
+last member of its record. It is never re-encoded, so all
 its bytes are kept: spacing, member order, number notation, a trailing carriage return. A frame of other text
 becomes a JSON string; any other bytes become base64.
 

@@ -1,8 +1,8 @@
 """The records of a trace. ``encode`` writes each as a line, ``decode`` reads the line back.
 
 A trace is JSON Lines. The first record is the header, the last is the close record or, in a file that another
-file continues, a ``Continued``. Between them are the events in the order they were seen; each finding follows
-the event that caused it.
+file continues, a ``Continued``. Between them are the events in the order they were seen; each finding
+(violation of a rule) follows the event that caused it.
 """
 
 from collections import Counter

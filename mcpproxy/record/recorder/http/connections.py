@@ -1,6 +1,7 @@
-"""The state of open connections and of their exchanges.
+"""The state of open connections and of their exchanges (a request with its response).
 
-A checkpoint contains this state attribute by attribute (see ``mcpproxy.record.recorder.checkpoint_state``).
+A checkpoint, from which recording continues after a kill, contains this state attribute by attribute (see
+``mcpproxy.record.recorder.checkpoint_state``).
 """
 
 from collections.abc import Iterable

@@ -1,7 +1,8 @@
 """Turn the journal's records about faults into events.
 
-A fault is a change of the traffic that the user asked for, for example with ``--fault``. The journal then has
-both the bytes that a peer sent and the bytes that mcpproxy gave the other peer in their place."""
+A fault is a change of the traffic that the user asked for, for example with ``--fault``. The journal
+(the relay's copy of the traffic) then has both the bytes that a peer sent and the bytes that mcpproxy gave
+the other peer in their place."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace

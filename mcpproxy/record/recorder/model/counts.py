@@ -12,7 +12,8 @@ _MOST_NAMES: Final = 1 << 14
 
 
 class TurnCounter:
-    """Counts the turns of a recording whose dialect is ``dialect``."""
+    """Counts the turns (requests with their answers) of a recording whose dialect, the JSON format of the
+    model's interface, is ``dialect``."""
 
     def __init__(self, dialect: str) -> None:
         self._reader = TurnReader(dialect, counts_in=HELD_BYTES)

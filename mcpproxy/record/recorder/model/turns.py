@@ -71,7 +71,8 @@ class _Exchange:
 
 
 class TurnReader:
-    """Makes turns from the events of a recording. ``dialect`` is the one that the recording names, or empty.
+    """Makes turns from the events of a recording. ``dialect`` is the JSON format of the model's interface
+    that the recording names, or empty.
 
     ``counts_in`` is for a caller that only counts turns: it is how many bytes of memory bodies may take.
     Their long strings, such as pictures, are then left out, because parsing takes several times the memory of

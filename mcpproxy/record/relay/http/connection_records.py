@@ -1,4 +1,7 @@
-"""Write the journal records of one connection: CONNECT first, one EOF record for each side last."""
+"""Write the records of one connection into the journal (the relay's copy of the traffic).
+
+CONNECT comes first, one EOF record for each side last.
+"""
 
 from __future__ import annotations
 

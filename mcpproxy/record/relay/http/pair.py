@@ -1,4 +1,5 @@
-"""The two sockets of a tunnel: when each socket is read, which bytes wait for it, and how both are closed.
+"""The two sockets of a tunnel, to the client and to upstream (the server): when each socket is read, which
+bytes wait for it, and how both are closed.
 
 The subclass `Tunnel` decides which bytes are forwarded and which requests mcpproxy answers itself. A gate, if
 there is one, holds messages until it has decided whether they pass.

@@ -1,8 +1,9 @@
 """The proxy for systems without fork on which a loop can wait for sockets only (Windows).
 
 It differs from the proxy in ``proxy.py`` only where that uses other descriptors. The recorder is a program of
-its own. Threads write to stderr and read the recorder's notes, because a loop cannot wait for a pipe together
-with sockets. The threads and the signal handlers wake the loop through a pair of sockets.
+its own. Threads write to stderr and read the recorder's notes (its lines for the user), because a loop cannot
+wait for a pipe together with sockets. The threads and the signal handlers wake the loop through a pair of
+sockets.
 
 The loop uses select, which on Windows watches 512 sockets: 255 clients at a time, each with its upstream.
 More clients wait until they are accepted.

@@ -22,7 +22,8 @@ The modules of this package:
     portable            this proxy for Windows
     proxy_interface     the types by which the proxy, its tunnels and gates use each other
 
-This module accepts connections, receives signals, and owns the journal and the recorder.
+This module accepts connections, receives signals, and owns the journal (the copy of the traffic) and the
+recorder (the process that makes the trace from it).
 """
 
 from __future__ import annotations
@@ -276,8 +277,8 @@ class Proxy:
     # Called by tunnels.
 
     def on_upstream_failed(self, address: str, why: str) -> None:
-        """Report on stderr that ``address`` cannot be reached, unless that, or as many other addresses as
-        ``_UNREACHABLE_REPORTED``, are already reported."""
+        """Report on stderr that ``address`` cannot be reached, unless that is reported already, or
+        ``_UNREACHABLE_REPORTED`` other addresses are."""
         if address not in self._unreachable and len(self._unreachable) < _UNREACHABLE_REPORTED:
             self._unreachable.add(address)
             self.stderr_log.say(why)

@@ -103,12 +103,12 @@ def parse(raw: bytes) -> ParsedHead:
 
 
 def check_beginning(raw: bytes) -> None:
-    """Refuse the beginning of a head, which has no blank line yet, if it is certain that it becomes no valid
-    head. Other errors are found by ``parse``.
+    """Refuse the beginning of a head, which has no blank line yet, for an error that no further bytes repair.
+    ``parse`` finds the other errors.
 
     Raises:
-        Refusal: ``raw`` is too long, is TLS, or has a control character or a line that does not end with CR
-        LF.
+        Refusal: ``raw`` is too long, begins a TLS handshake, or has a control character or a line that does
+            not end with CR LF.
     """
     if len(raw) >= LIMIT_BYTES:
         raise _too_long()

@@ -42,7 +42,7 @@ class Upstream:
         self.port = port
         self.is_tls = is_tls
         literal = f"[{host}]" if ":" in host else host
-        self.authority = literal if port == (443 if is_tls else 80) else f"{literal}:{port}"
+        self.authority = literal if port == (443 if is_tls else 80) else f"{literal}:{port}"  # for ``Host``
         self.path = path  # of the endpoint; empty if it is that of mcpproxy's own endpoint
         self.query = query  # added to every request to the endpoint
         self.proxy: HttpProxy | None = None  # the HTTP proxy through which the server is reached

@@ -96,6 +96,7 @@ class Rewriting:
 
     def apply_to_field(self, line: bytes, host: bytes) -> tuple[bytes, str]:
         """Return a header line with the server's origin replaced by the proxy's, and a text about that.
+        ``host`` is the proxy's host and port.
 
         Only the origin of a URL that is the field's value, or a target in ``Link``, is replaced; the rest of
         the URL stays. If nothing is replaced, the text is empty.

@@ -75,7 +75,7 @@ class TlsSocket:
 
 
 class TlsClient:
-    """TLS to upstream, as ``settings`` say.
+    """TLS to upstream (the server), as ``settings`` say.
 
     Raises:
         OSError: a file cannot be used.

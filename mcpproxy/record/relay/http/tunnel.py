@@ -9,7 +9,8 @@ addresses in an answer, the journal gets the bytes that upstream sent.
 *Order.* A chunk is read, its time is taken, it is recorded as it was read, and then it is forwarded, all
 before anything else is read. So in the journal no answer precedes its request. The beginning of a head waits
 in the `RequestReader` until the head is complete; it is recorded when it is forwarded. A record is stored in
-the crash buffer, without a system call, and all records of a turn of the loop are journaled together.
+the crash buffer (mapped memory that survives a kill), without a system call, and all records of a turn of the
+loop are journaled together.
 
 *Back-pressure.* Bytes that one end does not accept immediately become its ``rest``, and the other end is not
 read until they are sent.
@@ -110,7 +111,7 @@ class Tunnel(Pair):
     def forward(self, data: bytes, now: int, *, is_recorded: bool = False) -> None:
         """Give ``data`` to the request reader, and forward the bytes that it releases or refuse the request.
 
-        With ``is_recorded``, a gate has recorded ``data`` already.
+        With ``is_recorded``, the gate records the bytes that are released (in its ``on_request``).
         """
         out, taken, refusal = self._requests.take(data, now)
         if taken:

@@ -41,7 +41,7 @@ class Recorder:
 
     def __init__(self, pid: int, wake_fd: int, notes: int, asleep: mmap.mmap | bytearray) -> None:
         self.pid = pid
-        self.reaped = False
+        self.reaped = False  # whether the relay has reaped the recorder
         self.wake_fd = wake_fd
         self.notes = notes
         self.asleep = asleep

@@ -6,6 +6,9 @@ server that mcpproxy wraps.
     host's stderr 2 ◄── server's stderr       journaled
     host's stderr 2 ◄── recorder's notes      not journaled
 
+The journal is the copy of the traffic from which the recorder, another process, makes the trace. Its notes
+are its lines for the user.
+
 *Order.* A chunk is read, its time is taken, it is forwarded, and the part that the receiver accepted is
 appended to the journal before anything else is read. A peer can answer only after the chunk was forwarded,
 and the relay reads the answer only after the chunk was appended. So no answer precedes its request in the

@@ -2,10 +2,10 @@
 
 Each of the three streams between the server and the host (the program that started mcpproxy) has its own
 thread; other threads wait for the server and serve the recorder, the process that makes the trace. Unlike
-in the loop of ``relay.py``, a chunk is journaled *before* it is forwarded. So no answer precedes its request
-in the journal: a peer cannot answer before the request is forwarded, and by then the request is journaled. A
-lock around the journal puts the chunks of all threads in one order. The cost is a delay of a few
-microseconds, and the last chunk may be recorded although nobody read it."""
+in the loop of ``relay.py``, a chunk is copied into the journal *before* it is forwarded. So no answer
+precedes its request in the journal: a peer cannot answer before the request is forwarded, and by then the
+request is journaled. A lock around the journal puts the chunks of all threads in one order. The cost is a
+delay of a few microseconds, and the last chunk may be recorded although nobody read it."""
 
 from __future__ import annotations
 
