@@ -45,9 +45,9 @@ class Metrics:
         self._request_ns: dict[int, int] = {}
         """For each open exchange, the time of the request's head, in nanoseconds."""
         self._head_latency_s: dict[int, float | None] = {}
-        """For each open exchange with an unanswered message, the seconds from the request's head to the
-        response's head; ``None`` before the response. If the exchange ends without an answer, this latency is
-        observed."""
+        """For each open exchange of a POST to the endpoint that no message has answered yet, the seconds from
+        the request's head to the response's head; ``None`` before the response. If the exchange ends without
+        an answer, this latency is observed."""
         self._streaming: set[int] = set()
         """The open exchanges whose response is an SSE stream."""
         self.trouble = ""

@@ -58,7 +58,7 @@ def is_needed(trace: str) -> bool:
 
 
 class Draft:
-    """A draft of the recording whose first file is ``trace``.
+    """A draft of the recording whose first file is ``trace``. The attribute ``trace`` is the draft, opened.
 
     Raises:
         TraceError: the journal is damaged, or does not say yet what is recorded.

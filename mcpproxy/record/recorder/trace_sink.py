@@ -1,4 +1,4 @@
-"""Write events to the trace, judge them, and show their findings."""
+"""Write events to the trace, judge them, and show their findings (violations of rules)."""
 
 import time
 from collections.abc import Iterable

@@ -43,7 +43,7 @@ _BURST_NAP_S: Final = 0.01
 
 
 class Flag(Protocol):
-    """A byte shared with the relay: 1 while the recorder sleeps and must be woken."""
+    """Memory shared with the relay. Its first byte is 1 while the recorder sleeps and must be woken."""
 
     def __setitem__(self, index: int, value: int, /) -> None: ...
 

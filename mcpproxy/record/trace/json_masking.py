@@ -55,7 +55,10 @@ def names_credential(name: str, value: str) -> bool:
 
 
 def kind_of_name(name: str) -> str:
-    """Return ``credential_kind`` of a name, from a cache, because the same names come again and again."""
+    """Return ``credential_kind`` of a name, from a cache, because the same names come again and again.
+
+    It is empty for a name that is longer than ``MAX_NAME_CHARACTERS``.
+    """
     return _cached_kind(name) if len(name) <= MAX_NAME_CHARACTERS else ""
 
 

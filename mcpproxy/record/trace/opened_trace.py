@@ -69,7 +69,8 @@ class OpenedTrace:
 
     @property
     def is_copy(self) -> bool:
-        """Whether a copy is read, because this user is not allowed to change the original."""
+        """Whether a copy is read, because this user is not allowed to change the original, or because no
+        recorder writes to the original at the moment."""
         return bool(self._copy_folder)
 
     @property

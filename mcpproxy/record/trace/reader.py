@@ -55,7 +55,8 @@ class Trace(OpenedTrace):
     continued_in = ""
     """The missing file in which the recording continues, if any; known after iteration."""
     hole: Gap | None = None
-    """During an iteration: the gap that stands for files that were shipped and deleted, once it was read."""
+    """During an iteration: the gap that stands for files that were shipped and deleted, or that are missing,
+    once it was read."""
 
     # Set while lines are read.
     _path: str

@@ -15,7 +15,7 @@ FORMAT: Final = 1
 UpgradeStep: TypeAlias = Callable[[bytes], bytes]
 
 UPGRADE_STEPS: Final[Mapping[int, UpgradeStep]] = MappingProxyType({})
-"""Maps format n to the step that leads to format n + 1."""
+"""Format n -> the step that converts a line to format n + 1."""
 
 
 def upgrade_steps(

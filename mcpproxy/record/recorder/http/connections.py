@@ -99,7 +99,8 @@ class Connection:
     held_end: tuple[int, str, int] | None = None
 
     def learn(self, ids: Iterable[str]) -> None:
-        """Add session ids that were seen on this connection; too short ones are ignored."""
+        """Add session ids that were seen on this connection. Too short ones are ignored, and only the latest
+        ``_IDS`` are kept."""
         for id in ids:
             if len(id) >= ID_LENGTH and id not in self.ids:
                 self.ids = (*self.ids, id)[-_IDS:]

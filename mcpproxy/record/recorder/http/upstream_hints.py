@@ -1,10 +1,10 @@
 """Hints for the user of ``mcpproxy http``: problems in the server's responses that are not findings.
 
 A client that follows a redirect to another origin bypasses the proxy, so the recording lacks the rest. A
-redirect to another path of the same origin may never be followed, or lead to the same URL again. A server
-that demands a client certificate says so in an error page, which clients rarely show. A server that speaks
-only TLS closes a connection without TLS and sends no response. A status of 421 says that the server does not
-serve the host in its URL.
+redirect to another path of the same origin may not be followed, or bring the client back to the same URL. A
+server that demands a client certificate says so in an error page, which clients rarely show. A server that
+speaks only TLS closes a connection without TLS and sends no response. A status of 421 says that the server
+does not serve the host in its URL.
 """
 
 from typing import Final

@@ -48,6 +48,7 @@ _SCHEMAS: Final = frozenset(
         "output_schema", "response_schema", "responseSchema", "schema",
     }
 )  # fmt: skip
+"""Members that hold a JSON schema."""
 
 _KEPT: Final = frozenset(
     {
@@ -63,6 +64,7 @@ _TOOL_MEMBERS: Final = frozenset(
         "tool_calls", "function_call", "functionCall", "function_response", "functionResponse",
     }
 )  # fmt: skip
+"""Members of a conversation that hold calls or a result of tools."""
 
 _TOOL_KINDS: Final = ("tool", "function", "_call", "mcp", "input_json")
 """The ``type`` of an object that concerns tools contains one of these."""

@@ -1,5 +1,5 @@
 """Open the connection to upstream (the server): look up its addresses, connect, make the TLS handshake. If
-an HTTP proxy leads to the server, connect to that, and ask it for a tunnel where one is needed.
+the server is reached through an HTTP proxy, connect to that, and ask it for a tunnel where one is needed.
 
 On loopback a connection is established when ``connect`` returns, although it reports that the connection is
 in progress. So the state is checked once before the loop waits for it.
@@ -64,7 +64,7 @@ class Dial:
         self.failure: tuple[int, str] | None = None
         self._dialer = dialer
         self._upstream = upstream
-        self._proxy = upstream.proxy  # the HTTP proxy that leads to the server, if there is one
+        self._proxy = upstream.proxy  # the HTTP proxy in front of the server, if there is one
         self._peer = upstream if upstream.proxy is None else upstream.proxy  # the host to connect to
         self._name = upstream.address if upstream.proxy is None else upstream.proxy.name
         self._answer = b""  # the beginning of the proxy's answer

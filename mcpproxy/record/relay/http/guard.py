@@ -43,7 +43,8 @@ class Guard:
 
     def check(self, head: ParsedHead, target_host: str = "") -> None:
         """Accept or refuse a request. ``target_host`` is the server that a request in forward mode names;
-        then ``Host`` is not checked, and pages of that server are accepted.
+        then ``Host`` is not checked, and pages of that server are accepted. A request without ``Host``
+        (HTTP/1.0 only) is checked by its Origin alone.
 
         Raises:
             Refusal: the Host or the Origin of the request is foreign.

@@ -124,7 +124,7 @@ def run(
     Args:
         settings: the settings of the proxy.
         listener: the socket to which clients connect, not blocking.
-        journal: the journal to record in, or ``None`` to relay only.
+        journal: the journal, the copy of the traffic, to record in, or ``None`` to relay only.
         recorder_main: the function that the forked recorder runs (see ``fork_recorder``).
     """
     occupy_standard()

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 class RequestReader:
     """Reads the requests of one connection.
 
-    Whether upstream (the server) has sent bytes since the last head came, and since the proxy last sent
-    bytes, shows whether an answer may be under way.
+    It notes how often upstream (the server) had sent bytes when the last head came, and when the proxy last
+    sent bytes: that shows whether an answer may be under way.
 
     Args:
         router: finds the route of each request.

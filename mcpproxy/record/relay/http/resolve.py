@@ -95,7 +95,7 @@ class Resolver:
         on_answer(addresses)
 
     def prefer(self, host: str, port: int, address: Address) -> None:
-        """From now on try ``address`` of the host first, because it has accepted a connection."""
+        """While the addresses of the host are cached, try ``address`` first: it has accepted a connection."""
         cached = self._cached.get((host, port))
         if cached is not None and cached[1][0] != address and address in cached[1]:
             cached[1].remove(address)

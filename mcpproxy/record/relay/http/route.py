@@ -6,8 +6,8 @@ these parts are changed:
 
 - ``Host``, which must name upstream;
 - the path of the endpoint, if upstream's endpoint has another path or a query;
-- a target that is a URL: upstream gets its path (RFC 9112, section 3.2.2), but an HTTP proxy that leads to
-  upstream gets a URL, and its credentials;
+- a target that is a URL: upstream gets its path (RFC 9112, section 3.2.2), but an HTTP proxy in
+  front of upstream gets a URL, and its credentials;
 - fields for one connection only, or for a proxy: they are removed (see ``connection_fields``), and so are the
   fields in ``Reverse.left_out``.
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from mcpproxy.base.upstream.http_proxy import HttpProxy
 
     ProxyOf = Callable[[str, int, bool], HttpProxy | None]
-    """Chooses the HTTP proxy that leads to a host and port; the ``bool`` says whether it is asked for a
-    tunnel. ``None``: no proxy."""
+    """Chooses the HTTP proxy through which a host and port are reached, ``None`` for none. The ``bool`` says
+    whether the proxy is asked for a tunnel."""
 
 _CACHED_ROUTES: Final = 256
 _CACHED_BYTES: Final = 2 << 10

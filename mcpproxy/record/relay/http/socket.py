@@ -55,8 +55,8 @@ class TunnelSocket:
         self.broken = False  # the peer accepts no more bytes
 
     def put(self, out: bytes | memoryview) -> bool:
-        """Send ``out`` after the bytes that wait, and keep the bytes that do not fit as ``rest``. Return
-        whether all bytes were sent.
+        """Send ``out`` or, if bytes wait already, add it to them. Bytes that do not fit wait as ``rest``.
+        Return whether all bytes were sent.
 
         Raises:
             OSError: the peer accepts no more bytes.

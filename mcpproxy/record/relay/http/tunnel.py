@@ -257,7 +257,7 @@ class Tunnel(Pair):
 
         They have to be if they may have fields that are not forwarded, or that name the server. Only at the
         first head is it certain, without counting bodies, that a head begins; looking at each answer would
-        cost 1 to 2 µs. A refusal of the HTTP proxy that leads to the server (407) is reported.
+        cost 1 to 2 µs. If the HTTP proxy in front of the server refuses (407), that is reported.
         """
         end = data.find(b"\r\n\r\n")
         route = self._requests.route

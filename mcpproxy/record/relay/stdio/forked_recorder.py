@@ -1,4 +1,5 @@
-"""Fork the recorder, the process that reads the journal and makes the trace.
+"""Fork the recorder, the process that reads the journal (the relay's copy of the traffic) and makes the
+trace.
 
 The recorder must not keep any descriptor of a peer open: the reader of a pipe sees the end only when the last
 copy of the writing end is closed.

@@ -116,7 +116,7 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
     take 0.7 ms). But in a process that it starts, glibc and musl ignore the signals that they reserve for
     themselves (32 and 33), and the environment cannot have repeated or nameless entries. The function behind
     ``subprocess`` is private, so on a later Python where it takes other arguments, ``posix_spawn`` is used
-    instead.
+    instead, with ``os.environ`` in the place of ``entries``.
 
     Raises:
         OSError: the program does not exist or cannot be run.

@@ -40,8 +40,8 @@ _KILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 
 class ServerLife:
-    """The part that is the same on every system: it starts the recorder, and ends the server when it has to
-    exit."""
+    """The part that is the same on every system: it starts the recorder (the process that makes the trace),
+    and ends the server when it has to exit."""
 
     def __init__(self, grace_s: float, quiet: bool) -> None:
         self.grace_s = grace_s

@@ -30,7 +30,7 @@ def run(
 
     Args:
         command: program and arguments.
-        journal: the journal to record in, or ``None`` to relay only.
+        journal: the journal, the copy of the traffic, to record in, or ``None`` to relay only.
         recorder_main: the function that the forked recorder runs (see ``fork_recorder``).
         grace_s: how long the server may take to exit, once it has to exit.
         quiet: write no lines of mcpproxy to stderr.

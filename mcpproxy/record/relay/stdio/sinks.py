@@ -101,7 +101,10 @@ class WaitingLines:
         return True
 
     def flush(self) -> bool:
-        """Write as many bytes as there is room for. Return whether nothing waits any more."""
+        """Write as many bytes as there is room for. Return whether nothing waits any more.
+
+        If nobody reads any more, all bytes are discarded.
+        """
         while self._bytes:
             try:
                 taken = self._sink.put(self.waiting)

@@ -1,7 +1,8 @@
 """The relay for systems that have no fork and cannot poll pipes (Windows): threads and blocking calls.
 
 Each of the three streams between the server and the host (the program that started mcpproxy) has its own
-thread; other threads wait for the server and serve the recorder, the process that makes the trace. Unlike
+thread; other threads wait for the server, receive signals, and serve the recorder, the process that makes the
+trace. Unlike
 in the loop of ``relay.py``, a chunk is copied into the journal *before* it is forwarded. So no answer
 precedes its request in the journal: a peer cannot answer before the request is forwarded, and by then the
 request is journaled. A lock around the journal puts the chunks of all threads in one order. The cost is a
