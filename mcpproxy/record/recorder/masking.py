@@ -373,7 +373,7 @@ class Masker:
         return "".join((*parts, text[copied:])) if parts else text
 
     def value(self, value: str) -> str:
-        """Return ``value``, masked as a whole."""
+        """Return ``value``, masked as a whole, unless it is empty or already a mask."""
         if not value or is_masked(value):
             return value
         masked = str(mask(value, self.key))

@@ -388,7 +388,8 @@ class RecordingPipeline:
         self._sink.state.begin(header)
 
     def _record_whole_lines(self, kind: int, payload: bytes, at_ns: int) -> None:
-        """Write a record that needs no framer: lines, or a piece of one, that mcpproxy refused or gave."""
+        """Write a record that needs no framer: lines, or a piece of one, that mcpproxy refused, altered, or
+        sent itself."""
         state, stream = self._sink.state, _WHOLE_LINES[kind]
         mark, content, _ = faulted_of(payload) if kind in _FAULTED else (None, payload, None)
         self._passed[stream] += len(content)

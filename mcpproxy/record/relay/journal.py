@@ -50,7 +50,8 @@ HEAD: Final = Struct("<IBxxxIQ")
 """The head of a record: payload length, kind, connection, time."""
 
 # The kinds of records.
-START: Final = 0  # payload: JSON, the data of the trace's header; the first record of every journal
+# Payload: JSON, the data of the trace's header, and settings for the recorder (masking, limits, rules).
+START: Final = 0  # the first record of every journal
 CLIENT: Final = 1  # payload: bytes that the client sent and the server's pipe took
 SERVER: Final = 2  # payload: bytes that the server sent and the client's pipe took
 STDERR: Final = 3  # payload: bytes of the server's stderr

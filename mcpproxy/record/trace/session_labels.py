@@ -1,4 +1,4 @@
-"""Names of HTTP sessions in a recording: eight digits of a hash of the session id.
+"""Names of HTTP sessions in a recording: eight hexadecimal digits of a hash of the session id.
 
 The id itself is a credential and usually masked, but a mask contains the hash of the masked value. A name
 depends only on the events, so it is the same during recording and afterwards. When the initialize request

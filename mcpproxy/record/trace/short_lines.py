@@ -4,11 +4,12 @@
 
 A separate record needs about eighty bytes for any line. If a peer wrote only line feeds, the trace would have
 eighty times the size of the peer's output. So ``SHORTEST_RUN`` or more consecutive lines of at most
-``SHORT_BYTES`` from one read share a record. The record has the number of the first line, the count, the time
-of the read, and the lines, joined by line feeds. All are complete lines with consecutive numbers. Lines of
-the server's stderr have no number.
+``SHORT_BYTES`` from one read share a record. The record has the number and the time of the first line, the
+count, and the lines, joined by line feeds. All are complete lines with consecutive numbers. Lines of the
+server's stderr have no number.
 
-Nothing is lost: all lines were read at that time, and each becomes a frame again when the trace is read.
+Nothing is lost: one read completed all lines, and each becomes a frame (or a line of stderr) again when the
+trace is read.
 """
 
 from collections.abc import Iterator

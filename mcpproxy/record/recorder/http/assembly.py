@@ -223,7 +223,7 @@ class HttpAssembly:
     def _take_connection_record(
         self, kind: int, payload: bytes, at_ns: int, number: int
     ) -> Iterator[Recorded]:
-        """Yield the events of a record that says what happened to a connection."""
+        """Yield the events of a record that says what happened to a connection, or that is about a fault."""
         if kind == journal.CONNECT:
             peers = object_of(payload)
             self._connections[number] = Connection(number)

@@ -83,8 +83,9 @@ class Contents:
     """Turns the contents of all connections into frames.
 
     ``mask`` masks credentials, ``budget`` limits the memory for judging, ``held`` returns how many bytes of
-    incomplete bodies and events are held, and ``next_seq`` the number of the next frame. ``bodies`` is given
-    only for ``mcpproxy model``: it masks the bodies of requests to a model, and of their responses."""
+    incomplete heads, bodies, events and exchanges are held, and ``next_seq`` the number of the next frame.
+    ``bodies`` is given only for ``mcpproxy model``: it masks the bodies of requests to a model, and of their
+    responses."""
 
     def __init__(
         self,

@@ -62,7 +62,7 @@ class Budget:
         """Return how many bytes of memory it takes to judge ``raw``: 0 for a small text, ``None`` if the
         budget has less.
 
-        ``held`` returns how many bytes of incomplete bodies and events are held.
+        ``held`` returns how many bytes of incomplete heads, bodies, events and exchanges are held.
         """
         if len(raw) <= SMALL_BYTES:
             return 0

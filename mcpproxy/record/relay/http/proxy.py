@@ -70,7 +70,7 @@ exit."""
 
 _ACCEPTS_PER_TURN: Final = 64
 _NO_SIGNAL: Final = b"\0"
-"""Wakes the loop without a signal, because the resolver has an answer."""
+"""Wakes the loop without a signal, for example because the resolver has an answer."""
 
 _OTHER_FILES: Final = 8
 """How many files may be open besides those that are open at the start, and besides connections."""

@@ -32,7 +32,7 @@ def run(
         command: program and arguments.
         journal: the journal, the copy of the traffic, to record in, or ``None`` to relay only.
         recorder_main: the function that the forked recorder runs (see ``fork_recorder``).
-        grace_s: how long the server may take to exit, once it has to exit.
+        grace_s: how long the server may take to exit, once it has to exit, before each signal that ends it.
         quiet: write no lines of mcpproxy to stderr.
         greeting: the line to write to stderr when the server has started.
         is_awaited: whether the end waits ``RECORDER_S`` for the recorder's last lines, also if stderr is no

@@ -75,7 +75,7 @@ class ThreadedRelay(ServerLife):
         super().__init__(grace_s, quiet)
         self.journal = journal
         self.lock = threading.RLock()  # reentrant: the journal may call say() while it appends
-        self.changed = threading.Event()  # set when the server has exited or got a deadline
+        self.changed = threading.Event()  # set when the server has exited, or may have got a deadline
         self.server: subprocess.Popen[bytes] | None = None
         self.recorder: SpawnedRecorder | None = None
         self.notes: threading.Thread | None = None
