@@ -22,7 +22,7 @@ _numbers: Final = count()
 
 
 class BriefConnection(H11Protocol):
-    """One connection, aborted after ``life_s`` seconds."""
+    """One connection, aborted after ``life_s`` seconds, or earlier if it is the oldest of too many."""
 
     life_s: float = LIFE_S
 

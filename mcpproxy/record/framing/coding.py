@@ -74,7 +74,7 @@ class Decoder:
                 yield content
 
     def end(self) -> None:
-        """End the body; ``why`` is set if its content is incomplete."""
+        """End the body; ``why`` is set if its content is incomplete. A body without bytes is complete."""
         if self._begun and not self.why and not self._engine.over:
             self.why = f"the {self._coding} content ends too early"
 

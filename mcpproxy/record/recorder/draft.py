@@ -58,7 +58,8 @@ def is_needed(trace: str) -> bool:
 
 
 class Draft:
-    """A draft of the recording whose first file is ``trace``. The attribute ``trace`` is the draft, opened.
+    """A draft of the recording whose first file is ``trace``. The attribute ``trace`` is the draft as
+    an open `Trace`.
 
     Raises:
         TraceError: the journal is damaged, or does not say yet what is recorded.

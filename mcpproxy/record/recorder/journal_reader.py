@@ -83,8 +83,8 @@ class JournalReader:
     def end(self, unwritten: bytes = b"") -> None:
         """Note that the relay is gone. After the segments, ``read`` returns the last records of the relay.
 
-        These are ``unwritten``, the records that the relay could not write to the disk. If there are none,
-        they are made from the crash buffer: what a killed relay had not journaled."""
+        These are ``unwritten``, the records that the relay could not write to the disk. If that is empty, the
+        last records are those in the crash buffer, which a killed relay had not journaled."""
         self._is_relay_gone = True
         self._unwritten = unwritten
 

@@ -68,7 +68,7 @@ def boot_id() -> str:
 
 
 def _is_relay(pid: int, header: Header) -> bool:
-    """Whether a process started at a time when the relay of the recording can have started."""
+    """Whether a process started at a time when the relay of the recording can have started, or is hidden."""
     try:
         with open(f"{PROC}/{pid}/stat", "rb") as file:
             # The second field is the program's name in parentheses, which may hold anything.
@@ -100,7 +100,7 @@ def _process_ids() -> list[int]:
 
 
 def _innermost_pid(pid: int) -> int:
-    """Return the id of a process in its innermost namespace; 0 if that namespace is our own."""
+    """Return the id of a process in its innermost namespace; 0 if that is our own, or cannot be found out."""
     try:
         with open(f"{PROC}/{pid}/status", "rb") as file:
             numbers = next((line for line in file if line.startswith(b"NSpid:")), b"").split()[1:]

@@ -130,7 +130,7 @@ class TraceState:
         return close
 
     def complete_tally(self) -> None:
-        """Add to the tally the calls, the findings that were only counted, and what went wrong with them."""
+        """Add to the tally the calls, the findings that were only counted, and what was not judged."""
         count = self.unjudged_lines
         unjudged = f"not judged, because that takes too much memory: {count} of the lines" if count else None
         self.tally.judge_error = "; ".join(filter(None, (self.judge.error, unjudged))) or None

@@ -79,7 +79,7 @@ class Wakeup:
             self._asleep[0] = 0
 
     def pause(self, for_s: float) -> bool:
-        """Wait ``for_s`` seconds, or less if the relay exits."""
+        """Wait ``for_s`` seconds, or less if the relay exits or, without the shared byte, writes."""
         if sys.platform == "win32":
             time.sleep(for_s)
             return self._is_ended()

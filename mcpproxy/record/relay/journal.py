@@ -325,7 +325,7 @@ class Journal:
         """Begin the next segment.
 
         Raises:
-            OSError: the segment cannot be made, the disk has no more than its reserve, or all segments
+            OSError: the segment cannot be made, the disk has less free than its reserve, or all segments
             together are too large.
         """
         while self._oldest < self._number and not os.path.exists(self._path(self._oldest)):

@@ -212,7 +212,7 @@ def _event_member(
 
 
 def _text_or_base64(raw: bytes) -> object:
-    """Return bytes as a JSON value: a string, or ``{"base64": ...}`` if they are not UTF-8.
+    """Return bytes as a JSON value: a string, or ``{"base64": ...}`` where ``text_or_base64`` writes base64.
 
     ``text_or_base64`` returns a whole member as bytes instead: ``"text":...`` or ``"base64":...``.
     """

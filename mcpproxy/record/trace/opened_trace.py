@@ -91,7 +91,8 @@ class OpenedTrace:
         return self.header.redaction not in ("none", "credentials", ARGUMENTS_MASKED)
 
     def notes_at_start(self) -> list[str]:
-        """Return notes about parts that are known to be missing before the events are read."""
+        """Return notes about parts that are known to be missing before the events are read, and about an
+        import."""
         notes = [self._trouble] if self._trouble else []
         if self.header.continues:
             notes.append(f"it continues {self.header.continues}, which is missing")

@@ -150,7 +150,8 @@ class Dial:
             self._begin_tls(sock)
 
     def _ask_proxy(self, proxy: HttpProxy, sock: socket.socket) -> None:
-        """Ask the proxy for a tunnel to the server. The socket's buffer is empty, so the request fits."""
+        """Ask the HTTP proxy for a tunnel to the server. The socket's buffer is empty, so the request
+        fits."""
         try:
             sock.send(proxy.connect_head(self._upstream.host, self._upstream.port))
         except OSError as error:
@@ -160,7 +161,7 @@ class Dial:
         self._watch(READ, self._on_proxy_answer)
 
     def _on_proxy_answer(self, events: int) -> None:
-        """Read the head of the proxy's answer, and no further: later bytes are the server's."""
+        """Read the head of the HTTP proxy's answer, and no further: later bytes are the server's."""
         del events
         sock, proxy = self._pending, self._proxy
         if proxy is None or not isinstance(sock, socket.socket):

@@ -279,7 +279,7 @@ class Tunnel(Pair):
             self._rewriter.read_all(removes_hops=removes_hops)
 
     def _note_refusal(self, proxy: HttpProxy) -> None:
-        """Report that the proxy to the server wants credentials; the client gets its answer."""
+        """Report that the HTTP proxy in front of the server wants credentials; the client gets its answer."""
         why = proxy.refusal(407)
         self.records.note("upstream-failed", why, journals.now_ns())
         self._proxy.on_upstream_failed(proxy.name, why)
