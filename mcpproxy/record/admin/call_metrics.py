@@ -44,7 +44,7 @@ from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.record.trace.session_labels import SessionNames
 
 DURATION_BINS_S: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300)
-"""The upper bounds of histograms of durations, in seconds."""
+"""The upper bounds of the bins of histograms of durations, in seconds."""
 
 MAX_TOOLS: Final = 200
 """The largest number of tools with a label of their own."""

@@ -14,7 +14,7 @@ BLANKS: Final = b" \t\r\n"
 """The white space of JSON."""
 
 _LINE_FEED: Final = 0x0A
-"""A number, because ``in`` takes 2,000 instructions less to find a number than to find ``bytes``."""
+"""A number, because ``in`` needs 2,000 fewer instructions to find a number than to find ``bytes``."""
 
 LIMIT_BYTES: Final = 64 << 20
 """The longest line that is held in one piece."""
@@ -24,8 +24,8 @@ Line: TypeAlias = tuple[bytes, int, bool, bool]
 """``(raw, at_ns, terminated, continues)``: a line without its line feed, or a piece of a long line.
 
 ``terminated`` is false if no line feed followed ``raw``: at the end of a stream, and for a piece.
-``continues`` is true for a piece that the next line of the same framer continues. ``Line`` is a plain tuple
-because every frame of a session needs one, and a tuple is made fastest.
+``continues`` is true for a piece that the next line of the same framer continues, or bytes that are not
+recorded. ``Line`` is a plain tuple because every frame of a session needs one, and a tuple is made fastest.
 """
 
 

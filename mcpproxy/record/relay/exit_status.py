@@ -23,7 +23,7 @@ LINGER_S: Final = 0.25
 """How long the children of a server that has exited may keep its pipes open."""
 
 RECORDER_S: Final = 1.0
-"""How long a relay that has lost its server waits for the recorder if somebody reads the summary, or if the
+"""How long a relay whose server has exited waits for the recorder if somebody reads the summary, or if the
 server exited with an error by itself."""
 
 UNREAD_S: Final = 0.05

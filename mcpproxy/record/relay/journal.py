@@ -103,8 +103,8 @@ WAKE: Final = b"\0"
 """The byte that the relay writes into the wake pipe to wake the recorder."""
 
 UNWRITTEN: Final = b"\1"
-"""The byte that the relay writes into the wake pipe when it exits. The records that it could not write to the
-disk follow in the pipe."""
+"""The byte that the relay writes into the wake pipe when it exits, if there are records that it could not
+write to the disk. They follow in the pipe."""
 
 SEGMENT_BYTES: Final = 8 << 20
 """A segment that has grown to this size is followed by the next one."""

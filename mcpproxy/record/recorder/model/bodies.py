@@ -73,7 +73,8 @@ _PROMPTS: Final = frozenset({"messages", "contents", "input", "prompt"})
 """A request that has one of these members seems to prompt a model."""
 
 _WITHOUT_TURN: Final = (*COUNTS, "/embeddings")
-"""The ends of paths to which such a request asks for no answer of the model."""
+"""The ends of some paths. A request to one of them asks for no answer of the model, even with such a
+member."""
 
 _NO_ANSWER: Final = frozenset({b"", b"[DONE]"})
 """Data of events without an answer; the latter ends a stream of Chat Completions."""

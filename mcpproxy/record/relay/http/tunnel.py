@@ -59,7 +59,8 @@ LINGER_S: Final = 5.0
 """How long a client may take to read an answer of the proxy. Closing at once could discard the answer."""
 
 _LONG_NS: Final = 500_000_000
-"""Connecting to upstream is noted if it takes so long: the server gets the request that much later."""
+"""Connecting to upstream is noted if it takes this long or longer: the server gets the request that much
+later."""
 
 # How the client's next bytes are treated.
 _HTTP: Final = 0

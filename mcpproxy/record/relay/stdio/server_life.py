@@ -36,7 +36,8 @@ STOP_S: Final = 1.0
 
 
 _KILL: Final[int] = getattr(signal, "SIGKILL", signal.SIGTERM)
-"""Windows has only one way to end a process, and every signal uses it."""
+"""The signal that ends the server at once. Windows has only one way to end a process, and every signal uses
+it."""
 
 
 class ServerLife:

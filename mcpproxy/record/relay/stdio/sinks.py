@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     Put = Callable[[bytes | memoryview], int]
 
 END_EVENT: Final[int] = getattr(select, "POLLHUP", 0)  # Windows has no ``poll``
-"""Linux reports the end of a pipe or socket in any case, macOS only if ``poll`` watches for some event."""
+"""The event by which ``poll`` reports that nobody reads a pipe or socket any more. Linux reports it in any
+case, macOS only if ``poll`` watches for some event."""
 
 WIDE_BYTES: Final = 1 << 20
 """The largest pipe that an unprivileged user may have on Linux by default."""
