@@ -50,8 +50,7 @@ HEAD: Final = Struct("<IBxxxIQ")
 """The head of a record: payload length, kind, connection, time."""
 
 # The kinds of records.
-# Payload: JSON, the data of the trace's header, and settings for the recorder (masking, limits, rules).
-START: Final = 0  # the first record of every journal
+START: Final = 0  # payload: JSON, the trace's header and settings of the recorder; the first record
 CLIENT: Final = 1  # payload: bytes that the client sent and the server's pipe took
 SERVER: Final = 2  # payload: bytes that the server sent and the client's pipe took
 STDERR: Final = 3  # payload: bytes of the server's stderr
@@ -59,7 +58,7 @@ CLIENT_EOF: Final = 4
 SERVER_EOF: Final = 5
 STDERR_EOF: Final = 6
 SIGNAL: Final = 7  # payload: the signal's name in ASCII, received by mcpproxy
-GAP: Final = 8  # payload: JSON, {"reason": str, "client": bytes, "server": bytes, "stderr": bytes}
+GAP: Final = 8  # payload: JSON, {"reason": str} and how many bytes of "client", "server", "stderr" are lost
 EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}, and if the server was
 # not started, "reason": str; the last record
 

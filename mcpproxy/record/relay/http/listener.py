@@ -22,7 +22,7 @@ def listen(host: str, port: int) -> socket.socket:
         OSError: the name is not found, this machine does not have that address, or the port is taken or not
             allowed.
     """
-    name = host.encode() if host.isascii() else host  # an ASCII str imports a codec, for 2 ms
+    name = host.encode() if host.isascii() else host  # a str makes Python import a codec: 2 ms
     family = _socket.AF_UNSPEC if host else _socket.AF_INET
     addresses = _socket.getaddrinfo(name or None, port, family, _socket.SOCK_STREAM, 0, _socket.AI_PASSIVE)
     family, kind, protocol, _, address = addresses[0]
