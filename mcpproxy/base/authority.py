@@ -15,12 +15,14 @@ if TYPE_CHECKING:
 AUTHORITY: Final = re.compile(
     rb"(\[[0-9A-Fa-f:.]+\]|(?:[A-Za-z0-9\-._~!$&'()*+,;=]|%[0-9A-Fa-f]{2})+)(?::([0-9]{0,5}))?"
 )
-"""Group 1 is the host, in brackets if it is an IPv6 address; group 2 is the port, ``None`` if it is
-missing."""
+"""Group 1 is the host, in brackets if it is an IPv6 address. Group 2 is the port, ``None`` without a colon;
+it may be empty. There is no user information."""
 
 
 def split_authority(text: bytes) -> tuple[str, int | None]:
-    """Return the host of ``host:port``, in lower case and without brackets, and the port or ``None``.
+    """Return the host of ``host:port``, in lower case and without brackets, and the port.
+
+    The port is ``None`` if it is missing or empty.
 
     Raises:
         ValueError: ``text`` is not an authority, or its port is above 65535.
@@ -35,7 +37,10 @@ def split_authority(text: bytes) -> tuple[str, int | None]:
 
 
 def is_loopback(host: str) -> bool:
-    """Whether ``host``, a name or an address without brackets, can only mean this machine."""
+    """Whether ``host`` is ``localhost`` or a loopback address: 127.0.0.0/8 or ``::1``, without brackets.
+
+    Names are compared in lower case only.
+    """
     if host == "localhost":
         return True
     try:

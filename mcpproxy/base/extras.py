@@ -1,4 +1,7 @@
-"""Check for the packages of an extra, which only some commands need, without importing them."""
+"""Check for the packages of an extra, which only some commands need, without importing them.
+
+Of a package inside another package, the outer one is imported.
+"""
 
 from importlib.util import find_spec
 

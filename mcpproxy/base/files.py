@@ -16,7 +16,9 @@ from contextlib import suppress
 from typing import Final
 
 _HAS_DIR_FD: Final = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
-"""Whether a name can be opened relative to an open folder. False on Windows, where paths are joined."""
+"""Whether a name can be opened, looked up, removed and renamed relative to an open folder. False on Windows,
+where paths are joined."""
+# The flags that follow are 0 on a system that does not have them.
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
 _NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)
@@ -115,8 +117,9 @@ def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
 class Folder:
     """A folder that a descriptor keeps open, so that its entries are found even after the folder is moved.
 
-    ``path`` is inside the open folder ``within``, if that is given. Symbolic links are not followed, neither
-    to the folder nor in it.
+    On Windows, where no descriptor can do this, the path is used instead. ``path`` is inside the open folder
+    ``within``, if that is given. A symbolic link is not followed if it is the folder itself or an entry of
+    it; without ``within``, the folders above may be links.
 
     Raises:
         OSError: ``path`` cannot be opened, or is not a folder.
@@ -138,7 +141,7 @@ class Folder:
         self.status: Final = status
 
     def close(self) -> None:
-        """Close the descriptor; every later use of the folder raises ``OSError``.
+        """Close the descriptor; every later use of the folder raises ``OSError``, except on Windows.
 
         Call this for a folder that is kept in a variable. Otherwise it is closed with its last reference.
         """
@@ -151,7 +154,11 @@ class Folder:
             self.close()
 
     def names(self) -> list[str]:
-        """Return the names in the folder, sorted."""
+        """Return the names in the folder, sorted.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
         return sorted(os.listdir(self.path if self._fd is None else self._fd))
 
     def stat(self, name: str) -> os.stat_result:
@@ -163,7 +170,7 @@ class Folder:
         return os.stat(self._path_of(name), dir_fd=self._fd, follow_symlinks=False)
 
     def has(self, name: str) -> bool:
-        """Whether the folder has an entry of that name."""
+        """Whether the folder has an entry of that name. False, too, if the entry cannot be looked up."""
         try:
             self.stat(name)
         except OSError:
@@ -263,7 +270,7 @@ def walk(folder: str) -> Iterator[tuple[str, os.stat_result]]:
     """Yield the path and the status of each regular file below ``folder``.
 
     The paths are relative to ``folder``, with ``/`` between their parts. Symbolic links are not followed, and
-    files that vanish meanwhile are left out.
+    files and folders that vanish meanwhile are left out.
 
     Raises:
         OSError: ``folder`` or a folder in it cannot be read.
@@ -302,8 +309,8 @@ def is_writable_by_others(status: os.stat_result) -> bool:
 def is_own_below(path: str, folder: str) -> bool:
     """Whether ``path`` is a regular file below ``folder`` that only this user can have written.
 
-    That is, no part of the path from ``folder`` on is a symbolic link, belongs to another user, or can be
-    written by others.
+    That is, no part of the path below ``folder`` is a symbolic link, and neither such a part nor ``folder``
+    itself belongs to another user or can be written by others.
     """
     absolute, folder = os.path.abspath(path), os.path.abspath(folder)
     if not absolute.startswith(os.path.join(folder, "")):

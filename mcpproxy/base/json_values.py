@@ -1,4 +1,4 @@
-"""Convert any value that a peer sent to JSON text.
+"""Write any value that a peer sent as JSON text.
 
 The ``json`` module refuses infinity and values that are nested too deeply. Both may come from a peer: a
 number too large for a double is read as infinity. Such a part is replaced by words such as ``"an object"``.
@@ -14,7 +14,10 @@ _MAX_DEPTH: Final = 100
 
 
 def dumps(value: object, *, indent: int | None = None, compact: bool = False) -> str:
-    """Return ``value``, which ``protocol.jsonrpc`` has parsed, as JSON text in ASCII."""
+    """Return ``value``, which ``protocol.jsonrpc`` has parsed, as JSON text in ASCII.
+
+    With ``compact`` there is no space after a comma or colon.
+    """
     separators = (",", ":") if compact else None
     try:
         return json.dumps(value, indent=indent, separators=separators, allow_nan=False)

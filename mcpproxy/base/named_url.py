@@ -19,7 +19,9 @@ LONGEST_URL: Final = 16 << 10
 """The longest URL that a peer may name, in bytes."""
 
 _SHOWN_CHARACTERS: Final = 100
+"""The number of characters of a foreign text that an error shows."""
 _SHOWN_URL: Final = 500
+"""The number of characters of a URL that a message shows."""
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _WRITABLE: Final = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 """Characters that a URL may contain besides letters and digits; all others are escaped."""
@@ -36,13 +38,13 @@ def resolved(base: str, named: str | bytes, *, loopback_is_one: bool = False) ->
     """Return the absolute form of ``named``, a URL from a peer, which may be relative to ``base``.
 
     ``base`` is the URL that the user named. The result has the scheme and authority of ``base`` exactly as
-    they are written there, and only ASCII, so that no library can read another host into it. It has no
-    fragment. A ``str`` is encoded as UTF-8. With ``loopback_is_one`` all names of this machine count as one
-    host; the result has the name in ``base``.
+    they are written there, and what comes from ``named`` is only ASCII, so that no library can read another
+    host into it. It has no fragment. A ``str`` is encoded as UTF-8. With ``loopback_is_one`` all names in
+    ``LOOPBACK`` count as one host; the result has the name in ``base``.
 
     Raises:
-        ForeignUrlError: ``named`` has another origin than ``base`` or other user information, is longer than
-            ``LONGEST_URL``, or is not a URL.
+        ForeignUrlError: ``named`` has another origin than ``base``, has user information but not exactly the
+            authority of ``base``, is longer than ``LONGEST_URL``, or is not a URL.
     """
     raw = named.encode("utf-8", "surrogateescape") if isinstance(named, str) else named
     raw = raw.strip()
@@ -68,8 +70,9 @@ def resolved(base: str, named: str | bytes, *, loopback_is_one: bool = False) ->
 def other_origin(base: str, named: str) -> str:
     """Return ``named``, a URL from a peer at ``base``, for a message, if it has another origin than ``base``.
 
-    The result is absolute and has no query, which may hold a secret. The names of this machine count as one
-    host. The result is empty if the origin is the same, the scheme is not HTTP, or ``named`` is not a URL.
+    The result is that of ``without_query``, of the absolute URL. The names in ``LOOPBACK`` count as one host.
+    The result is empty if the origin is the same, the scheme is neither HTTP nor HTTPS, or ``named`` is not a
+    URL.
     """
     try:
         parts = urlsplit(urljoin(base, quote(named.strip()[:LONGEST_URL], safe=_WRITABLE)))
@@ -84,14 +87,20 @@ def other_origin(base: str, named: str) -> str:
 
 
 def without_query(url: str) -> str:
-    """Return a URL for a message, without user information, query and fragment, which may hold secrets."""
+    """Return a URL for a message, without user information, query and fragment, which may hold secrets.
+
+    It is cut after ``_SHOWN_URL`` characters.
+
+    Raises:
+        ValueError: ``url`` is not a URL.
+    """
     parts = urlsplit(url)
     host = parts.netloc.rpartition("@")[2]
     return visible(urlunsplit((parts.scheme, host, parts.path, "", ""))[:_SHOWN_URL])
 
 
 def path_of(url: str) -> str:
-    """Return the path of a URL or of a request target; ``/`` if it has none."""
+    """Return the path of a URL or of a request target; ``/`` if it has none or is malformed."""
     try:
         return urlsplit(url).path or "/"
     except ValueError:
@@ -114,7 +123,7 @@ def host_advice(url: str) -> str:
 
 
 def _origin(parts: SplitResult) -> tuple[str, str, int]:
-    """Return scheme, host and port in their canonical forms.
+    """Return scheme, host and port in their canonical forms; without a port, that of the scheme, or else 0.
 
     Raises:
         ValueError: the host or the port is malformed.
@@ -124,7 +133,13 @@ def _origin(parts: SplitResult) -> tuple[str, str, int]:
 
 
 def _host(name: str) -> str:
-    """Return a host in its canonical form: lower case, IDNA-encoded, an address in its shortest form."""
+    """Return a host in its canonical form: lower case, IDNA-encoded, an address in its shortest form.
+
+    Percent encoding is resolved, and a dot at the end is left out.
+
+    Raises:
+        ValueError: the host is malformed.
+    """
     name = unquote(name, errors="strict").removesuffix(".")
     with suppress(ValueError):
         return str(ip_address(name))
@@ -132,7 +147,7 @@ def _host(name: str) -> str:
 
 
 def _shown_origin(parts: SplitResult) -> str:
-    """Return scheme and host of a URL, for a message."""
+    """Return scheme, host and port of a URL, for a message."""
     host = parts.netloc.rpartition("@")[2]
     return _shown(f"{parts.scheme}://{host}" if host else f"{parts.scheme}:")
 

@@ -22,7 +22,8 @@ def own_command(module: str, *arguments: str) -> list[str]:
     """
     options = "-P" + "E" * sys.flags.ignore_environment + "s" * sys.flags.no_user_site
     if module == "mcpproxy" and os.path.isfile(_PROGRAM):
-        return [sys.executable, options, _PROGRAM, *arguments]  # ``-m`` would take a quarter of the start
+        # ``-m`` would take a quarter of the start time.
+        return [sys.executable, options, _PROGRAM, *arguments]
     return [sys.executable, options, "-m", module, *arguments]
 
 
@@ -30,8 +31,8 @@ def forget_working_directory() -> None:
     """Remove the working directory from ``sys.path``, where ``python -m mcpproxy`` has put it.
 
     Modules are then imported from where the command ``mcpproxy`` imports them. The working directory stays if
-    mcpproxy itself is imported from it. That is a checkout that is not installed; commands that start other
-    processes (``own_command``) do not work there.
+    mcpproxy itself is imported from it. It is then a checkout; if that is not installed, commands that start
+    other processes (``own_command``) do not work there.
     """
     if sys.flags.safe_path:
         return

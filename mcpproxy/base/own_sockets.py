@@ -16,7 +16,7 @@ from typing import Final
 from mcpproxy.base import files
 
 _LONGEST_NAME: Final = 100
-"""The longest name, in bytes, that every system allows."""
+"""Every system allows names that are shorter than this number of bytes."""
 _CREDENTIALS: Final = struct.Struct("3i")
 """``struct ucred`` of Linux: the ids of the listener's process, user and group."""
 
@@ -36,7 +36,8 @@ def connect(path: str, timeout_s: float) -> socket.socket:
     Raises:
         FileNotFoundError: ``path`` does not exist.
         ConnectionRefusedError: no process listens at the socket any more.
-        PermissionError: ``path`` is not a socket, it is a link, or another user listens at it.
+        PermissionError: ``path`` is not a socket, it is a link, or it belongs to another user. On Linux also:
+            another user listens at it.
         OSError: the connection fails, or is not made within ``timeout_s``.
     """
     _refuse_others(path)
@@ -103,7 +104,7 @@ def remove_left(path: str) -> None:
 
 
 class ShortName:
-    """A context manager that gives a socket's path, or if that is too long for the system, a shorter name.
+    """A context manager that gives a socket's path, or a shorter name if that may be too long.
 
     The shorter name leads through the open folder in ``/proc``. On systems without ``/proc`` the path stays.
     """

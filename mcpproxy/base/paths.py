@@ -35,7 +35,8 @@ _SDKS = ("mcp", "fastmcp")
 _CONTAINERS = ("docker", "podman")
 _CONTAINER_FLAGS = ("--rm", "--init", "--interactive", "--tty", "--detach", "--privileged", "--read-only")
 _CONTAINER_LETTERS = "itdqP"
-"""The options that have no value, of launchers that start an image. All their other options have a value."""
+"""With ``_CONTAINER_FLAGS``, where the long ones are: the letters of the options without a value of launchers
+that start an image (``_CONTAINERS``). All their other options have a value."""
 
 _SECRET_PARTS = (
     "key",
@@ -59,7 +60,7 @@ PROBES = ("validate", "fuzz")
 """The commands whose sessions are recorded in a folder of their own within the state folder."""
 
 _SUBCOMMANDS = frozenset(("run", "dlx", "exec", "x", "tool", "/c", "/C", "/d", "/s"))
-"""Words before the program that is launched; the last ones are options of ``cmd``."""
+"""Words of launchers before the program that is launched; those with a slash are options of ``cmd``."""
 ANY_SCRIPT = frozenset(
     (
         *("server", "main", "index", "app", "start", "run", "dev", "serve", "cli"),
@@ -73,6 +74,7 @@ _BUILD_FOLDERS = ("dist", "build", "out", "lib", "src", "bin", "Scripts", "venv"
 """Names of folders that do not identify the package of a file in them either."""
 
 _SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
+"""Suffixes of file types, which the name of a program is given without."""
 
 
 def state_dir() -> str:
@@ -114,7 +116,7 @@ def working_directory() -> str:
 
 
 def inside(path: str, folder: str) -> str:
-    """Return ``path`` relative to ``folder`` if it is inside ``folder``, otherwise ``path`` unchanged."""
+    """Return an absolute ``path`` inside ``folder`` relative to ``folder``, and any other path unchanged."""
     if not folder or not os.path.isabs(path):
         return path
     try:
@@ -125,10 +127,10 @@ def inside(path: str, folder: str) -> str:
 
 
 def make_private(folder: str) -> None:
-    """Make ``folder`` and its missing parents, accessible to their owner only.
+    """Make ``folder`` and its missing parents, accessible to their owner only. One that exists is kept as is.
 
     Raises:
-        OSError: a folder cannot be made.
+        OSError: a folder cannot be made, or something else has its name.
     """
     parent = os.path.dirname(folder)
     if parent and parent != folder and not os.path.lexists(parent):
@@ -150,7 +152,7 @@ def trace_name(label: str) -> str:
 def split_label(named: str) -> tuple[str, int]:
     """Return ``(LABEL, N)`` for ``LABEL~N``, the N-th recording before the latest with this label.
 
-    Return ``(named, 0)`` for a name without ``~N``.
+    Return ``(named, 0)`` for any other name, also if ``N`` has more than nine digits.
     """
     label, _, back = named.rpartition("~")
     is_split = label and back.isascii() and back.isdecimal() and len(back) < 10
@@ -178,10 +180,11 @@ def label_for(command: list[str], folder: str = "") -> str:
 
     The name is that of the launched program, not of its launcher: ``server-files`` for
     ``npx -y @scope/server-files@1.2 /srv``, and ``weather`` for ``python -m weather``. The launched program
-    may be a launcher itself, as in ``cmd /c npx weather``. A URL gives the name of its host. A file with a
-    usual name gives the name of its package: ``server-files`` for ``node /opt/server-files/dist/index.js``.
-    ``npm start`` gives the name of ``folder``, the working directory, if it is given. Code in the command
-    (``sh -c '...'``) and anything that may be a secret are never used as a name.
+    may be a launcher itself, as in ``cmd /c npx weather``. The URL after ``mcp-remote`` gives the name of its
+    host. A file with a usual name gives the name of its package: ``server-files`` for
+    ``node /opt/server-files/dist/index.js``. ``npm start`` gives the name of ``folder``, the working
+    directory, if it is given. Code in the command (``sh -c '...'``) and anything that may be a secret are
+    never used as a name. If nothing is left for a name, it is ``server``.
     """
     program = _program(command)
     if folder and program in ANY_SCRIPT and _last_component(command[0]) in _SCRIPT_RUNNERS:
@@ -196,7 +199,10 @@ def _program(command: list[str]) -> str:
 
 
 def _launched(launcher: str, arguments: list[str]) -> str:
-    """Return the program or package that ``launcher`` starts; empty if ``arguments`` name none."""
+    """Return the program or package that ``launcher`` starts, or the host to which it connects.
+
+    The result is empty if ``arguments`` name none, or if code, text or a URL comes first.
+    """
     if launcher in _REMOTES:
         return next((host for argument in arguments if (host := _host(argument))), "")
     option = ""
@@ -241,7 +247,7 @@ def _takes_value(launcher: str, option: str) -> bool:
 
 
 def _takes_secret(option: str) -> bool:
-    """Whether the value of the option is a secret."""
+    """Whether the argument after ``option``, which must be a long option without ``=``, is a secret."""
     if (
         not option.startswith("--")
         or "=" in option
@@ -262,7 +268,10 @@ def _is_inline_code(launcher: str, option: str) -> bool:
 
 
 def safe(text: str) -> str:
-    """Return ``text`` without characters unsafe in a file name, at most 40 characters long."""
+    """Return at most 40 characters of ``text``, with ``-`` for each that is unsafe in a file name.
+
+    Dots and hyphens at its ends are left out.
+    """
     cleaned = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in text)
     return cleaned.strip("-.")[:40]
 

@@ -12,6 +12,7 @@ _KEYS = (
     "master", "signing", "encryption", "shared", "auth", "session", "service", "admin", "deploy", "app",
     "application", "license", "consumer", "client", "ssh", "webhook",
 )  # fmt: skip
+"""Words that, before the word ``key``, make the name of a secret."""
 
 SECRET_WORDS = frozenset(
     (
@@ -105,9 +106,10 @@ def credential_kind(name: str) -> str:
 def is_credential(kind: str, value: str) -> bool:
     """Whether a value is a credential; ``kind`` is the ``credential_kind`` of its name.
 
-    ``value`` is the text, or the number as text; empty for an object, an array, or an unknown value. ``all``
-    values of most names are credentials. For a PIN only ``digits`` count, and in ``tokens``, which may also
-    be a list of words, only values that look ``generated``.
+    ``value`` is the text, or the number as text; empty for an object, an array, or an unknown value. Of the
+    kind ``all``, which most names have, every value is a credential. Of the kind ``digits`` (a PIN) only 4 to
+    10 digits are, and of the kind ``generated`` (``tokens``, which may also be a list of words) only a value
+    that looks generated (``_GENERATED_CHARACTERS``).
     """
     if kind == "digits":
         return value.isdecimal() and 4 <= len(value) <= 10

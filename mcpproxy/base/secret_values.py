@@ -17,12 +17,14 @@ class SecretPattern:
     """A pattern of secrets that is compiled for the first text that contains one of its ``marks``.
 
     Every match contains one of the marks, in upper or lower case. Most texts contain none, and compiling all
-    patterns would delay the start of a wrapped server by 4 ms. The marks of a pattern that ignores case have
-    no letter ``i``, because the pattern also matches U+0131 (i without a dot), which ``casefold`` keeps.
+    patterns would delay the start of a wrapped server by 4 ms. A pattern that ignores case also matches
+    U+0131 (i without a dot), which ``casefold`` keeps. So its marks have no letter ``i``, or a second mark
+    has U+0131 in its place.
 
     The secret is the group ``secret``, else the first group that has matched, else the whole match. A match
     counts only if ``is_secret`` returns true for it. After a match that does not count, the search continues
-    behind its group ``name``, so a pattern with ``is_secret`` has no unlimited repetition.
+    behind its group ``name``, or behind the match if there is no such group. So a pattern with ``is_secret``
+    and this group has no unlimited repetition.
     """
 
     __slots__ = ("_is_secret", "_marks", "pattern", "text")
@@ -111,15 +113,16 @@ def _is_basic(match: re.Match[str]) -> bool:
 _QUOTE: Final = r"\\{0,4}[\"'`]?"
 """An optional quote, with backslashes before it if JSON or a command is quoted within a text."""
 _IS: Final = rf"{_QUOTE}\s{{0,3}}[:=]\s{{0,3}}{_QUOTE}"
+"""What is between a name and its value: a colon or an equals sign, with the quotes of both."""
 _NO_WORD: Final = r"(?=\\{0,4}[\"'`]|[^\s\"',;]{0,255}[0-9])"
-"""A condition before a value: the value has a quote or a digit, so it is not a word of a sentence."""
+"""A condition before a value: it begins with a quote or has a digit, so it is not a word of a sentence."""
 _VALUE: Final = r"(?P<secret>(?![<=]|\$[{(]|\{\{)[^\s\"'`,;&\\<>]{6,4096})"
-"""A value, but not a placeholder of a document (``<password>``, ``${PASSWORD}``)."""
+"""A value of 6 to 4096 characters, but not a placeholder of a document (``<password>``, ``${PASSWORD}``)."""
 _NAME_MARKS: Final = (
     "key", "secret", "pass", "token", "pwd", "pw", "auth", "jwt", "cook", "credent", "sg", "sess", "s\u0131g",
     "sig", "assert", "dpop", "code",
 )  # fmt: skip
-"""Every name of a secret contains one of these."""
+"""Every name with a secret value, except names of a PIN or the like, contains one of these."""
 
 
 PATTERNS: Final = (

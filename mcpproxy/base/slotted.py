@@ -1,4 +1,4 @@
-"""Dataclasses with slots that are cheap to define: each method is generated when it is first called.
+"""Dataclasses with slots that are cheap to define: each method is generated only when it is needed.
 
 ``dataclasses`` takes 10 ms to import, and then generates and compiles up to six functions for each class,
 which takes longer than the rest of most modules. A command imports about a hundred such classes and makes
@@ -17,6 +17,7 @@ __all__ = ["field", "slotted"]
 T = TypeVar("T")
 
 _NONE: Final = object()
+"""Stands for a default that a field does not have."""
 _MAX_UNCOMPILED: Final = 8
 """The number of instances of a class that are filled without a compiled ``__init__``. Compiling it takes
 longer than filling them."""
@@ -92,7 +93,10 @@ def slotted(*, frozen: bool = False, eq: bool = True) -> Callable[[type[T]], typ
 def _compiled_later(
     name: str, fields: Mapping[str, _Field], frozen: bool, slotted_class: Callable[[], Any]
 ) -> Callable[..., Any]:
-    """Return a placeholder: its first call generates the method, which replaces the placeholder."""
+    """Return a placeholder: its first call generates the method, which replaces the placeholder.
+
+    The placeholder of ``__init__`` first fills ``_MAX_UNCOMPILED`` instances itself, if the arguments fit.
+    """
     calls = 0
 
     def method(self: Any, *args: Any, **keywords: Any) -> Any:

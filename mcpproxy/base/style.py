@@ -30,7 +30,11 @@ SEVERITY_COLOUR: Final[dict[str, Colour]] = {"error": "red", "warning": "yellow"
 
 @slotted(frozen=True)
 class Style:
-    """The features of a terminal or file. ``width`` is in columns; ``None`` if lines are not shortened."""
+    """The features of a terminal or file.
+
+    ``width`` is in columns; ``None`` if lines are not shortened. ``unicode`` says whether glyphs outside
+    ASCII may be written.
+    """
 
     colour: bool = False
     width: int | None = None
@@ -59,7 +63,8 @@ class Style:
     def shorten(self, text: str, limit: int, *, keeps_end: bool = False) -> str:
         """Return ``text`` shortened to at most ``limit`` columns, with an ellipsis where it was cut.
 
-        The end is cut, or with ``keeps_end`` the beginning. A sequence that a reader sees as one character,
+        The ellipsis is there even if ``limit`` has no room for it. The end is cut, or with ``keeps_end`` the
+        beginning. A sequence that a reader sees as one character,
         such as an emoji, is never split.
         """
         if columns(text) <= limit:
@@ -74,7 +79,11 @@ PLAIN: Final = Style()
 
 
 def columns(text: str) -> int:
-    """Return the width of ``text`` in terminal columns: 2 per East Asian character, 0 per joiner."""
+    """Return the width of ``text`` in terminal columns.
+
+    A wide East Asian character or emoji takes 2, a combining or format character (such as a joiner) 0, and
+    any other 1.
+    """
     if text.isascii():
         return len(text)
     from unicodedata import category, combining, east_asian_width  # imported late: most text is ASCII
@@ -117,7 +126,10 @@ def _start_of_end(text: str, room: int) -> int:
 
 
 def _is_inside(text: str, at: int) -> bool:
-    """Whether the character at ``at`` continues the one before it: joined, combining, or half of a flag."""
+    """Whether the character at ``at`` continues the one before it.
+
+    It does if it is joined to it, takes no column, or is a skin tone or the second half of a flag.
+    """
     char = text[at]
     if char.isascii():
         return False
@@ -140,7 +152,10 @@ def count(number: int, noun: str) -> str:
 
 
 def size(number: int) -> str:
-    """Return a size with three digits: ``312 B``, ``1.20 kB``, ``33.6 MB``. At most seven columns."""
+    """Return a size with three digits: ``312 B``, ``1.20 kB``, ``33.6 MB``.
+
+    It takes at most seven columns below 10,000 GB.
+    """
     if number < 1000:
         return f"{number} B"
     for limit, unit_bytes, unit in ((999_500, 1e3, "kB"), (999_500_000, 1e6, "MB")):

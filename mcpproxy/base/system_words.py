@@ -20,9 +20,8 @@ def start_failure(program: str, error: OSError | ValueError) -> str:
 
 def start_failure_reason(program: str, error: OSError | ValueError) -> tuple[str, int]:
     """Return why ``program`` did not start, without its name, and the exit code that a shell would give."""
-    is_there = os.path.dirname(program) and os.path.isfile(
-        program
-    )  # then the interpreter of a script is missing
+    # If the file is there and yet not found, the interpreter of a script is missing.
+    is_there = os.path.dirname(program) and os.path.isfile(program)
     if not program or (isinstance(error, FileNotFoundError | NotADirectoryError) and not is_there):
         similar = _similar_command(program)
         step = f"did you mean {similar}?" if similar else "check its spelling and PATH"
@@ -50,7 +49,10 @@ def signal_name(number: int) -> str:
 
 
 def _similar_command(program: str) -> str:
-    """Return the command of PATH whose name is most like ``program``; empty if there is none."""
+    """Return the command on PATH whose name is most like ``program``.
+
+    It is empty if no name is similar, or ``program`` is a path.
+    """
     from difflib import get_close_matches  # imported late, because few commands fail to start
 
     if os.path.dirname(program):

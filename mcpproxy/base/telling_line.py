@@ -10,7 +10,7 @@ from mcpproxy.base.patterns import pattern
 _MOST_LINES: Final = 400
 """The number of lines, counted from the end, that are searched."""
 _LONG: Final = 240
-"""In characters: a line of this length is not joined with further lines; indented ones are dropped."""
+"""In characters: a line of at least this length is not joined with further lines; deeper ones are dropped."""
 _WRAPPED_FROM: Final = 40
 """In characters: a shorter line is not wrapped text."""
 
@@ -36,7 +36,7 @@ class LastLines:
         return wanted.search(b"\n".join(self._lines)) is not None
 
     def telling(self, most: int) -> str:
-        """Return the telling line, cut after ``most`` characters."""
+        """Return the telling line, cut after ``most`` characters with an ellipsis; empty without lines."""
         line = telling_line([raw.decode("utf-8", "backslashreplace").rstrip() for raw in self._lines])
         return line if len(line) <= most else f"{line[:most]}…"
 
@@ -45,11 +45,12 @@ def telling_line(lines: Sequence[str], *, only_errors: bool = False, known: str 
     """Return the last line that names an error, or else the last line that is not blank.
 
     A line and its continuation lines (a value over several lines, indented or wrapped text) count as one
-    line. If an error of Python or Node.js has a cause, the result names both: ``A: …, caused by B: …``. A
-    group of errors is named with its first error in the same way. Frames of stack traces never count as
-    errors. Errors that say no more than ``known`` are skipped if there are others. With ``only_errors`` the
-    result is empty if no line names an error. npm's own errors count only if the program that npm started
-    names none; the result is then npm's first sentence.
+    line. If an error of Python or Node.js has a cause, the result names both: ``A: …, caused by B: …``; of a
+    chain of causes it names the first. A group of errors is named with its first error in the same way.
+    Frames of stack traces never count as errors. Errors that contain the text ``known``, or are contained in
+    it, are skipped if there are others. With ``only_errors`` they are always skipped, and the result is empty
+    if no other line names an error. npm's own errors count only if the program that npm started names none;
+    the result is then npm's first sentence. The result is empty, too, if all lines are blank.
     """
     last = _unbroken(_join_continuations(_without_frames(_causes_first(_npm_last(lines[-_MOST_LINES:])))))
     all_errors = list(_errors(last))
@@ -256,6 +257,7 @@ _NPM: Final = pattern(
 """A line of an error of npm. ``sentence`` matches unless the line is only a name and a value (``code
 E404``)."""
 TRACEBACK: Final = pattern(r"Traceback \(most recent call last\)|╭─+ Traceback")
+"""The line with which a traceback of Python begins, as Python or rich writes it."""
 _CAUSED: Final = pattern(r"above exception was the direct cause")
 """Python writes this between the traceback of a cause and the traceback of the error raised from it."""
 _CAUSED_WORDS: Final = "The above exception was the direct cause of the following exception:"
@@ -273,6 +275,7 @@ _FRAME_INDENT: Final = 4
 _MEMBER_INDENT: Final = 2
 """Columns by which Node.js indents a member of an error more than the error."""
 _CAUSE: Final = pattern(r"\s*(?:\[cause\]|cause): (?P<error>\[?[\w$.]*(?:Error|Exception)\b.*)$")
+"""The first line of the member that has the cause of an error of Node.js."""
 _CAUSED_LINES: Final = 2
 """The number of lines that the sentence of ``_CAUSED`` may take; rich breaks it in a narrow column."""
 _NAMES_AN_ERROR: Final = pattern(

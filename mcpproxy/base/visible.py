@@ -46,7 +46,7 @@ tags), surrogates, unassigned code points, and spaces other than U+0020."""
 def visible(text: str) -> str:
     """Return ``text`` on one line, with every unsafe character written as an escape: ``\\u001b``.
 
-    The escapes are those of JSON, so a JSON text keeps its value.
+    The escapes are those of JSON, so the strings in a JSON text keep their values.
     """
     if text.isprintable() and (text.isascii() or _INVISIBLE.isdisjoint(text)):
         return text

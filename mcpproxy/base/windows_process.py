@@ -8,6 +8,7 @@ from ctypes import wintypes
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
+# PROCESS_QUERY_LIMITED_INFORMATION and ERROR_ACCESS_DENIED of Windows.
 _QUERY_LIMITED_INFORMATION: Final = 0x1000
 _ACCESS_DENIED: Final = 5
 _EPOCH: Final = datetime(1601, 1, 1, tzinfo=UTC)
@@ -18,7 +19,7 @@ def start_time(process_id: int) -> datetime | None:
     """Return the time at which a process was started; ``None`` if it does not run.
 
     Raises:
-        PermissionError: the process belongs to another user, about which Windows does not inform this one.
+        PermissionError: Windows does not give the time, as for a process of another user.
     """
     # ``vars``, because ctypes has ``WinDLL`` and ``get_last_error`` on Windows only. ``Any``, because ctypes
     # knows no types of the functions in a library.

@@ -18,9 +18,11 @@ GIVE_ONE: Final = "give one with --client-cert and --client-key"
 PERHAPS_REFUSED: Final = "perhaps it does not accept the certificate of --client-cert"
 
 REFUSING: Final = range(400, 500)
-"""The statuses of such a page: 400, or what the server's ``error_page`` makes of 495 and 496."""
+"""The statuses with which nginx's error page is recognised. nginx sends it with 400, or with what the
+server's ``error_page`` makes of 495 and 496."""
 
 _READ_BYTES: Final = 4 << 10
+"""The number of bytes, from the beginning of the page, that are searched."""
 _MISSING: Final = pattern(rb"No required SSL certificate was sent")
 _REFUSED: Final = pattern(rb"<title>(?:\d+ )?The SSL certificate error</title>")
 

@@ -17,8 +17,8 @@ CONNECT_S: Final = 10.0
 def tls_context(settings: UpstreamSettings, *, accepts_any: bool = False) -> ssl.SSLContext:
     """Return the TLS context of our client. With ``accepts_any`` it accepts any certificate of the server.
 
-    Without ``settings.ca`` it trusts the certificates that OpenSSL finds: those of the system, or of
-    ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``.
+    So it does if ``settings.is_insecure``. Without ``settings.ca`` it trusts the certificates that OpenSSL
+    finds: those of the system, or of ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``.
 
     Raises:
         OSError: a file of ``settings`` cannot be read, or OpenSSL cannot use it (``ssl.SSLError``).
@@ -34,7 +34,10 @@ def tls_context(settings: UpstreamSettings, *, accepts_any: bool = False) -> ssl
 
 
 def system_reason(fault: OSError | TimeoutError) -> str:
-    """Return why a connection failed, in the system's words, which asyncio replaces by the address."""
+    """Return why a connection failed, in the system's words; ``no connection in time`` if there are none.
+
+    The text of an error of asyncio has the address instead of these words, but keeps the number of the error.
+    """
     if numbers := re.findall(r"\[Errno (\d+)\]", str(fault)):  # several if the host has several addresses
         return " and ".join(dict.fromkeys(os.strerror(int(number)).lower() for number in numbers))
     return (fault.strerror or "no connection in time").lower()

@@ -74,7 +74,7 @@ class HttpProxy:
 
 
 def status_of(answer: bytes) -> int:
-    """Return the status of the HTTP response that begins with ``answer``; 0 if it is not HTTP."""
+    """Return the status of the HTTP response that begins with ``answer``; 0 if it is not of HTTP/1."""
     status = answer[9:12]
     return int(status) if answer.startswith(b"HTTP/1.") and status.isdigit() else 0
 
@@ -123,7 +123,10 @@ def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str] | None:
 
 
 def _is_exempt(names: str, host: str, port: int) -> bool:
-    """Whether ``names``, the value of ``no_proxy``, has the server's name, domain, address or network."""
+    """Whether ``names``, the value of ``no_proxy``, has the server's name, domain, address or network.
+
+    ``*`` stands for every server. An entry with a port applies to this port alone.
+    """
     for entry in names.replace(",", " ").lower().split():
         if entry == "*":
             return True

@@ -1,4 +1,7 @@
-"""Check the TLS files that a user names before anything starts, while the user can still see an error."""
+"""Check the TLS files that a user names.
+
+Commands do this before they start anything, while the user can still see an error.
+"""
 
 import ssl
 from typing import Final
@@ -10,6 +13,7 @@ from mcpproxy.base.upstream.settings import UpstreamSettings
 from mcpproxy.errors import UsageError
 
 _LONGEST_FILE: Final = 4 << 20
+"""The size limit of each file, in bytes."""
 _CERTIFICATE: Final = pattern(rb"-----BEGIN (?:X509 |TRUSTED )?CERTIFICATE-----")
 _KEY: Final = pattern(rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----")
 _ENCRYPTED: Final = pattern(rb"(?m)-----BEGIN ENCRYPTED PRIVATE KEY-----|^Proc-Type: 4,ENCRYPTED")

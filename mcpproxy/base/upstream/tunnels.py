@@ -13,9 +13,10 @@ from mcpproxy.base.upstream.tls_failures import alert, tls_reason
 from mcpproxy.errors import McpProxyError
 
 REFUSAL_S: Final = 2.0
-"""The seconds that a server may take to refuse a client after the handshake."""
+"""The seconds for one more connection, its handshake, and the server's refusal after it."""
 
 _LONGEST_HEAD: Final = 64 << 10
+"""The size limit, in bytes, of the proxy's answer to a CONNECT request."""
 
 
 class ProxyError(McpProxyError):
@@ -107,7 +108,7 @@ async def _ask_for_tunnel(proxy: HttpProxy, sock: socket.socket, head: bytes) ->
 
 
 async def refusal(host: str, port: int, settings: UpstreamSettings) -> str:
-    """Connect again, and return why the server refuses our TLS client; empty if it does not.
+    """Connect again, and return why the server refuses our TLS client; empty if no TLS alert says so.
 
     If a request crosses the server's alert on the way, the system reports a reset and the alert is lost. So
     this connection sends nothing after the handshake.
