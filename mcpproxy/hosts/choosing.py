@@ -49,7 +49,8 @@ def search_chosen(options: Places) -> Search:
     """Return the servers in the files that the options name.
 
     Raises:
-        McpProxyError: an option names something that does not exist, or the file cannot be read.
+        McpProxyError: an option names something that does not exist, two options exclude each other, or the
+            file that ``--file`` names cannot be read.
     """
     if options.key and not options.file:
         raise UsageError(options.where, "--key needs --file", f"see mcpproxy {options.where} --help")
@@ -88,7 +89,8 @@ def entry_named(entries: Sequence[ServerEntry], name: str, search: Search) -> Se
     If several entries have this name, return the one that its file lists under the path of the project.
 
     Raises:
-        McpProxyError: there is no such entry, or there are several.
+        McpProxyError: there is no such entry, or there are several. If there is none, but a file could not be
+            read, it is the error of that file.
     """
     matching = [entry for entry in entries if entry.name == name]
     of_project = [entry for entry in matching if search.project in entry.at]
@@ -128,6 +130,6 @@ def _lines(text: str) -> list[str]:
 
 
 def short(path: str) -> str:
-    """Return a path with ``~`` for the home folder."""
+    """Return a path with ``~`` for the home folder that it is in."""
     home = os.path.expanduser("~")
     return f"~{path[len(home) :]}" if path.startswith(home + os.sep) else path

@@ -19,9 +19,11 @@ _PYTHON_OPTIONS: Final = re.compile(r"-[BEIOPSbdqsuv]+")
 """Options without a value that may come before ``-m``, such as ``-P``."""
 _PROGRAM: Final = re.compile(r"[/\\]mcpproxy[/\\]__main__\.py$")
 _RUNNERS: Final = ("uvx", "uv", "pipx")
+"""Programs that run a Python program whose name is among their arguments."""
 _EPHEMERAL: Final = re.compile(
     r"[/\\](?:uv[/\\](?:cache|archive)|archive-v\d+|pipx[/\\]\.cache)[/\\]", re.IGNORECASE
 )
+"""A part of the path of a temporary environment of ``uvx`` or ``pipx run``."""
 
 
 def program_words(argv: Sequence[str]) -> int:
@@ -46,7 +48,8 @@ def program_words(argv: Sequence[str]) -> int:
 def wrapping_words(argv: Sequence[str]) -> int:
     """Return the number of words of a wrap at the start of ``argv``, ``--`` included; 0 if it is not wrapped.
 
-    Another product also has a program called mcpproxy, but its command line has no command after ``--``.
+    The words of a wrap are those that start mcpproxy, perhaps ``run``, options, and ``--``. Another product
+    also has a program called mcpproxy, but its command line has no command after ``--``.
     """
     start = program_words(argv)
     if start and argv[start : start + 1] == ["run"]:
@@ -60,8 +63,9 @@ def wrapping_words(argv: Sequence[str]) -> int:
 def own_program() -> list[str]:
     """Return the words that start this mcpproxy. Its path is absolute, so they work in any folder.
 
-    They are the path of its script, unless the script slows each start: the scripts of setuptools and of pip
-    before 25 import ``re``, which takes a third of the start time.
+    They are the path of its script, unless there is none or it slows each start: the scripts of setuptools
+    and of pip before 25 import ``re``, which takes a third of the start time. Otherwise they are
+    ``own_command``.
 
     Raises:
         UsageError: this mcpproxy is in a temporary environment, such as ``uvx`` makes. At each start ``uvx``
@@ -82,7 +86,7 @@ def own_program() -> list[str]:
 def _imports_re(script: str) -> bool:
     try:
         return b"\nimport re\n" in files.read(script, 4096, follows=True)
-    except (OSError, ValueError):  # it is not a script but a binary
+    except (OSError, ValueError):  # it has more bytes than such a script, as a binary has, or cannot be read
         return False
 
 

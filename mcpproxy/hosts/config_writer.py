@@ -19,8 +19,11 @@ from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.server_entries import LARGEST_BYTES, ConfigFile
 
 _LOCK_STALE_S: Final = 10
+"""The age in seconds from which the lock of a host counts as left behind."""
 _LOCK_WAIT_S: Final = 12
+"""The seconds that we wait for a lock. They are more than ``_LOCK_STALE_S``."""
 _LOCK_POLL_S: Final = 0.05
+"""The seconds between two tries."""
 
 
 def check_writable(file: ConfigFile) -> None:
@@ -47,10 +50,11 @@ def check_writable(file: ConfigFile) -> None:
 def replace_content(file: ConfigFile, content: bytes, lock: str = "") -> None:
     """Replace the content of ``file``. Its mode, owner and attributes stay, and so does a link to it.
 
-    ``lock`` is the protocol by which the host locks the file, as in ``hosts.toml``.
+    ``lock`` is the protocol by which the host locks the file, as in ``hosts.toml``; empty if there is none.
 
     Raises:
-        HostFileError: the file has changed since it was read, or cannot be written. It is not modified.
+        HostFileError: the file has changed since it was read, its host has locked it, or it cannot be
+            written. It is not modified.
     """
     draft = draft_of(file.real_path)
     try:
@@ -115,7 +119,7 @@ def _keep_owner(fd: int, status: os.stat_result) -> None:
 
 
 def _keep_attributes(path: str, draft: str) -> None:
-    """Copy the extended attributes. On Linux they also contain access lists and security labels."""
+    """Copy the extended attributes, which also contain access lists and security labels. Linux only."""
     if not hasattr(os, "listxattr"):
         return
     try:
@@ -130,7 +134,12 @@ def _keep_attributes(path: str, draft: str) -> None:
 def _locked(file: ConfigFile, lock: str) -> Generator[None]:
     """Lock the file as its host does.
 
-    With the protocol ``folder``, the lock is a folder ``<file>.lock``, which is stale after ten seconds.
+    With the protocol ``folder``, the lock is a folder ``<file>.lock``, which is stale after ten seconds. With
+    any other nothing is locked.
+
+    Raises:
+        HostFileError: the host keeps its lock for longer than ``_LOCK_WAIT_S``.
+        OSError: the lock cannot be made.
     """
     if lock != "folder":
         yield

@@ -4,7 +4,10 @@ from mcpproxy.errors import McpProxyError
 
 
 class UnreadableTextError(McpProxyError):
-    """A text is not valid in the language of its file; ``index`` is the position of the fault."""
+    """A text is not valid in the language of its file, or cannot be read into nodes.
+
+    ``index`` is the position in the text at which that is so; 0 also if it is unknown.
+    """
 
     def __init__(self, index: int, fact: str) -> None:
         super().__init__(index, fact)
@@ -28,7 +31,7 @@ def not_alone(path: str, places: str = "this place") -> HostFileError:
 
 
 class UnrecordedError(HostFileError):
-    """A configuration file was written, but afterwards the ledger could not be written.
+    """A configuration file was written, but afterwards the ledger, which records the wraps, could not be.
 
     The ledger still says that the change is in progress, so ``recover_records`` corrects it later.
     """

@@ -13,6 +13,7 @@ import tomli
 
 from mcpproxy.hosts.wrapping import CommandShape
 
+# ``{NAME}`` or ``{NAME|default}``; the default may contain one more placeholder without a default.
 _PLACEHOLDER: Final = re.compile(r"\{([A-Za-z_]+)(?:\|([^{}]*(?:\{[a-z]+\}[^{}]*)?))?\}")
 _VERSION_CONTROL: Final = (".git", ".hg", ".jj", ".svn")
 
@@ -35,9 +36,10 @@ class ServerFile:
     label: str = ""
     readers: str = ""
     strict: bool = False
-    """Whether the host is known to read strict JSON, and to ignore a file with a comment or byte order
-    mark."""
+    """Whether the host is known to read strict JSON, and to ignore a file with a comment, a trailing comma or
+    a byte order mark."""
     is_acp: bool = False
+    """Whether the entries are agents, not servers: the member ``acp`` of a row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +133,8 @@ def paths_of(server_file: ServerFile, project: str) -> Iterator[tuple[str, str]]
 def path_to_show(server_file: ServerFile) -> str:
     """Return the path of a file on this machine, as text for the user.
 
-    The path is empty if it is only an environment variable that is not set.
+    It is the row's pattern with its placeholders filled in, and may still have a ``*``. It is empty if the
+    pattern is only an environment variable that is not set.
     """
     return _filled(server_file.path, str)
 

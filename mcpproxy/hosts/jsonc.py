@@ -1,7 +1,8 @@
 """Read JSON into nodes. Comments and trailing commas are allowed, because most hosts accept them.
 
 No maintained Python library gives the positions of values in JSON with comments, so this module has its own
-scanner. In all other respects it is as strict as ``json``, because a damaged file must not be written.
+scanner. It also allows a byte order mark and an empty text. In all other respects it is at least as strict as
+``json``, because a damaged file must not be written.
 """
 
 import json
@@ -24,7 +25,7 @@ _EXACT_CHARACTERS: Final = 300
 
 
 def read_jsonc(text: str) -> Node:
-    """Return the value of ``text``. An empty text is a null value, as for the hosts.
+    """Return the value of ``text``. A text without a value is null, as for the hosts.
 
     Raises:
         UnreadableTextError: ``text`` is not JSON with or without comments and trailing commas,
@@ -35,6 +36,8 @@ def read_jsonc(text: str) -> Node:
 
 def departures(text: str) -> list[tuple[int, str]]:
     """Return the departures of ``text`` from strict JSON: the position and the name, such as ``a comment``.
+
+    Comments with nothing but white space between them count as one. An empty text is not reported.
 
     Raises:
         UnreadableTextError: as for ``read_jsonc``.

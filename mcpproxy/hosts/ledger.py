@@ -22,7 +22,9 @@ from mcpproxy.hosts.wrapping import At, EntryChange
 from mcpproxy.record.recorder.lock import Lock
 
 VERSION: Final = 1
+"""The version of the ledger's format."""
 LARGEST_BYTES: Final = 64 << 20
+"""The size limit of the ledger and of the other files of state about hosts."""
 
 _TEXTS: Final = ("file", "host", "name", "sha256_before", "sha256_after", "wrapped_at", "upstream", "listen")
 
@@ -69,7 +71,9 @@ class Ledger:
         return [record for record in self.records.values() if record.state != "wrapped"]
 
     def put(self, records: Iterable[WrapRecord], state: State) -> None:
-        """Add or replace ``records``, set their state, and save the ledger if there are any.
+        """Set the state of ``records`` to ``state``, add or replace them, and save the ledger.
+
+        Without ``records`` nothing is saved.
 
         Raises:
             HostFileError: the ledger cannot be saved. It is unchanged.
@@ -78,7 +82,7 @@ class Ledger:
             self._save_records(self.records | changed, "nothing was written")
 
     def drop(self, places: Iterable[tuple[str, Path]]) -> None:
-        """Remove the records of the wraps at ``places``, and save the ledger if there were any.
+        """Remove the records of the wraps at ``places``; save the ledger if a record was removed.
 
         Raises:
             HostFileError: the ledger cannot be saved. It is unchanged.
@@ -128,7 +132,7 @@ def read_ledger() -> Ledger:
     """Return the ledger without locking it; an empty ledger if nothing was ever wrapped.
 
     Raises:
-        HostFileError: it cannot be read.
+        HostFileError: it cannot be read, is damaged, or was written by a newer mcpproxy.
     """
     path = os.path.join(folder(), "ledger.json")
     try:

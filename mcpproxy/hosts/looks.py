@@ -18,13 +18,17 @@ from mcpproxy.hosts.recorded import is_wrapped
 from mcpproxy.hosts.server_entries import Search, ServerEntry
 
 VERSION: Final = 1
+"""The version of the format in which a look is saved."""
 
 News = Literal["new", "changed"]
 
 
 @dataclass(slots=True)
 class Look:
-    """The time of a look (empty if there was none), and the hashes: file -> key of the entry -> hash."""
+    """The time of a look (empty if there was none), and the hashes: file -> key of the entry -> hash.
+
+    The key is the path to the entry in the file, as JSON; in a list, with the server's name for the index.
+    """
 
     looked_at: str = ""
     seen: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
@@ -36,7 +40,7 @@ class Look:
     def news(self, entry: ServerEntry, digest: str) -> News | None:
         """Return whether an entry is new or changed since this look; ``None`` if it is neither.
 
-        ``digest`` is the hash of the entry now.
+        To an empty look nothing is new. ``digest`` is the hash of the entry now.
         """
         before = self.seen.get(entry.file.real_path, {}).get(_key(entry))
         if self.is_first or before == digest:
@@ -44,7 +48,10 @@ class Look:
         return "new" if before is None else "changed"
 
     def gone(self, search: Search) -> list[tuple[str, str]]:
-        """Return the file and the name of each entry in this look that no longer exists."""
+        """Return the file and the name of each entry in this look that no longer exists.
+
+        Entries of files that exist but are not in ``search`` are left out: nothing is known of them.
+        """
         present = {(entry.file.real_path, _key(entry)) for entry in search.entries}
         return [
             (path, str(json.loads(key)[-1]))
@@ -66,7 +73,7 @@ def digests(search: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
 
 
 def last_look() -> Look:
-    """Return the last look; an empty look if there was none, or it cannot be read."""
+    """Return the last look; an empty look if there was none, it cannot be read, or its format is another."""
     try:
         stored = json.loads(files.read(_path(), LARGEST_BYTES))
         if stored["version"] != VERSION:
@@ -78,7 +85,7 @@ def last_look() -> Look:
 
 
 def save_look(before: Look, search: Search, hashes: Mapping[tuple[str, str], str]) -> None:
-    """Save a new look with ``hashes``. For files that were not read, it keeps the entries of ``before``.
+    """Save a new look with ``hashes``. Of existing files that were not read, it keeps what ``before`` has.
 
     Raises:
         HostFileError: it cannot be written.

@@ -24,7 +24,9 @@ NAME: Final = "mcpproxy"
 
 _COMMAND: Final = "mcp"
 _INDENTED: Final = re.compile(r"\n([ \t]+)\S")
+"""The first indented line of a JSON text; its indent is that of a level."""
 _TABLE: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
+"""The header of a table of TOML."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +50,7 @@ def is_own(entry: ServerEntry) -> bool:
 
 
 def own_entry(host: Host) -> OwnEntry:
-    """Return the entry for the user's file of ``host``.
+    """Return the entry for the user's file of ``host``: the first that exists, or else the first of all.
 
     Raises:
         HostFileError: the host has no user's file that may name servers.
@@ -74,7 +76,7 @@ def plan_addition(entry: OwnEntry) -> FilePlan:
 
     Raises:
         HostFileError: the file does not exist, cannot be read or written, has an entry of this name, or has
-            no table of servers to which an entry can be added.
+            no table of servers to which an entry can be added; or the change would also change other values.
     """
     path, root = next(paths_of(entry.row, ""), (path_to_show(entry.row), ""))
     if not root:
@@ -225,7 +227,10 @@ def _checked_plan(plan: FilePlan, path: Sequence[str | int], value: Mapping[str,
 
 
 def _expected(document: Document, path: Sequence[str | int], value: Mapping[str, object] | None) -> object:
-    """Return the content of the document with ``value`` at ``path``, or without it if it is ``None``."""
+    """Return the content of the document with ``value`` at ``path``.
+
+    If ``value`` is ``None``, nothing is at ``path``; in TOML, tables that this leaves empty are gone, too.
+    """
     values = plain(document.root)
     holders = [cast("dict[str | int, object]", values)]
     for step in path[:-1]:

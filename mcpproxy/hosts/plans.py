@@ -71,9 +71,9 @@ def program_for(entry: ServerEntry, command: Sequence[str]) -> list[str]:
 def plan_wrap(
     entry: ServerEntry, command: Sequence[str], record: WrapRecord | None, folder: str = ""
 ) -> EntryPlan | None:
-    """Return the plan that wraps an entry with a command; ``None`` if it is already wrapped in this way.
+    """Return the plan that wraps an entry with a command; ``None`` if it is wrapped and can stay as it is.
 
-    ``command`` are the words that start mcpproxy, if the user has given any. ``record`` is the record of an
+    ``command`` has the words that start mcpproxy, if the user has given any. ``record`` is the record of an
     existing wrap. ``folder``, if given, is added to the ``PATH`` of the server.
 
     Raises:
@@ -99,7 +99,8 @@ def _plan_new_program(
 ) -> EntryPlan | None:
     """Return the plan that makes a wrapped entry start mcpproxy by ``program``; ``None`` if none is needed.
 
-    ``is_named`` says that the user has given ``program``.
+    ``is_named`` says that the user has given ``program``. Otherwise a wrap by a bare name, or by a program
+    that exists and differs in more than its path, is left as it is.
 
     Raises:
         HostFileError: the words that start mcpproxy differ in more than the first.
@@ -172,7 +173,8 @@ def plan_file(steps: Sequence[EntryPlan]) -> FilePlan:
     """Return the checked plan for the file of ``steps``, whose entries must all be in the same file.
 
     Raises:
-        HostFileError: the file must not be written, or values outside the entries would change.
+        HostFileError: the file must not be written, a command would not be as planned, or another value would
+            change.
     """
     plan = FilePlan(steps[0].entry.file, list(steps))
     check_writable(plan.file)
@@ -219,7 +221,7 @@ def wrap_file(plan: FilePlan, ledger: Ledger) -> None:
 
     Raises:
         UnrecordedError: the file was written, but then the ledger could not be written.
-        HostFileError: the file cannot be written. It is unchanged.
+        HostFileError: the file, or the ledger before it, cannot be written. The file is unchanged.
     """
     _write_file(plan, ledger, "wrapping")
     with _after_writing(plan):
@@ -231,7 +233,7 @@ def unwrap_file(plan: FilePlan, ledger: Ledger) -> None:
 
     Raises:
         UnrecordedError: the file was written, but then the ledger could not be written.
-        HostFileError: the file cannot be written. It is unchanged.
+        HostFileError: the file, or the ledger before it, cannot be written. The file is unchanged.
     """
     _write_file(plan, ledger, "unwrapping")
     with _after_writing(plan):
@@ -239,7 +241,13 @@ def unwrap_file(plan: FilePlan, ledger: Ledger) -> None:
 
 
 def _write_file(plan: FilePlan, ledger: Ledger, state: State) -> None:
-    """Put the records of a plan into the ledger with this ``state``, and write the file."""
+    """Put the records of a plan into the ledger with this ``state``, and write the file.
+
+    If the file cannot be written, the ledger gets its former records again.
+
+    Raises:
+        HostFileError: the ledger or the file cannot be written.
+    """
     remove_draft(plan.file.real_path)
     before = ledger.records
     records = [replace(record, former=before.get(record.place)) for record in plan.records]

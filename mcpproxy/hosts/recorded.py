@@ -15,7 +15,10 @@ from mcpproxy.hosts.wrapping import are_made
 
 
 def add_recorded_entries(search: Search, ledger: Ledger) -> None:
-    """Add the wrapped entries of files that the search did not read, such as those of another project."""
+    """Add the entries in the ledger that the search did not find, such as those of another project.
+
+    A file that cannot be read is added to the problems of the search.
+    """
     refused: set[str] = set()
     for record in ledger.records.values():
         if record.file in refused or record.place in search.by_place or not os.path.lexists(record.file):
@@ -46,7 +49,10 @@ def is_wrapped(entry: ServerEntry, record: WrapRecord | None) -> bool:
 
 
 def lost_wraps(search: Search, ledger: Ledger) -> Iterator[WrapRecord]:
-    """Yield the records of wraps that are gone: their file has no such wrap any more, or does not exist."""
+    """Yield the records of wraps that are gone: their file has no such wrap any more, or does not exist.
+
+    Records of files that exist but are not in ``search`` are left out.
+    """
     for record in ledger.records.values():
         if record.file in search.files or not os.path.lexists(record.file):
             entry = search.by_place.get(record.place)

@@ -9,13 +9,15 @@ import shlex
 from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 _USUAL_ENDPOINT = "/mcp"
+"""The path that ``mcpproxy http`` serves without ``--endpoint``."""
 
 
 def address_of(url: str) -> SplitResult | None:
     """Return the parts of a URL; ``None`` if ``mcpproxy http`` cannot stand in for the server.
 
-    It cannot if there are variables before the query, because only the host can replace them. It cannot if
-    there is user information either, because the host would send it to mcpproxy instead of the server.
+    It cannot if the URL is not one of HTTP with a host. It cannot if there are variables before the query,
+    because only the host can replace them, or if there is user information, because the host would send it to
+    mcpproxy instead of the server.
     """
     try:
         split = urlsplit(url)

@@ -57,7 +57,8 @@ class ServerEntry:
     """The path in the entry to the address of a remote server; ``None`` for any other server."""
     url: str = ""
     reason: str = ""
-    """The reason why the entry cannot be wrapped; empty if it can."""
+    """The reason why the entry cannot be wrapped; empty if it can. A remote entry always has one, because it
+    is wrapped only on request (``plan_http_wrap``)."""
 
     @property
     def place(self) -> tuple[str, Path]:
@@ -79,7 +80,7 @@ class ServerEntry:
 
     @property
     def title(self) -> str:
-        """The name of the server's program, or its address, as short text without secrets."""
+        """The name of the server's program, or its address, as short text without secrets; or else ``-``."""
         if self.inner_argv:
             return paths.label_for(list(self.inner_argv))
         if not self.url:
@@ -124,6 +125,7 @@ class Search:
     """The servers that were found on this machine."""
 
     project: str = ""
+    """The folder whose project files were searched; empty if a file was named instead."""
     by_place: dict[tuple[str, Path], ServerEntry] = field(default_factory=dict[tuple[str, Path], ServerEntry])
     files: dict[str, ConfigFile] = field(default_factory=dict[str, ConfigFile])
     """The files that were read, by the path that links lead to."""
@@ -138,7 +140,7 @@ class Search:
 def search(project: str, hosts: Sequence[Host] | None = None) -> Search:
     """Return the servers in the files of ``hosts`` (by default all hosts).
 
-    The files are those of the user and those of the folder ``project``.
+    The files are those that ``paths_of`` finds, with ``project`` as the folder of the project.
     """
     search = Search(project)
     refused: set[str] = set()

@@ -40,7 +40,10 @@ def skill_text() -> str:
 
 
 def place_of(host: Host) -> str:
-    """Return the path for the skill in a host; empty if the host has no known skills folder here."""
+    """Return the path for the skill in a host.
+
+    It is empty if the skills folder is unknown, or the folder that would contain it does not exist.
+    """
     skills = skills_folder(host)
     is_there = bool(skills) and os.path.isdir(os.path.dirname(skills))
     return os.path.join(skills, NAME, _FILE) if is_there else ""
@@ -50,8 +53,9 @@ def check_free(path: str) -> None:
     """Check that nobody else has a skill at ``path``.
 
     Raises:
-        HostFileError: there is a file that mcpproxy did not write, or that was changed since, or ``path`` is
-            behind a link that leads out of the home folder, or the records cannot be read.
+        HostFileError: there is a file or a folder of the skill that mcpproxy did not make, or the file was
+            changed since, or ``path`` is behind a link that leads out of the home folder, or the records
+            cannot be read.
     """
     records, home = _records(), os.path.expanduser("~")
     if os.path.lexists(path):
@@ -66,7 +70,7 @@ def check_free(path: str) -> None:
 
 
 def is_added(path: str) -> bool:
-    """Whether mcpproxy has written a skill to ``path`` and has not removed it.
+    """Whether the records say that mcpproxy has written a skill to ``path`` and has not removed it.
 
     Raises:
         HostFileError: the records cannot be read.
@@ -97,9 +101,10 @@ def add_skill(path: str) -> None:
 
 
 def remove_skill(path: str) -> bool:
-    """Remove the skill at ``path`` and the folders that were made for it; return whether there was one.
+    """Remove the skill at ``path`` and the folders that were made for it; return whether there was a file.
 
-    The caller has locked the ledger.
+    Folders with other files stay. Without a record of the skill, nothing is removed. The caller has locked
+    the ledger.
 
     Raises:
         HostFileError: it was changed since it was written, it cannot be removed, or the records cannot be

@@ -18,7 +18,8 @@ class Node:
     """A value, whose text is from ``start`` to ``end``.
 
     It is described by ``members`` (a table), ``items`` (a list) or ``scalar``; ``null`` is a scalar. If
-    several members have the same key, the last one counts, as in the parsers of all hosts.
+    several members have the same key, the last one counts, as in the parsers of all hosts. A table of TOML
+    with lines of its own has no position: both numbers are 0.
     """
 
     start: int

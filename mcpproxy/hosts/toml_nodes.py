@@ -14,6 +14,7 @@ import tomli
 from mcpproxy.hosts.errors import UnreadableTextError
 from mcpproxy.hosts.text_nodes import Member, Node, Path, Scalar, Step
 
+# The key of a value, at the end of the text before the value.
 _KEY: Final = re.compile(r"""(?:[A-Za-z0-9_-]+|"(?:[^"\\\n]|\\.)*"|'[^'\n]*')(?=[ \t]*=[ \t]*\Z)""")
 
 
@@ -121,7 +122,7 @@ def _node(value: Any, path: Path, places: dict[Path, tuple[int, int]], text: str
 
 def _scalar(value: Any) -> Scalar:
     plain_value = value.unwrap() if hasattr(value, "unwrap") else value
-    # A float becomes a string, because values are compared, and NaN is not equal to itself.
+    # Dates and floats become strings; floats, because values are compared, and NaN is not equal to itself.
     return plain_value if isinstance(plain_value, (str, int)) else str(plain_value)
 
 

@@ -3,11 +3,11 @@
 The functions here take a ``Document`` (the text of the file) and the node of an entry in it. They return
 edits of the text and write nothing.
 
-A wrap is at most two changes: mcpproxy replaces the command, and the former command is inserted before the
-arguments. An ``EntryChange`` records a change with its place in the entry, not in the file, so that the place
-is found later even if the rest of the file has changed. To unwrap, the old text replaces the new text if that
-is still at its place; then every byte of the entry is as before. If the host has rewritten the entry, the
-inserted words are removed instead.
+A wrap of a command is at most two changes: mcpproxy replaces the command, and the former command is inserted
+before the arguments. An ``EntryChange`` records a change with its place in the entry, not in the file, so
+that the place is found later even if the rest of the file has changed. To unwrap, the old text replaces the
+new text if that is still at its place; then every byte of the entry is as before. If the host has rewritten
+the entry, the inserted words are removed instead.
 """
 
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class CommandShape:
     args: Path | None
 
     def argv(self, entry: Node) -> list[str] | None:
-        """Return the command of the entry; ``None`` if it has no command of this shape."""
+        """Return the command of the entry; ``None`` if it has none of this shape, made of strings alone."""
         if self.args is None:
             return strings(find(entry, self.command)) or None
         program = text_of(find(entry, self.command))
@@ -174,7 +174,7 @@ def unwrap_edits(
 
 
 def are_made(document: Document, entry: Node, changes: Sequence[EntryChange]) -> bool:
-    """Whether the entry has all of these changes, so that they can be undone exactly."""
+    """Whether the entry has all of these changes, so that they can be undone exactly; true without any."""
     return all(_undo_edit(document, entry, change) for change in changes)
 
 

@@ -1,4 +1,4 @@
-"""Read YAML into nodes. ruamel.yaml is used only for reading, because it changes some files by writing."""
+"""Read YAML into nodes. ruamel.yaml is used only for reading, because writing with it changes some files."""
 
 from typing import Any, Final, cast
 
@@ -9,7 +9,7 @@ _CORE: Final = "tag:yaml.org,2002:"
 
 
 def read_yaml(text: str) -> Node:
-    """Return the value of the single document in ``text``.
+    """Return the value of the single document in ``text``; null if there is none.
 
     Raises:
         UnreadableTextError: ``text`` is not YAML, or has several documents.
@@ -62,7 +62,10 @@ def _node(parsed: Any, anchored_ids: set[int], text: str) -> Node:
 
 
 def _scalar(tag: str, value: str) -> Scalar:
-    """Return the value of a scalar. Its type is ``tag``; floats and dates stay text."""
+    """Return the value of a scalar. Its type is ``tag``.
+
+    Floats, dates, and integers that are not written in 1 to 19 decimal digits stay text.
+    """
     match tag.removeprefix(_CORE):
         case "null":
             return None

@@ -74,8 +74,8 @@ _WITHOUT_VALUE: Final = frozenset(
         "--unsetenv-all",
     )
 )
-"""Long options of ``docker run`` and ``podman run`` without a value. All others have the next word as
-value."""
+"""Long options of ``docker run`` and ``podman run`` without a value. All others, except ``--interactive``,
+have the next word as value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +101,9 @@ def start_faults(entries: Sequence[ServerEntry]) -> Iterator[StartFault]:
 def folder_of_command(entry: ServerEntry) -> str:
     """Return the folder of a server's command: on the ``PATH`` of this process, or else one of ``_ADDED``.
 
-    If several versions are installed, it is the folder of the newest. It is empty if the command is not a
-    bare name, or is not found. A folder that exists only for one shell is replaced by the folder to which it
-    links.
+    If a version manager has several versions, it is the folder of the newest. It is empty if the command is
+    not a bare name, or is not found. A folder that exists only for one shell is replaced by the folder to
+    which it links.
     """
     command = entry.inner_argv[0] if entry.inner_argv else ""
     if not command or os.path.basename(command) != command or "$" in command or "%" in command:
@@ -115,7 +115,7 @@ def folder_of_command(entry: ServerEntry) -> str:
 
 
 def _folders_with(command: str) -> Iterator[str]:
-    """Yield the folders of ``_ADDED`` that contain ``command``, the newest version first."""
+    """Yield the folders of ``_ADDED`` that contain ``command``; of one pattern, the newest version first."""
     for added in _ADDED:
         pattern = os.path.expanduser(added.replace("{NVM_DIR|~/.nvm}", os.environ.get("NVM_DIR") or "~/.nvm"))
         folders = list(islice(iglob(pattern), _MOST_VERSIONS))

@@ -17,6 +17,7 @@ from mcpproxy.hosts.ledger import LARGEST_BYTES, folder
 from mcpproxy.hosts.text_nodes import Path
 
 _VERSION: Final = 1
+"""The version of the file's format."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +48,8 @@ def setting_records() -> SettingRecords:
     """Return the records.
 
     Raises:
-        HostFileError: they cannot be read. Without them, the former settings would be lost.
+        HostFileError: they cannot be read, are damaged, or were written by a newer mcpproxy. Without
+            them, the former settings would be lost.
     """
     path = _path()
     try:

@@ -55,7 +55,7 @@ def setting_of(host: Host) -> ModelSetting:
 
 
 def usual_service(setting: ModelSetting) -> str:
-    """Return the address of the model that the host uses by default; empty if it is unknown."""
+    """Return the address that the host uses by default whatever the provider; empty if none is known."""
     return dict(setting.services).get("*", "")
 
 
@@ -63,7 +63,8 @@ def plan_setting(host: Host, listen: str, records: SettingRecords) -> SettingPla
     """Return the plan that points a host at ``listen`` (host and port); ``None`` if it is already done.
 
     Raises:
-        ByHandError: there is no file, or no place in it where mcpproxy may write the setting.
+        ByHandError: there is no file, or no place in it where mcpproxy may write the setting, or the address
+            of the model is unknown.
         UsageError: no setting of the host is known.
         HostFileError: the file cannot be read or written, or has an address that cannot be replaced.
     """
@@ -171,7 +172,7 @@ def forget(record: SettingRecord) -> None:
     """Drop a record. The caller has locked the ledger.
 
     Raises:
-        HostFileError: the remaining records cannot be written.
+        HostFileError: the records cannot be read or written.
     """
     kept = {place: other for place, other in setting_records().items() if other != record}
     save_settings(kept)
@@ -230,7 +231,10 @@ def _environment_address(setting: ModelSetting, listen: str) -> str:
 
 
 def _insertion(document: Document, at: Path, url: str) -> Edit | None:
-    """Return the edit that adds the setting; ``None`` for TOML, where its place depends on the layout."""
+    """Return the edit that adds the setting; ``None`` if there is no table for it.
+
+    It is ``None``, too, in TOML and YAML, where the place of the setting depends on the layout.
+    """
     return json_insertion(document, [str(step) for step in at], url) if document.language == "json" else None
 
 
@@ -255,7 +259,8 @@ def _checked_document(plan: FilePlan, at: Path, value: object) -> Document:
     ``value`` must be at ``at``; ``None`` if nothing may be there.
 
     Raises:
-        HostFileError: another value is there, or the document differs elsewhere.
+        HostFileError: another value is there, the document differs elsewhere, or it departs from strict JSON
+            in more places than before.
     """
     before = plan.file.document
     try:
