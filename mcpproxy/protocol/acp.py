@@ -22,6 +22,7 @@ Kind = Literal["request", "notification"]
 FIRST, SECOND = ACP
 
 _LONGEST_SESSION: Final = 256
+"""The longest session id that is read, in characters."""
 
 # The columns 1 and 2 are the versions: "yes" if the version has the method, "-" if not, "draft" if only a
 # draft of the version has it.
@@ -72,8 +73,8 @@ $/cancel_request            both    notification  yes    yes
 INITIALIZE: Final = frozenset({"initialize", "_proxy/initialize", "proxy/initialize"})
 """The requests that open a connection. They have the same params.
 
-A conductor, which starts a chain of ACP proxies, sends one of the latter two to a proxy. The first is the
-name in the SDK, the second the name in the RFD (the proposal).
+A conductor, which starts a chain of ACP proxies, sends one of the latter two to a proxy.
+``_proxy/initialize`` is the name in the SDK, ``proxy/initialize`` the name in the RFD (the proposal).
 Source: https://agentclientprotocol.com/rfds/proxy-chains
 """
 
@@ -161,7 +162,8 @@ SETUP: Final = ("session/new", "session/load", "session/resume")
 """The requests that open a session. Their params may contain MCP servers and directories."""
 
 ABOUT_SERVERS: Final = CARRIERS.union(SETUP, ("session/fork",))
-"""The requests that name MCP servers of the type ``acp``, or carry messages to and from them."""
+"""The methods whose messages name MCP servers of the type ``acp`` (``mcp_in_acp``), or carry messages to and
+from them."""
 
 USES_SESSION: Final = (
     "session/prompt",
@@ -173,6 +175,7 @@ USES_SESSION: Final = (
 """Messages that a client may send only for an open session."""
 
 STOP_REASONS: Final = ("end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled")
+"""The reasons for which a turn, the agent's work on a prompt, may end."""
 
 PATHS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -213,10 +216,7 @@ class AcpMethod(NamedTuple):
 
 
 def session_in(params: object) -> str:
-    """Return the session id in the params of a message; empty if there is none, or it is too long.
-
-    The limit is ``_LONGEST_SESSION`` characters.
-    """
+    """Return the session id in the params of a message; empty if there is none, or it is too long."""
     session = cast("JSONObject", params).get("sessionId") if isinstance(params, dict) else None
     return session if isinstance(session, str) and len(session) <= _LONGEST_SESSION else ""
 
@@ -224,10 +224,11 @@ def session_in(params: object) -> str:
 def is_initialize(params: object) -> bool:
     """Whether the params of ``initialize`` are those of ACP, by the version or by the other members.
 
-    In ACP the version is a small integer, in MCP a date. If it is neither, the members decide: MCP has
-    ``capabilities`` and ``clientInfo``, version 1 of ACP has ``clientCapabilities``, version 2 has ``info``.
-    The integer 1 means ACP whatever the other members are, because version 1 lets a client omit them all and
-    add others.
+    In ACP the version is a small integer, in MCP a date. The integer 1 means ACP whatever the other members
+    are, because version 1 lets a client omit them all and add others. Any other number up to 65535, also in a
+    string, means ACP unless the members are those of MCP: it has ``capabilities`` and ``clientInfo``, version
+    1 of ACP has ``clientCapabilities``, version 2 has ``info``. With any other version it is ACP if there are
+    ``clientCapabilities`` and no ``capabilities``.
     """
     if not isinstance(params, dict):
         return False
@@ -259,7 +260,8 @@ def is_initialize_result(result: object) -> bool:
 def is_acp_method(method: str, sender: str) -> bool:
     """Whether ``method`` from ``sender`` shows that a session uses ACP.
 
-    MCP has no ``session/`` methods, no methods of proxies, and no methods that carry messages of MCP.
+    It does if ACP defines it for this sender and it begins with ``session/``. So do, from either side, the
+    methods of proxies and those that carry messages of MCP. MCP has none of them.
     """
     if method in _ONLY_IN_ACP:
         return True
@@ -308,7 +310,10 @@ def declares(capabilities: JSONObject, path: str) -> bool:
 
 
 def values_at(value: JSON, path: str) -> Iterator[tuple[str, JSON]]:
-    """Yield each value at ``path`` with its JSON Pointer relative to ``value``."""
+    """Yield each value at ``path`` with its JSON Pointer relative to ``value``.
+
+    ``path`` has ``/`` between its names; ``*`` is each element of a list.
+    """
     name, _, inner_path = path.partition("/")
     if name == "*":
         children = list(enumerate(value)) if isinstance(value, list) else []

@@ -6,11 +6,11 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transport
 from typing import Final
 
 SESSION_ID: Final = "mcp-session-id"
-"""Names the session, from 2025-03-26 until the stateless revisions."""
+"""Names the session, in the revisions from 2025-03-26 to 2025-11-25; later ones are stateless."""
 
 PROTOCOL_VERSION: Final = "mcp-protocol-version"
 
 METHOD: Final = "mcp-method"
 NAME: Final = "mcp-name"
 PARAM_PREFIX: Final = "mcp-param-"
-"""These three repeat parts of the body of a stateless request."""
+"""``METHOD``, ``NAME`` and fields with ``PARAM_PREFIX`` repeat parts of the body of a stateless request."""

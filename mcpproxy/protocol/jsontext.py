@@ -57,7 +57,8 @@ def may_repeat(raw: bytes, value: JSON) -> bool:
 def repeated_names(raw: bytes, value: JSON) -> list[str]:
     """Return JSON Pointers of the members whose name occurs more than once in their object.
 
-    ``value`` is the parsed ``raw``. The list is empty for text that is not JSON.
+    ``value`` is the parsed ``raw``. The list has at most ``LIMIT`` pointers. It is empty for text that is not
+    JSON, or that nests too deeply for ``json``.
     """
     if not may_repeat(raw, value):
         return []
@@ -117,7 +118,10 @@ _SPACE: Final = pattern(r"[ \t\r\n]*")
 
 
 def several_texts(raw: bytes) -> bool:
-    """Whether ``raw`` is several consecutive JSON texts, at least two of them objects."""
+    """Whether ``raw`` is several consecutive JSON texts: first an object, and among the others one more.
+
+    False for text longer than ``MAX_CHECKED_BYTES``.
+    """
     if not raw.lstrip().startswith(b"{") or len(raw) > MAX_CHECKED_BYTES:
         return False
     decoder, objects, position = json.JSONDecoder(parse_int=float), 0, 0

@@ -17,7 +17,7 @@ The state is ``UNKNOWN`` after messages were missed (a gap, or a recording that 
 nothing is forbidden, until the next handshake.
 
 Stateless requests (2026-07-28) and ``server/discover`` are not inputs of this machine. One server process may
-use both eras at the same time.
+serve both eras, stateful and stateless clients, at the same time.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#initialization
 """
@@ -37,7 +37,7 @@ class State(IntEnum):
     EAGER = auto()  # as NEGOTIATED, but the client has already sent a request
     OPERATING = auto()  # the handshake is complete
     FAILED = auto()  # initialize was refused
-    SKIPPED = auto()  # the client sends requests without a handshake
+    SKIPPED = auto()  # the client goes on without a handshake, or after it was refused
     UNKNOWN = auto()  # messages are missing
 
 

@@ -4,8 +4,7 @@ An ACP client gives its agent an MCP server of ``"type": "acp"``. The agent is t
 ACP client is the MCP server. There are two drafts of this:
 
 - By *server*, as in the ACP SDK 2.4 for TypeScript: the params have the ``serverId``, and the ``requestId``
-of
-  the MCP request. The result has a ``result`` or an ``error`` of MCP. An ACP error is then not the MCP
+  of the MCP request. The result has a ``result`` or an ``error`` of MCP. An ACP error is then not the MCP
   server's answer, but says that carrying the message failed. The MCP revision is always 2026-07-28.
 - By *connection*, as in the RFD (the proposal) and in the Rust SDK: ``mcp/connect`` opens a connection, and
   the params have its ``connectionId``. The result and the error are those of MCP, and an MCP message has no
@@ -36,6 +35,7 @@ MESSAGE: Final = "mcp/message"
 CONNECT: Final = "mcp/connect"
 DISCONNECT: Final = "mcp/disconnect"
 CARRIERS: Final = frozenset({MESSAGE, CONNECT, DISCONNECT})
+"""The methods of ACP that carry MCP messages, and open and close the connections for them."""
 
 SUCCESSOR: Final = ("_proxy/successor", "proxy/successor")
 """The message in which an ACP proxy and its conductor (the program that runs a chain of proxies) pass on
@@ -61,6 +61,7 @@ _LONGEST_NAME: Final = 1_000
 
 _NAMES: Final = CARRIERS.union(SUCCESSOR)
 _OUTCOMES: Final = frozenset({"result", "error", "_meta"})
+"""The members of a result by server that has an MCP outcome: a result or an error of MCP."""
 
 
 class Channel(NamedTuple):
@@ -100,7 +101,10 @@ def channel_of(params: "JSON | Absent") -> Channel | None:
 
 
 def carried_call(message: Request | Notification) -> Carried | None:
-    """Return the MCP request or notification in an ``mcp/message``; ``None`` if its params have none."""
+    """Return the MCP request or notification in an ``mcp/message``; ``None`` if its params have none.
+
+    It is ``None``, too, if the id of a request is not valid (``mcp_id``).
+    """
     params = message.params
     if not isinstance(params, dict) or not isinstance(method := params.get("method"), str):
         return None

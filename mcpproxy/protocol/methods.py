@@ -145,6 +145,7 @@ INPUT_REQUESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """By revision: the methods that a server requests inside a result and not with a request of its own."""
 
 SKILLS: Final = "io.modelcontextprotocol/skills"
+"""The name under which peers declare the extension for skills."""
 
 EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -157,7 +158,8 @@ EXTENSIONS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         SKILLS: ("skills/list", "skills/get", "resources/directory/read"),
     }
 )
-"""By the name under which peers declare an extension: its methods, which are not in the tables above."""
+"""By the name under which peers declare an extension: its methods. The tables above do not have them, except
+that tasks were part of revision 2025-11-25."""
 
 
 @cache

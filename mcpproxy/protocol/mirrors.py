@@ -1,7 +1,8 @@
 """Mirrors: arguments of a tool call that a stateless request over HTTP repeats in headers.
 
-The annotation ``x-mcp-header`` in a tool's input schema names the header in which an argument is repeated. A
-value that is not a valid header value is encoded as ``=?base64?...?=``.
+Requests are stateless from revision 2026-07-28 on: each names its revision. The annotation ``x-mcp-header``
+in a tool's input schema names the header in which an argument is repeated. A value that is not a valid header
+value is encoded as ``=?base64?...?=``.
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
@@ -99,7 +100,8 @@ def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool
 def listed_mirrors(raw: bytes) -> dict[str, Mirrors]:
     """Return the mirrors of the tools that a frame of a server lists, by tool name.
 
-    The result is empty if no tool has an annotation.
+    The result is empty if the frame does not contain the name of the annotation. Otherwise tools without an
+    annotation are in it, too.
     """
     if ANNOTATION.encode() not in raw:
         return {}
@@ -122,7 +124,10 @@ def mirrored_arguments(mirrors: Mirrors, arguments: JSON) -> Iterator[tuple[Path
 
 
 def encoded(text: str) -> str:
-    """Return ``text`` as a header value: unchanged, or in base64 if a header cannot contain it."""
+    """Return ``text`` as a header value: unchanged, or in base64 if a header cannot contain it.
+
+    It is in base64, too, if it begins or ends with white space, or looks like an encoded value itself.
+    """
     is_plain = not encoding_fault(text) and text == text.strip() and decoded(text) == text
     return text if is_plain else f"=?base64?{b64encode(text.encode('utf-8', 'replace')).decode()}?="
 

@@ -17,7 +17,9 @@ _PARAMETER: Final = pattern(r'(?<![\w-])([\w-]++)\s*+=\s*+(?:"([^"]*)"|([^\s,"]+
 def challenge_parameters(values: Iterable[str]) -> dict[str, str]:
     """Return the parameters of all challenges in values of ``WWW-Authenticate``, with names in lower case.
 
-    If a name occurs several times, the last value counts (RFC 9110, section 11.6.1).
+    If a name occurs several times, the last value counts.
+
+    Source: RFC 9110, section 11.6.1.
     """
     return {
         match[1].lower(): match[2] if match[2] is not None else match[3]

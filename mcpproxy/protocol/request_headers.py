@@ -7,8 +7,8 @@
 | 2026-07-28 | ``MCP-Protocol-Version`` as in ``_meta``; ``Mcp-Method``; ``Mcp-Name``; ``Mcp-Param-*`` | [3] |
 | 2026-07-28 | ``Mcp-Name`` for tasks, too | [4] |
 
-Servers of an earlier revision ignore headers of a later one. So every header whose value is known is sent,
-whatever the revision.
+Servers of an earlier revision ignore headers of a later one. So the headers up to 2025-06-18 are sent in
+every revision if their values are known. Those of 2026-07-28 are sent with a message of that revision only.
 
 Source: https://modelcontextprotocol.io/specification/
 [1] 2025-03-26/basic/transports, sections Sending Messages to the Server, and Session Management;
@@ -87,7 +87,7 @@ def stateless_version(call: Request | Notification | None) -> str:
 
 
 def negotiated_version(raw: bytes) -> str:
-    """Return the protocol version in a response to ``initialize``; empty for other messages."""
+    """Return the ``protocolVersion`` in a result, which is that of ``initialize``; empty for other frames."""
     if b"protocolVersion" not in raw:
         return ""
     results = (single.result for single in singles(parse(raw)) if isinstance(single, Response))

@@ -63,6 +63,7 @@ _REQUIREMENT_MEMBERS: Final = frozenset(
     ("text", "blame", "keyword", "since", "until", "source", "unobservable", "softer")
 )
 RANK: Final[Mapping[Level, int]] = {"info": 0, "warning": 1, "error": 2}
+"""The order of the levels, from mild to severe."""
 
 
 class RuleError(McpProxyError, ValueError):
@@ -97,8 +98,9 @@ class Requirement:
     def severity(self, candidates: Iterable[str]) -> Level | None:
         """Return the severity of a violation in a session whose revision is one of ``candidates``.
 
-        If the requirement does not apply in one of them, the severity is ``None``, because the session may
-        have that revision. If the severities differ, the mildest counts.
+        If the requirement does not apply in one of them, or is only a permission (``MAY``) there, the
+        severity is ``None``, because the session may have that revision. It is ``None``, too, if there are no
+        ``candidates``. If the severities differ, the mildest counts.
         """
         levels: list[Level | None] = [
             SEVERITY[self.keywords[revision]] if revision in self.keywords else None

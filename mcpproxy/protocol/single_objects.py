@@ -69,7 +69,8 @@ def extensions(obj: JSON, kind: str, revision: str = LATEST) -> list[str]:
 def validate_server_info(info: JSON, revision: str = LATEST) -> list[Problem]:
     """Return the problems of a ``serverInfo`` (or ``clientInfo``) object.
 
-    An empty name is an ``error``; a version that does not follow Semantic Versioning is an ``info``.
+    Each difference from the schema is an ``error``. If there is none, an empty name is an ``error``, and a
+    version that does not follow Semantic Versioning is an ``info``.
     """
     problems = _shape_problems(info, "Implementation", revision)
     if problems or not isinstance(info, dict):
@@ -101,7 +102,7 @@ def validate_tool_call(params: JSON) -> list[Problem]:
 
 
 def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
-    """Return the problems of a ``CallToolResult``: of its content items and of ``isError``."""
+    """Return the problems of a ``CallToolResult``: of ``content``, its items, and ``isError``."""
     if not isinstance(result, dict):
         return [Problem("error", "", f"the result is {kind(result)}, not an object")]
     content = result.get("content")

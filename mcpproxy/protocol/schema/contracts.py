@@ -182,7 +182,7 @@ class Contract:
         """Whether every value in the JSON ``text`` is certainly within the limits.
 
         The length of the text is at least the number of its values and characters, and the number of opening
-        brackets is at least the number of levels.
+        brackets is at least the number of levels of objects and arrays.
         """
         if len(text) > self._max_short_text:
             return False
@@ -218,6 +218,7 @@ class Contract:
 
 
 _UNEXPLAINED: Final = Mismatch("", "does not fit the schema")
+"""The mismatch if it is not known, or differs between dialects, where the value does not match."""
 
 
 def _validator(schema: JSONObject, dialect: Dialect) -> "Validator | None":
@@ -284,7 +285,10 @@ def _size(level: list[JSON]) -> int:
 def _explain_mismatches(
     value: JSON, effort: Effort, validator: "Validator", work: int
 ) -> tuple[Mismatch, ...]:
-    """Return the mismatches of ``value``, in as much detail as the limit of work allows."""
+    """Return the mismatches of ``value``, in as much detail as the limit of work allows.
+
+    The result is empty if none of them is certain.
+    """
     if work <= MAX_EXPLAINED:
         errors = _call_safely(lambda: list(islice(validator.iter_errors(value), LIMIT)))
     elif not effort.has_choices:  # a failure of anyOf or oneOf takes long to explain, even a single one

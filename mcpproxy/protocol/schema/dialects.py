@@ -17,7 +17,7 @@ from mcpproxy.protocol.jsonrpc import JSON
 Dialect: TypeAlias = Literal["draft-04", "draft-06", "draft-07", "2019-09", "2020-12"]
 
 DEFAULT: Final = "2020-12"
-"""The dialect of a schema without ``$schema``."""
+"""The dialect of a schema without ``$schema``, from revision 2025-11-25 on."""
 
 URIS: Final[Mapping[str, Dialect]] = MappingProxyType(
     {

@@ -7,8 +7,8 @@ an upper bound of the number of subschemas that are tried on the way from the va
 leaves.
 
 If a schema cannot be used, ``survey`` returns the reason instead of an effort: the schema exceeds a limit,
-refers to another document, has a reference of an unsupported kind, or has references that form a cycle on the
-same value.
+refers to another document, has a reference of an unsupported kind or a subschema of another dialect, has
+references that form a cycle on the same value, or has references and a subschema with an id of its own.
 """
 
 from collections.abc import Iterator
@@ -61,7 +61,10 @@ class Effort:
         self._is_constant = False  # deeper values take as many steps as the deepest computed so far
 
     def steps(self, depth: int) -> int:
-        """Return the maximum number of schemas tried on one path in a value that is ``depth`` levels deep."""
+        """Return the maximum number of schemas tried on one path in a value that is ``depth`` levels deep.
+
+        The result is at most ``COUNT_LIMIT``.
+        """
         while len(self._steps_by_depth) <= depth and not self._is_constant:
             self._add_depth()
         return self._steps_by_depth[min(depth, len(self._steps_by_depth) - 1)]
@@ -148,7 +151,7 @@ class _Survey:
         edges.append(node)
 
     def _is_supported(self, schema: JSONObject) -> bool:
-        """Whether a subschema has the dialect of the root and no ``$recursiveRef``."""
+        """Whether a subschema has the root's dialect and no ``$recursiveRef``. Notes an id of its own."""
         if schema is not self._schema:
             self._has_inner_id |= self._id_keyword in schema
             if "$schema" in schema and schema["$schema"] != self._dialect_uri:

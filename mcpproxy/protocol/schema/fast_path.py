@@ -20,6 +20,7 @@ MAX_DEPTH: Final = 16
 _IGNORED: Final = frozenset(
     ("title", "description", "default", "examples", "format", "deprecated", "readOnly", "writeOnly")
 )
+"""Keywords that no value is checked against."""
 
 # By type name: the Python types of parsed values. Whether 1.0 is an integer is left to the validator.
 _TYPES: Final[dict[JSON, tuple[type, ...]]] = {

@@ -27,7 +27,7 @@ class Mismatch(NamedTuple):
 
 
 def is_sure(error: "ValidationError") -> bool:
-    """Whether a failure is certain: every failure except those of ``_UNSURE`` and ``_is_whole_number``."""
+    """Whether a failure is certain: ``_UNSURE`` and ``_is_whole_number`` apply to none of its causes."""
     return not any(type(leaf.kind).__name__ in _UNSURE or _is_whole_number(leaf) for leaf in _leaves(error))
 
 

@@ -9,7 +9,7 @@ from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent
 def target_of_path(document: JSON, reference: str) -> "JSON | Absent | None":
     """Return the value that ``#`` or ``#/$defs/name`` names in ``document``; ``ABSENT`` if there is none.
 
-    It is ``None`` if the fragment is the name of an anchor, which is not a path.
+    It is ``None`` if the fragment is the name of an anchor, which is not a path, or if the value is null.
     """
     from urllib.parse import unquote  # imported here: it takes 3 ms, and few sessions need it
 

@@ -65,6 +65,7 @@ class SchemaFlaw:
 
 
 Place: TypeAlias = Literal["root", "own", "composed", "definition"]
+"""Where a subschema is in the whole schema; ``_Subschema`` explains the words."""
 
 
 @slotted(frozen=True)
@@ -89,7 +90,7 @@ def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
     """Yield the flaws of ``schema`` in the order of the document, depth first.
 
     ``object_root`` says whether the type of the root must be "object". This is so for every schema of a tool
-    except the ``outputSchema`` of 2026-07-28.
+    except the ``outputSchema`` from revision 2026-07-28 on. At most ``MAX_SCHEMAS`` subschemas are visited.
     """
     if not isinstance(schema, dict):
         yield SchemaFlaw("", "", f"should be an object, is {kind(schema)}", "not-an-object")
@@ -107,7 +108,7 @@ def subschemas(schema: JSON) -> Iterator[tuple[str, JSONObject]]:
     """Yield ``schema`` and every schema in it, each with its JSON Pointer, in the order of the document.
 
     Data (see the top of the module) and booleans are left out. If the dialect of a schema is unknown, the
-    schemas in it are not visited.
+    schemas in it are not visited. No more than ``MAX_SCHEMAS`` are.
     """
     stack = (
         [_Subschema("", schema, schema, _dialect(schema, DEFAULT), "root", 0)]
@@ -123,7 +124,10 @@ def subschemas(schema: JSON) -> Iterator[tuple[str, JSONObject]]:
 
 
 def _dialect(schema: JSONObject, inherited: Dialect | None) -> Dialect | None:
-    """Return the dialect that a subschema names; if it names none, the dialect of the schema around it."""
+    """Return the dialect that a subschema names; if it names none, the dialect of the schema around it.
+
+    It is ``None`` if the subschema names an unknown dialect.
+    """
     uri = schema.get("$schema")
     return dialect_of(uri) if isinstance(uri, str) else inherited
 

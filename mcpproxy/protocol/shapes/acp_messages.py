@@ -1,7 +1,7 @@
 """The params and the results of ACP's methods in both versions, as text.
 
-``shapes.notation`` explains the notation. The types are in ``shapes.acp_setup`` and ``shapes.acp_work``. A
-method without a block may have any params and results.
+``shapes.notation`` explains the notation. The types are in ``shapes.acp_setup`` and ``shapes.acp_work``.
+Params or a result without a block may have any value.
 
 If an optional member has a wrong value, a reader uses the default (``x-deserialize-default-on-error``). A
 sender of ``null`` asks for the default, too. So all optional members may be ``null``, except those of an MCP

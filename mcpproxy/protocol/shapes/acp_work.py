@@ -1,6 +1,7 @@
-"""The types of an ACP session at work: content, session updates, tool calls, permissions, terminals.
+"""The types of an ACP session at work: content, session updates, tool calls, permissions, terminals, forms.
 
-A kind of session update that exists only in a draft of the version has the type ``object``.
+``shapes.notation`` explains the notation. A kind of session update that exists only in a draft of the version
+has the type ``object``.
 
 Source: as for ``shapes.acp_messages``.
 """

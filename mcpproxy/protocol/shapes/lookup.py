@@ -72,7 +72,8 @@ class Expected(NamedTuple):
     """Fast tests of the params or the result of a method. ``violations`` also says what is wrong.
 
     ``fits`` tests the value with its ``_meta``, ``fits_without_meta`` without; both are ``None`` if any value
-    is correct. ``mandatory`` is set if the part is required.
+    is correct. If the value may have one of several shapes, both are the same test, with ``_meta``.
+    ``mandatory`` is set if the part is required.
     """
 
     fits: Test | None
@@ -102,7 +103,7 @@ def extras(value: "JSON | Absent", shape: str | tuple[str, Part], revision: str)
 
 
 def variants(name: str, revision: str) -> frozenset[str]:
-    """Return the values of a member that select a variant of the type ``name``: the kinds of session updates.
+    """Return the values that select a variant of the type ``name``, such as the kinds of session updates.
 
     The result is empty if the type has no such variants.
 
@@ -123,7 +124,11 @@ def _shape(shape: str | tuple[str, Part], revision: str) -> tuple[Shape, str]:
 
 
 def _message(method: str, part: Part, revision: str) -> Shape:
-    """Return the shape of a part of a message: the members of its method and those common to all methods."""
+    """Return the shape of a part of a message: the members of its method and those common to all methods.
+
+    In ACP, and for the requests that a server makes inside a result, there are no common members. The shape
+    is ``ANY`` if the tables say nothing about the part.
+    """
     method_block = _block(f"{method} {part}", revision)
     if revision in ACP or method in INPUT_REQUESTS.get(revision, ()):
         return _build(method_block, revision) if method_block else ANY

@@ -2,8 +2,8 @@
 
 ``shapes.notation`` explains the notation. The types are in ``shapes.types`` and ``shapes.input_types``. The
 first three blocks apply to every request, result and notification, except to the requests that a server makes
-inside a result. If the block of a method has a row for the same member, that row applies instead. A method
-without a block has only the members of the first three blocks.
+inside a result (``INPUT_REQUESTS``). If the block of a method has a row for the same member, that row applies
+instead. A method without a block has only the members of the first three blocks.
 
 Source: ``schema.ts`` of each revision.
 """

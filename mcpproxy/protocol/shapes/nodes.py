@@ -18,7 +18,7 @@ Test: TypeAlias = Callable[[JSON], bool]
 
 @slotted(frozen=True)
 class ShapeViolation:
-    """One member that does not match its shape.
+    """One value in a message that does not match its shape, or a member that is missing.
 
     ``pointer`` is a JSON Pointer in the message, or in the value if the shape is a named type. For a missing
     member it is the place where the member would be. ``expected`` and ``found`` are noun phrases. The kind is
@@ -66,7 +66,7 @@ class Shape(ABC):
 class Scalar(Shape):
     """A value without parts, or whose parts may have any value.
 
-    Without a ``test``, any value of the right JSON type has the shape.
+    Without a ``test``, any value of the right JSON type has the shape; ``type_decides`` is then true.
     """
 
     def __init__(self, expected: str, python_types: tuple[type, ...], test: Test | None = None) -> None:
@@ -249,7 +249,7 @@ class VariantByValue(Shape):
     """One of several objects, selected by the value of ``member``.
 
     The keys of ``variants`` are the values of ``member``, ``-`` for an absent member, and ``*`` for any other
-    string.
+    value, also for one that is not a string.
     """
 
     expected = "an object"
@@ -398,3 +398,4 @@ OPEN_MEMBERS: Final = frozenset({"_meta", "inputSchema", "outputSchema", "reques
 """Members whose value may have any members: metadata and JSON Schemas."""
 
 ANY: Final = Scalar("any value", (), lambda _: True)
+"""The shape that every value has."""

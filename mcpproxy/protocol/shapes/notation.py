@@ -1,8 +1,8 @@
 """The notation of the shape tables, and its parser.
 
 A block describes a named type, or the params or result of a method. The block begins at the margin and ends
-at an empty line or at the next line at the margin. A row is one line of a block, and the revisions at its end
-say where the row applies::
+at an empty line or at the next line at the margin. A row is an indented line of a block, and the revisions at
+its end say where the row applies; those at the end of the block's first line say where the block does::
 
     Icon                                an object with these members
         src        string               a required member
@@ -16,7 +16,7 @@ say where the row applies::
     ContentBlock by type                one of several variants, selected by the value of the member ``type``
         text       TextContent          if it is "text" (TextContent does not list the member ``type``)
         -          Fallback             if the member is absent
-        *          object               if it is any other string
+        *          object               if it has any other value
 
     Contents with                       one of several variants; a value that matches any of them is correct.
         text       TextContents         A wrong value is compared with the first variant whose member it has,
@@ -26,11 +26,10 @@ say where the row applies::
 
     method params!                      the params are required, even if all their members are optional
 
-Types: ``string number boolean integer null object any``, ``count`` (an integer of 0 or more), ``0..1``
-(a number in that range), ``'text'`` (that string), ``T[]``, ``T[1..]`` (an array that is not empty),
-``{T}`` (an object whose values are T), ``T|U`` and the name of a block. Objects are open: a member that
-is not listed may have any value.
-Lines that begin with ``#`` are comments.
+Types: ``string number boolean integer null object any``, ``count`` (an integer of 0 or more), ``0..1`` (a
+number in that range, ends included), ``'text'`` (that string), ``T[]``, ``T[1..]`` (an array that is not
+empty), ``{T}`` (an object whose values are T), ``T|U`` and the name of a block. Objects are open: a member
+that is not listed may have any value. Lines that begin with ``#`` are comments.
 """
 
 from collections.abc import Iterator, Mapping
@@ -45,7 +44,10 @@ Form: TypeAlias = Literal["object", "by", "with", "alias"]
 
 @slotted(frozen=True)
 class ShapeRow:
-    """A row of a block: a member, or a variant with the key (``name``) that selects it."""
+    """A row of a block: a member, or a variant with the key (``name``) that selects it.
+
+    A row that includes the members of another type has the name ``...``.
+    """
 
     name: str
     type: str
