@@ -24,11 +24,12 @@ __all__ = ["Observer"]
 class Observer:
     """Judges one recording with the checks in ``dispatch``, which report violations of ``catalogue``'s rules.
 
-    ``revision`` is the protocol revision of a session whose handshake was not recorded. ``joined_late`` says
-    that the start of the session was not recorded. ``redacted`` says that values were masked after the
-    session was recorded; findings that may depend on a masked value are then left out. ``over_http`` says
-    that the messages went over HTTP even if no HTTP exchanges were recorded. The first findings of each cause
-    are given in full and the others are only counted, unless ``lists_all`` is set.
+    ``revision`` is the protocol revision of a session whose handshake was not recorded; it is ignored unless
+    it is stateful, because a stateless request names its own. ``joined_late`` says that the start of the
+    session was not recorded. ``redacted`` says that values were masked after the session was recorded;
+    findings that may depend on a masked value are then left out. ``over_http`` says that the messages went
+    over HTTP even if no HTTP exchanges were recorded. The first findings of each cause are given in full and
+    the others are only counted, unless ``lists_all`` is set.
     """
 
     def __init__(

@@ -179,7 +179,7 @@ def _read_answer(context: MessageContext, message: Response | ErrorResponse, his
 
 
 def _set_step(context: MessageContext, history: History) -> Fact:
-    """Set the handshake step of the message; return the fact for a step that may break a requirement."""
+    """Set the handshake step of the message; return its fact if it may break a requirement, otherwise 0."""
     step = context.happened = input_of(context, history) if history.protocol == "mcp" else None
     if step is None:
         return 0
@@ -252,7 +252,7 @@ def _intended_request(
     requestor: Side,
     history: History,
 ) -> SentRequest | None:
-    """Return the request that an answer with an unknown id is meant for.
+    """Return the request that an answer with an unknown id is meant for; ``None`` if that is not clear.
 
     Its id may have the wrong JSON type, or the answer may be the awaited result of initialize.
     """

@@ -95,7 +95,10 @@ def _facts_of_fields(fields: Fields) -> HttpFact:
 
 
 def _is_contradicted(exchange: HttpExchange) -> bool:
-    """Whether the header and the body of a stateless request name different protocol versions."""
+    """Whether the header and the body of a stateless request differ in the protocol version that they name.
+
+    They differ, too, if only one of them names a version. Of several requests the first one counts.
+    """
     if not exchange.requests:
         return False
     return member(exchange.requests[0].params, "_meta", VERSION_KEY) != exchange.fields.get(PROTOCOL_VERSION)
@@ -205,9 +208,9 @@ def has_content(frame: Frame) -> bool:
 def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed, ...]) -> bool:
     """Whether a frame from the server is judged as a message of the session, and not only by checks of HTTP.
 
-    The body of a response with an error status is such a message only if it has the id of a request of this
-    exchange. In an open stateful session it never is, because the refused request counts as never sent. The
-    body of a response to a notification is never such a message.
+    A body counts only if it answers a POST with requests over Streamable HTTP. If its status is not success,
+    it counts only if it has nothing but errors with ids of requests of this exchange. In a stateful session
+    it does not even then, except as the answer to initialize, because a refused request counts as never sent.
     """
     if frame.event is not None:
         if (

@@ -16,8 +16,8 @@ _NEVER_MASKED: Final = ("id", "jsonrpc", "method")
 def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) -> bool:
     """Whether a finding at ``pointer`` in a message may depend on a masked value.
 
-    It may if there is a mask at that place, in the same object or array, or in the params of the request that
-    the message ``answers``.
+    It may if there is a mask anywhere in the object or array that contains the place (for a member of the
+    message itself, only in its value), or in the params of the request that the message ``answers``.
     """
     if answers is not None and isinstance(answers.params, dict) and holds_mask(answers.params):
         return True

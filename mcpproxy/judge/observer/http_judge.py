@@ -6,8 +6,9 @@ A request without any of these marks belongs to the session without id that was 
 there is exactly one. Otherwise its session is unknown, and nothing is concluded from missing messages.
 
 The messages of each session go to the session's own ``MessageJudge``. The head and the body around them go to
-the checks of exchanges, which run at several moments: request, head, body, event, end. A message that the
-server refused with an HTTP status counts as never sent, so that the client may send it again.
+the checks of exchanges, which run at several moments: request, head, body, event, end of the exchange, end of
+the recording. A message that the server refused with an HTTP status counts as never sent, so that the client
+may send it again.
 """
 
 from typing import Final

@@ -119,7 +119,10 @@ class MessageJudge:
 
     @property
     def asked(self) -> str:
-        """The negotiated revision, or else the one that the client requested; empty if neither is known."""
+        """The negotiated revision, or else the one that the client requested, here or in an earlier session.
+
+        It is empty if neither is known.
+        """
         history = self._history
         if history.negotiated is not None:
             return history.negotiated

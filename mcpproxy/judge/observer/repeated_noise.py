@@ -1,6 +1,6 @@
 """Count the findings of repeated noise without judging it again: a server may write the same line for ever.
 
-Noise is a line that is not a message.
+Noise is a line that is not a message, or an element of a batch that is not an object.
 """
 
 from collections.abc import Callable

@@ -33,7 +33,7 @@ KILLED: Final = "kill"
 """The ``what`` of the notes that mcpproxy closed the streams of a session, or ended its server."""
 
 _LINE_BYTES: Final = 16 << 20
-"""The length, in bytes, of the longest line that is judged."""
+"""The length, in bytes, of the longest line whose pieces are joined, so that it is judged."""
 
 
 class TwoViews:

@@ -127,7 +127,10 @@ def remember_metadata(exchange: HttpExchange, history: HttpHistory) -> None:
 
 
 def remember_page_access(exchange: HttpExchange, history: HttpHistory) -> None:
-    """Remember the methods and header fields that the server does not let web pages use."""
+    """Remember the methods and header fields that the server does not let web pages use.
+
+    Remember, too, whether it hides the id of a session from them.
+    """
     if is_allowed_preflight(exchange):
         origin, known = exchange.fields.get("origin") or "", history.refused_to_pages
         refused = known.get(origin, frozenset()) | refused_to_page(exchange)

@@ -10,6 +10,7 @@ from mcpproxy.judge.checks.hosts.family import host_checks
 from mcpproxy.judge.ruleset import host_facts
 
 ALL = "all"
+"""The word that names all known hosts."""
 
 
 def chosen(values: Iterable[str], grade: str = "", option: str = "--hosts") -> HostChoice:

@@ -16,6 +16,8 @@ _LONGEST_LINE: Final = 1 << 16
 class LineStream(io.TextIOBase):
     """Writes complete lines to ``stream``, each in one piece, and drops lines that cannot be written.
 
+    Only a line of more than ``_LONGEST_LINE`` characters may be written in several pieces.
+
     Other processes, such as the server, write to the same stderr, and ``print`` writes a line and its end
     separately, so another line could come in between. After the relay has exited, the recorder's stderr has
     no reader any more. A rule that prints must not fail because of that, or it would be left out of the rest

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from mcpproxy.protocol.jsonrpc import JSONObject
 
 _KEY_FILE: Final = "journal.key"
+"""The name of the file with the user's secret key, in the state folder."""
 _KEY_BYTES: Final = 32
 _MAX_FAULT_CHARACTERS: Final = 400
 """The maximum length of the reason for leaving out a rule, in characters."""
@@ -58,7 +59,13 @@ class RuleOptions:
     hosts_grade: str = ""
 
     def sealed(self) -> "RuleOptions":
-        """Return the same options with ``digest`` and ``seal``, so that ``refuse_unfit`` can verify them."""
+        """Return the same options with ``digest`` and ``seal``, so that ``refuse_unfit`` can verify them.
+
+        Options without ``folders`` need neither, and stay as they are.
+
+        Raises:
+            OSError: a folder or a file with rules cannot be read.
+        """
         if not self.folders:
             return self
         options = replace(self, digest=_digest(self.folders))
@@ -73,6 +80,7 @@ class RuleOptions:
         Raises:
             CustomRuleError: something in a folder cannot be used.
             UsageError: a name in the options is neither a rule nor a family, or there is no such host.
+            RuleError: a table that ships with mcpproxy is not valid.
         """
         # Imported here, so that an invalid rule table stops only the judging and not the recording.
         from mcpproxy.judge.ruleset import ruleset
@@ -153,13 +161,13 @@ class FilteredObserver:
     rule prints goes to stderr, because stdout may belong to the protocol.
 
     Raises:
-        CustomRuleError, UsageError: as ``RuleOptions.resolve``.
+        CustomRuleError, UsageError, RuleError: as ``RuleOptions.resolve``.
     """
 
     def __init__(self, options: RuleOptions) -> None:
         self.left_out: list[str] = []
         """One line for each failed check: the codes of its rules, the frame where it failed, and why.
-        The lines of ``Observer.left_out`` are included."""
+        At most ``_MAX_FAULTS`` checks are named. The lines of ``Observer.left_out`` are included."""
         self._event: Event | None = None  # the event being judged
         self._runs_code = bool(options.folders)
         with printing_to_stderr() if self._runs_code else nullcontext():

@@ -1,6 +1,7 @@
 """A ruleset: the catalogue of rules, and the checks that report them.
 
-A ruleset has the built-in rules that are on by default. Opt-in rules and custom rules can be added to it.
+A ruleset has the checks of the built-in rules that are on by default. Those of opt-in rules and of custom
+rules can be added to it.
 """
 
 import os

@@ -28,7 +28,10 @@ def _sites() -> frozenset[str]:
 
 
 def _site(url: str) -> str:
-    """Return the host of a URL, on a shared host with the repository; empty if the URL is not plain HTTPS."""
+    """Return the host of a URL, on a shared host with the repository.
+
+    It is empty if the URL is not one of HTTPS, or has ``..`` in its path or a character that may deceive.
+    """
     if not url.isascii() or any(char in url for char in "\\ \"'<>`") or visible(url) != url:
         return ""
     try:

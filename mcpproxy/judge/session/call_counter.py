@@ -48,7 +48,8 @@ from mcpproxy.protocol.message_parts import as_object, leading_result_id, member
 from mcpproxy.protocol.revisions import VERSION_KEY
 
 MAX_OPEN: Final = 1 << 16
-"""The number of requests that may wait for their answers. If there are more, the count is given up."""
+"""The number of requests that are kept until their answers come. Above it, those with an outcome are
+forgotten; if more than half as many are then left, the count is given up."""
 
 _UNREAD_RESULT: Final = Response({}, None, None)
 """Stands for a result of which only the beginning was recorded together with its id."""
@@ -71,7 +72,7 @@ class _Call:
 
     outcome: Outcome = _UNANSWERED
     sender: Sender = CLIENT
-    """The sender of the request; it is set only if the request met a fault."""
+    """The sender of the request; it is set only if the request met a fault (see ``FaultMark``)."""
     asked: Innermost = UNKNOWN
     """The innermost method of the request; it is set only for ``_SPECIAL_METHODS``."""
 

@@ -299,7 +299,10 @@ class HttpExchange:
 
     @property
     def unanswered(self) -> tuple[Request, ...]:
-        """The requests of this exchange that were neither answered, in any exchange, nor cancelled."""
+        """The requests of this exchange that were neither answered, in any exchange, nor cancelled.
+
+        There are none while the session of the exchange is unknown.
+        """
         session = self.session
         return tuple(
             request
@@ -405,8 +408,9 @@ def is_answer(message: WellFormed) -> bool:
 def looks_stateless(fields: Fields) -> bool:
     """Whether the headers of a request show that it is one of a stateless revision.
 
-    Some clients send ``Mcp-Method`` in stateful sessions, too. So if the request has no version header,
-    ``Mcp-Method`` counts only if there is no session id either.
+    The version header decides if it names a known revision, and otherwise ``Mcp-Method``. Some clients send
+    ``Mcp-Method`` in stateful sessions, too. So if the request has no version header, it counts only if there
+    is no session id either.
     """
     if (version := fields.get(PROTOCOL_VERSION)) is not None:
         return version in STATELESS or (version not in STATEFUL and METHOD in fields)

@@ -181,7 +181,7 @@ class Filter:
 
 
 def parse_filter(text: str) -> Filter:
-    """Parse a filter. An empty filter lets every row pass.
+    """Parse a filter. An empty filter lets every call pass.
 
     Raises:
         FilterError: ``text`` is not a filter. The message says where, why, and what to write instead.

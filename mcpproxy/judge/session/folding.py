@@ -55,7 +55,8 @@ class Folded:
 def fold(findings: Iterable[Finding]) -> list[Folded]:
     """Return the findings in their order, with those that say the same folded into the first of them.
 
-    A finding about the session as a whole is never folded.
+    Fewer than ``LEAST`` that say the same are not folded. A finding about the session as a whole is never
+    folded into another.
     """
     all_findings = list(findings)
     groups: dict[tuple[str, ...], Folded] = {}

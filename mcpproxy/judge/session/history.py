@@ -58,14 +58,15 @@ class SentRequest:
     """One request and its outcome.
 
     ``candidates`` are the revisions that the request may belong to. A ``stateless`` request names its
-    revision itself. An ``early`` request was sent before the handshake was complete. ``answers_due`` is the
-    number of answers to come: more than one if the same id was used again while the first request was
-    pending. If the two requests have different methods, or a request has two members ``method``, ``method``
-    is empty, because an answer may be to either. ``answered_seq`` is the frame of the latest answer (0 if
-    there is none yet), and ``answered_ns`` the time of that frame. ``refused_by_http`` is set if the server
-    refused the frame with an HTTP status, so that the request counts as never sent. ``has_familiar_meta`` is
-    set if an equal ``_meta`` was correct in an earlier request (``History.familiar_meta``). ``check_memory``
-    is state that the checks of the method keep for the request until it is answered.
+    revision itself. An ``early`` request was sent while no initialize was known to have succeeded.
+    ``answers_due`` is the number of answers to come: more than one if the same id was used again while the
+    first request was pending. If the two requests have different methods, or a request has two members
+    ``method``, ``method`` is empty, because an answer may be to either. ``answered_seq`` is the frame of the
+    latest answer (0 if there is none yet), and ``answered_ns`` the time of that frame. ``refused_by_http`` is
+    set if the server refused the frame with an HTTP status, so that the request counts as never sent.
+    ``has_familiar_meta`` is set if an equal ``_meta`` was correct in an earlier request
+    (``History.familiar_meta``). ``check_memory`` is state that the checks of the method keep for the request
+    until it is answered.
     """
 
     seq: int
@@ -102,7 +103,10 @@ def keep_latest(table: dict[K, V], key: K, value: V, most: int) -> None:
 
 
 def get_or_make(table: dict[K, V], key: K, make: Callable[[], V], most: int) -> V:
-    """Return the value of ``key`` in ``table``; if the key is missing, first add it with ``make()``."""
+    """Return the value of ``key`` in ``table``; if the key is missing, first add it with ``make()``.
+
+    The table keeps its latest ``most`` entries, as with ``keep_latest``.
+    """
     value = table.get(key)
     if value is None:
         value = make()
@@ -143,7 +147,7 @@ class UsedIds:
             del self._recent[id]
 
     def first_use(self, id: RequestId) -> int | None:
-        """Return the frame that first used ``id``; 0 if it is forgotten, ``None`` if ``id`` is unused."""
+        """Return the frame that first used ``id``; 0 if it is an old one, ``None`` if ``id`` is unused."""
         if id in self._recent:
             return self._recent[id]
         was_used = id in self._texts if isinstance(id, str) else bool(self._starts) and self._has_number(id)
@@ -304,7 +308,7 @@ class History:
 
     @property
     def in_both_eras(self) -> bool:
-        """Whether the session has seen both a handshake and stateless requests."""
+        """Whether the session has seen both an initialize request and a stateless request."""
         return self.stateless_seq is not None and self.stateful_seq is not None
 
     def unprovoked_end(self, close: Close) -> str:
@@ -326,7 +330,7 @@ class History:
         return self.client if sender == CLIENT else self.server
 
     def capabilities(self, of: Sender) -> JSONObject | None:
-        """Return the capabilities of ``of``; ``None`` before the handshake or if they are not an object."""
+        """Return the capabilities of ``of``; ``None`` if they are unknown so far, or not an object."""
         return self.client_capabilities if of == CLIENT else self.server_capabilities
 
     def pending(self, requestor: Sender, id: RequestId) -> SentRequest | None:

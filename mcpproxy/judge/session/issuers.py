@@ -58,7 +58,10 @@ class Issuers:
         keep_latest(self.wanted, resource, _joined(self.wanted.get(resource, _NONE), servers), _MOST)
 
     def add_credential(self, table: dict[str, Issued], credential: str, place: str, seq: int) -> None:
-        """Remember in ``table`` (``tokens`` or ``secrets``) that the endpoint ``place`` issued it."""
+        """Remember in ``table`` (``tokens`` or ``secrets``) that ``place``, an endpoint, issued a credential.
+
+        ``seq`` is the frame in which it did.
+        """
         earlier = table.get(credential)
         places = _joined(earlier.places if earlier else _NONE, frozenset((place,)))
         keep_latest(table, credential, Issued(places, seq), _MOST)

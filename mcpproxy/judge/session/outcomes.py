@@ -125,7 +125,8 @@ class CallCounts:
     cancelled: int = 0
     """Calls that the client cancelled, for a user or because of its own time limit."""
     refused: int = 0
-    """Calls that mcpproxy answered with an error itself: the server could not, or was not to, be reached."""
+    """Calls that mcpproxy refused, by an error of its own or by no answer: the server could not be reached, or
+    was not to be."""
     declined: int = 0
     unreadable: int = 0
     """Calls whose answer could not be read."""
@@ -158,7 +159,7 @@ class CallCounts:
         return [(number, word) for number, word in numbers if number]
 
     def words(self, *, running: bool, waited: str = "") -> str:
-        """Return the numbers in words: ``2 of 5 calls failed, 1 waiting``, or ``no failed calls``.
+        """Return the numbers in words: ``2 of 5 calls failed, 1 waiting``, ``no failed calls``, ``no calls``.
 
         ``waited`` is the time that the oldest waiting call has waited, in words: ``1 waiting for 11.0 s``.
         """
@@ -240,8 +241,9 @@ def outcome_of_result(result: JSON, asked: Innermost = UNKNOWN) -> Outcome:
 def error_outcome(error: "JSON | Absent", asked: Innermost) -> Outcome:
     """Return the outcome of a call from a JSON-RPC error of the server.
 
-    Any code may mean that the server does not know ``PROBE`` (2026-07-28, basic/transports/stdio
-    § Backward Compatibility), except an internal error, with which a method that exists fails.
+    Any code may mean that the server does not know ``PROBE`` (2026-07-28, basic/transports/stdio § Backward
+    Compatibility), except an internal error, with which a method that exists fails, and the error of a
+    carrier of ``PROBE`` (see ``Innermost.owns``).
     """
     if asked.method != PROBE or member(error, "code") == INTERNAL_ERROR or not asked.owns(error):
         return Outcome.RPC_ERROR

@@ -10,7 +10,10 @@ _MAX_OPEN: Final = 64
 
 
 def request_target(uri: str, base: str = "/") -> str:
-    """Return the request target (path and query) of ``uri``, which may be relative to the target ``base``."""
+    """Return the request target (path and query) of ``uri``, which may be relative to the target ``base``.
+
+    A ``uri`` that is not valid is returned as it is.
+    """
     from urllib.parse import urljoin, urlsplit  # imported here: it takes 3 ms, and few sessions need it
 
     try:
