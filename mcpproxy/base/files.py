@@ -18,7 +18,7 @@ from typing import Final
 _HAS_DIR_FD: Final = {os.open, os.stat, os.unlink, os.rename} <= os.supports_dir_fd
 """Whether a name can be opened, looked up, removed and renamed relative to an open folder. False on Windows,
 where paths are joined."""
-# The flags that follow are 0 on a system that does not have them.
+# Each of these flags is 0 on a system that does not have it.
 _BINARY: Final[int] = getattr(os, "O_BINARY", 0)
 _NOFOLLOW: Final[int] = getattr(os, "O_NOFOLLOW", 0)
 _NONBLOCK: Final[int] = getattr(os, "O_NONBLOCK", 0)

@@ -1,4 +1,4 @@
-"""Write any value that a peer sent as JSON text.
+"""Turn any value from a peer into JSON text.
 
 The ``json`` module refuses infinity and values that are nested too deeply. Both may come from a peer: a
 number too large for a double is read as infinity. Such a part is replaced by words such as ``"an object"``.

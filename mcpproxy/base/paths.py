@@ -35,8 +35,8 @@ _SDKS = ("mcp", "fastmcp")
 _CONTAINERS = ("docker", "podman")
 _CONTAINER_FLAGS = ("--rm", "--init", "--interactive", "--tty", "--detach", "--privileged", "--read-only")
 _CONTAINER_LETTERS = "itdqP"
-"""With ``_CONTAINER_FLAGS``, where the long ones are: the letters of the options without a value of launchers
-that start an image (``_CONTAINERS``). All their other options have a value."""
+"""Of launchers that start an image (``_CONTAINERS``): the letters of the options without a value. The long
+ones are in ``_CONTAINER_FLAGS``. All other options have a value."""
 
 _SECRET_PARTS = (
     "key",
@@ -74,7 +74,7 @@ _BUILD_FOLDERS = ("dist", "build", "out", "lib", "src", "bin", "Scripts", "venv"
 """Names of folders that do not identify the package of a file in them either."""
 
 _SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
-"""Suffixes of file types, which the name of a program is given without."""
+"""Suffixes of file types, which are left out of the name of a program."""
 
 
 def state_dir() -> str:

@@ -20,6 +20,7 @@ _CODES: Final[dict[Colour, str]] = {
     "blue": "34",
     "cyan": "36",
 }
+"""The parameters of the escape sequences of a terminal (ECMA-48, SGR)."""
 
 _SKIN_TONES: Final = "".join(map(chr, range(0x1F3FB, 0x1F400)))
 _FLAG_LETTERS: Final = "".join(map(chr, range(0x1F1E6, 0x1F200)))
@@ -64,8 +65,7 @@ class Style:
         """Return ``text`` shortened to at most ``limit`` columns, with an ellipsis where it was cut.
 
         The ellipsis is there even if ``limit`` has no room for it. The end is cut, or with ``keeps_end`` the
-        beginning. A sequence that a reader sees as one character,
-        such as an emoji, is never split.
+        beginning. A sequence that a reader sees as one character, such as an emoji, is never split.
         """
         if columns(text) <= limit:
             return text

@@ -19,7 +19,9 @@ _OTHER_EMOJI = "\u203c\u2049\u2139\u3030"
 """Emoji that Unicode counts as punctuation or letters."""
 _BLACK_FLAG, _LAST_TAG = "\U0001f3f4", "\U000e007f"
 _EMOJI_MARKS = frozenset((_JOINER, _SELECTOR, _BLACK_FLAG))
+"""Without one of these a text has no emoji sequence with an invisible character."""
 _TAGS = frozenset(map(chr, (*range(0xE0030, 0xE003A), *range(0xE0061, 0xE007B))))
+"""The tags that may be in a flag: digits and small letters."""
 
 _INVISIBLE = frozenset(
     map(

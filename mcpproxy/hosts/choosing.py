@@ -15,6 +15,7 @@ from mcpproxy.hosts.server_entries import Search, ServerEntry, search, search_fi
 from mcpproxy.hosts.shown_text import shown_text
 
 NOT_WRITTEN: Final = "nothing was written"
+"""The end of the message for a user's mistake after which no file has changed."""
 
 
 @dataclass(frozen=True, slots=True)

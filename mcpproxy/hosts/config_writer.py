@@ -19,7 +19,7 @@ from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.server_entries import LARGEST_BYTES, ConfigFile
 
 _LOCK_STALE_S: Final = 10
-"""The age in seconds from which the lock of a host counts as left behind."""
+"""The age in seconds above which the lock of a host counts as left behind."""
 _LOCK_WAIT_S: Final = 12
 """The seconds that we wait for a lock. They are more than ``_LOCK_STALE_S``."""
 _LOCK_POLL_S: Final = 0.05
@@ -134,8 +134,8 @@ def _keep_attributes(path: str, draft: str) -> None:
 def _locked(file: ConfigFile, lock: str) -> Generator[None]:
     """Lock the file as its host does.
 
-    With the protocol ``folder``, the lock is a folder ``<file>.lock``, which is stale after ten seconds. With
-    any other nothing is locked.
+    With the protocol ``folder``, the lock is a folder ``<file>.lock``, which is stale after ten seconds.
+    With any other protocol, nothing is locked.
 
     Raises:
         HostFileError: the host keeps its lock for longer than ``_LOCK_WAIT_S``.

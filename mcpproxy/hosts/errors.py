@@ -31,7 +31,7 @@ def not_alone(path: str, places: str = "this place") -> HostFileError:
 
 
 class UnrecordedError(HostFileError):
-    """A configuration file was written, but afterwards the ledger, which records the wraps, could not be.
+    """A configuration file was written, but then the ledger (the records of all wraps) could not be written.
 
     The ledger still says that the change is in progress, so ``recover_records`` corrects it later.
     """

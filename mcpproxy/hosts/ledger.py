@@ -27,6 +27,7 @@ LARGEST_BYTES: Final = 64 << 20
 """The size limit of the ledger and of the other files of state about hosts."""
 
 _TEXTS: Final = ("file", "host", "name", "sha256_before", "sha256_after", "wrapped_at", "upstream", "listen")
+"""The members of a stored record that are texts; ``state`` is read apart."""
 
 State = Literal["wrapping", "wrapped", "unwrapping"]
 

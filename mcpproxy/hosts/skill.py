@@ -19,10 +19,13 @@ from mcpproxy.hosts.ledger import folder
 from mcpproxy.hosts.server_entries import is_below
 
 NAME: Final = "mcpproxy"
+"""The name of the skill, and of its folder."""
 
 _FILE: Final = "SKILL.md"
 _LARGEST_BYTES: Final = 1 << 20
+"""The size limit of the skill and of the file with the records."""
 _VERSION: Final = 1
+"""The version of the format of the records."""
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

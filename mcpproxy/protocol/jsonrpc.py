@@ -1,10 +1,10 @@
 """Parse the bytes of a frame as a JSON-RPC 2.0 message.
 
-A frame has the bytes that a transport delimits: a line of stdio, the body of an HTTP request, an event of a
-stream. Parsing reports no faults. A request whose id is a list is still parsed as a request; the checks
-report the fault. A frame is ``Malformed`` only if it cannot be parsed as JSON, if its value is neither an
-object nor an array, or if the kind of the object is not clear: a method *and* a result or error, a method
-that is not a string, or no method and nothing that makes it an answer (``is_answer``).
+A frame has the bytes that a transport delimits: a line on stdio, an HTTP body, an event of a stream. Parsing
+reports no faults. A request whose id is a list is still parsed as a request; the checks report the fault. A
+frame is ``Malformed`` only if it cannot be parsed as JSON, if its value is neither an object nor an array, or
+if the kind of the object is not clear: a method *and* a result or error, a method that is not a string, or no
+method and nothing that makes it an answer (``is_answer``).
 
 orjson reads integers beyond 64 bits as floats. So a frame with enough digits in a row for such an integer is
 parsed again by ``json``. A frame whose id is still a large float (``1e20``) is parsed once more, with exact
@@ -12,9 +12,9 @@ numbers.
 
 The message classes are not frozen, although no code changes them: freezing would triple the time to create a
 message. ``value`` is the whole JSON object of a message. A message is ``regular`` if its envelope is correct:
-the version, the id (except in an answer), and params or a result that is an object. Of errors this is not
-known. ``repeats`` is false if it is certain that no object in the message has two members of one name. Most
-messages are regular and repeat nothing, so the checks for these faults skip them.
+the version, the id (except in an answer), and params or a result that is an object. Error responses have no
+such mark. ``repeats`` is false if it is certain that no object in the message has two members of one name.
+Most messages are regular and repeat nothing, so the checks for these faults skip them.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#messages
 """

@@ -61,7 +61,7 @@ _LONGEST_NAME: Final = 1_000
 
 _NAMES: Final = CARRIERS.union(SUCCESSOR)
 _OUTCOMES: Final = frozenset({"result", "error", "_meta"})
-"""The members of a result by server that has an MCP outcome: a result or an error of MCP."""
+"""The members that the result of an ``mcp/message`` by server may have."""
 
 
 class Channel(NamedTuple):

@@ -8,7 +8,7 @@
 | 2026-07-28 | ``Mcp-Name`` for tasks, too | [4] |
 
 Servers of an earlier revision ignore headers of a later one. So the headers up to 2025-06-18 are sent in
-every revision if their values are known. Those of 2026-07-28 are sent with a message of that revision only.
+every revision if their values are known. Those of 2026-07-28 are sent with stateless messages only.
 
 Source: https://modelcontextprotocol.io/specification/
 [1] 2025-03-26/basic/transports, sections Sending Messages to the Server, and Session Management;

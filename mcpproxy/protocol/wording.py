@@ -44,8 +44,8 @@ def with_article(noun: str) -> str:
 def shown(value: JSON, most: int = _MAX_CHARACTERS) -> str:
     """Return a scalar as JSON text of at most ``most`` characters; for an object or an array, its kind.
 
-    The middle of a longer text is cut, because long names often have the same beginning. An integer of more
-    than 308 digits becomes words.
+    The middle of a longer text is cut, because long names often have the same beginning. An integer of
+    1024 bits or more becomes words.
     """
     if isinstance(value, dict | list):
         return kind(value)

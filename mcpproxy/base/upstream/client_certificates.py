@@ -14,6 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Final
 
+# Advice, as clauses: if no certificate was given, and if the given one may have been refused.
 GIVE_ONE: Final = "give one with --client-cert and --client-key"
 PERHAPS_REFUSED: Final = "perhaps it does not accept the certificate of --client-cert"
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 NONE: Final = "none"
 """The value of ``--proxy`` that means no proxy."""
 
+# Names of environment variables; that of the scheme is at the index ``is_tls``.
 _SCHEMES: Final = ("http_proxy", "https_proxy")
 _ALL: Final = "all_proxy"
 _EXCEPT: Final = "no_proxy"

@@ -15,6 +15,7 @@ from mcpproxy.base.upstream.settings import UpstreamSettings
 from mcpproxy.base.visible import visible
 
 _ALERT: Final = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_([A-Z_]+)")
+"""OpenSSL's reason for a failure if the peer ended TLS with an alert; the group is the alert's name."""
 
 _NO_ISSUER: Final = frozenset((2, 18, 19, 20, 21))
 """OpenSSL's codes (``X509_V_ERR_``) for a certificate that no trusted CA has issued."""

@@ -55,7 +55,7 @@ def setting_of(host: Host) -> ModelSetting:
 
 
 def usual_service(setting: ModelSetting) -> str:
-    """Return the address that the host uses by default whatever the provider; empty if none is known."""
+    """Return the address that the host uses by default, whatever the provider; empty if none is known."""
     return dict(setting.services).get("*", "")
 
 

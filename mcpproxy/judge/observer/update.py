@@ -34,8 +34,8 @@ _LONGEST_METHOD: Final = 128
 """In characters: a longer method of a notification is not remembered."""
 
 _EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN})
-"""The states, except ``SKIPPED``, in which no initialize is known to have succeeded. A request in them is
-early."""
+"""The states before the result of initialize, unless the client has skipped the handshake, and the state
+after messages were missed. A request in them is early."""
 
 
 def remember(context: MessageContext, history: History, size: int) -> None:

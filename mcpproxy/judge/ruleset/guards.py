@@ -35,6 +35,7 @@ OnFault: TypeAlias = Callable[[tuple[str, ...], CustomRuleError], None]
 def guarded(family: RuleFamily, custom_rules: Catalogue, on_fault: OnFault | None = None) -> RuleFamily:
     """Return ``family`` with a guard around each function. Checks may only report rules in ``custom_rules``.
 
+    Checks of stderr have no guard, because ``mcpproxy.custom_rules`` does not offer them.
     Without ``on_fault``, a mistake raises ``CustomRuleError``. With ``on_fault``, that function is called
     with the error, and the rules of the check are left out from then on.
     """

@@ -82,6 +82,7 @@ def _texts_of(known: Mapping[str, object]) -> Setting:
     return (lambda value: _is_texts(value) and set(cast("list[str]", value)) <= known.keys()), words, ...
 
 
+# The settings that several kinds of facts share. Those whose name begins with ``_NO`` may be empty.
 _LIMIT: Final[Setting] = (lambda value: _is_count(value) and value != 0, "a number above 0", ...)
 _COUNT: Final[Setting] = (_is_count, "a number", 0)
 _UNIT: Final[Setting] = _one_of("characters", "bytes", default="characters")
@@ -140,6 +141,7 @@ KINDS: Final[Mapping[str, Mapping[str, Setting]]] = {
 }
 """By kind of fact: the names of its settings, and their definitions."""
 
+# By grade: the clause that says how a fact is known.
 _EVIDENCE: Final[Mapping[Grade, str]] = {
     "measured": "measured with {seen}, {date}",
     "source": "seen in its source{of_seen}, {date}",

@@ -36,6 +36,7 @@ _METHODS_WITH: Final[Mapping[str, tuple[str, ...]]] = {
 
 _TEXTS: Final = ("tool", "prompt", "resource", "target", "method", "rule", "session", "id")
 _NUMBERS: Final = ("latency", "bytes", "code", "call", "frame")
+"""Keys whose values are numbers or ranges of numbers."""
 
 STATUS: Final[dict[str, frozenset[Outcome]]] = {
     **{str(outcome): frozenset({outcome}) for outcome in Outcome},
@@ -87,6 +88,7 @@ _INSTEAD: Final = (
     '(-method:ping), and "{}" searches for the word'
 )
 
+# A filter that shows users what the language has.
 EXAMPLE: Final = 'tool:search* status:error latency:>2s -from:server "text"'
 
 
@@ -181,7 +183,7 @@ class Filter:
 
 
 def parse_filter(text: str) -> Filter:
-    """Parse a filter. An empty filter lets every call pass.
+    """Parse a filter. An empty filter lets every row of a list of calls pass.
 
     Raises:
         FilterError: ``text`` is not a filter. The message says where, why, and what to write instead.

@@ -58,13 +58,13 @@ class SentRequest:
     """One request and its outcome.
 
     ``candidates`` are the revisions that the request may belong to. A ``stateless`` request names its
-    revision itself. An ``early`` request was sent while no initialize was known to have succeeded.
-    ``answers_due`` is the number of answers to come: more than one if the same id was used again while the
-    first request was pending. If the two requests have different methods, or a request has two members
-    ``method``, ``method`` is empty, because an answer may be to either. ``answered_seq`` is the frame of the
-    latest answer (0 if there is none yet), and ``answered_ns`` the time of that frame. ``refused_by_http`` is
-    set if the server refused the frame with an HTTP status, so that the request counts as never sent.
-    ``has_familiar_meta`` is set if an equal ``_meta`` was correct in an earlier request
+    revision itself. An ``early`` request was sent before the result of initialize, or after messages were
+    missed. ``answers_due`` is the number of answers to come: more than one if the same id was used again
+    while the first request was pending. If the two requests have different methods, or a request has two
+    members ``method``, ``method`` is empty, because an answer may be to either. ``answered_seq`` is the frame
+    of the latest answer (0 if there is none yet), and ``answered_ns`` the time of that frame.
+    ``refused_by_http`` is set if the server refused the frame with an HTTP status, so that the request counts
+    as never sent. ``has_familiar_meta`` is set if an equal ``_meta`` was correct in an earlier request
     (``History.familiar_meta``). ``check_memory`` is state that the checks of the method keep for the request
     until it is answered.
     """

@@ -218,7 +218,7 @@ class Contract:
 
 
 _UNEXPLAINED: Final = Mismatch("", "does not fit the schema")
-"""The mismatch if it is not known, or differs between dialects, where the value does not match."""
+"""Reported if it is not known where the value does not match, or if the dialects disagree about the place."""
 
 
 def _validator(schema: JSONObject, dialect: Dialect) -> "Validator | None":
