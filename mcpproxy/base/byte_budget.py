@@ -1,7 +1,7 @@
 """A limit on the bytes that foreign data may yield when it is decompressed or fetched.
 
-A few kilobytes can decompress to gigabytes, and many small files can fill a disk. So every decompressor and
-every download of mcpproxy counts its output against a ``ByteBudget`` as the output arrives.
+A few kilobytes can decompress to gigabytes, and many small files can fill a disk. So code that decompresses
+or fetches such data counts the output against a ``ByteBudget`` as it arrives.
 """
 
 

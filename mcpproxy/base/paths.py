@@ -1,7 +1,8 @@
 """The default folder of recordings, and the names of their files.
 
 The folder is the one that the platformdirs package would choose. That package is not used because importing
-it takes longer (10 ms) than everything else the relay does before the server starts.
+it takes longer (10 ms) than everything else the relay, the process that forwards the traffic, does before
+the server starts.
 """
 
 from __future__ import annotations

@@ -59,6 +59,7 @@ class Style:
 
     @property
     def ellipsis(self) -> str:
+        """The text that stands where something was cut."""
         return "…" if self.unicode else "..."
 
     def shorten(self, text: str, limit: int, *, keeps_end: bool = False) -> str:

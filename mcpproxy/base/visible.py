@@ -8,7 +8,8 @@ passes through ``visible``. Only the stderr of the wrapped server is forwarded u
 The invisible characters of a valid emoji sequence stay, because it falls apart without them: joiners between
 pictographs, the selector after a pictograph or before a keycap, the tags of a flag.
 
-The relay imports this module before it starts the server, so this module imports nothing.
+The relay, the process that forwards the traffic, imports this module before it starts the server. So no
+other module is imported with it.
 """
 
 _SHORT_ESCAPES = {"\t": "\\t", "\n": "\\n", "\r": "\\r"}

@@ -88,7 +88,8 @@ def _write_draft(draft: str, content: bytes, like: str) -> None:
 def draft_of(path: str) -> str:
     """Return the path of the draft of a file.
 
-    A file never has two drafts at a time, because only the process that has locked the ledger writes drafts.
+    A file never has two drafts at a time, because only the process that has locked the ledger (``ledger.py``)
+    writes drafts.
     """
     folder, name = os.path.split(path)
     return os.path.join(folder, f".{name}.mcpproxy")

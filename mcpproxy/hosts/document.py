@@ -52,6 +52,7 @@ class Document:
 
     @property
     def line_end(self) -> str:
+        """The line end for new lines: CRLF if the text has one, otherwise LF."""
         return "\r\n" if "\r\n" in self.text else "\n"
 
     def token(self, node: Node) -> str:

@@ -56,6 +56,7 @@ class WrapRecord:
 
     @property
     def place(self) -> tuple[str, Path]:
+        """The key of the record in ``Ledger.records``."""
         return self.file, self.at
 
 

@@ -35,6 +35,7 @@ class Look:
 
     @property
     def is_first(self) -> bool:
+        """Whether there was no look yet."""
         return not self.looked_at
 
     def news(self, entry: ServerEntry, digest: str) -> News | None:

@@ -46,10 +46,12 @@ class FilePlan:
 
     @property
     def content(self) -> bytes:
+        """The new content of the file."""
         return self.new_text.encode()
 
     @property
     def records(self) -> list[WrapRecord]:
+        """The records of the wraps that the changes make or undo."""
         return [step.record for step in self.steps if step.record]
 
 

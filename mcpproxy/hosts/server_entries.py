@@ -134,6 +134,7 @@ class Search:
 
     @property
     def entries(self) -> list[ServerEntry]:
+        """The entries in the order in which they were found."""
         return list(self.by_place.values())
 
 

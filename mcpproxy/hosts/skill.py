@@ -82,7 +82,7 @@ def is_added(path: str) -> bool:
 
 
 def add_skill(path: str) -> None:
-    """Write the skill to ``path``. The caller has locked the ledger.
+    """Write the skill to ``path``. The caller has locked the ledger (``ledger.locked_ledger``).
 
     Raises:
         HostFileError: as ``check_free``, or the skill or its record cannot be written.

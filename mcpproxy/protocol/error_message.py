@@ -1,6 +1,7 @@
 """The JSON-RPC errors that mcpproxy itself sends, and names for error codes.
 
-The relay answers with such errors, so nothing that takes long is imported here.
+The relay, the process that forwards the traffic, answers with such errors, so nothing that takes long is
+imported here.
 """
 
 from __future__ import annotations

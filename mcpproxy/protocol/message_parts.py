@@ -51,7 +51,7 @@ _LEADING_ID: Final = pattern(
 
 
 def target_of(method: str, params: "JSON | Absent") -> str | None:
-    """Return the tool, prompt, resource or skill that a request of ``method`` is about; ``None`` if none.
+    """Return the tool, prompt, resource or skill that a request of ``method`` names; ``None`` without one.
 
     For a request that carries another message, return that message's method and target:
     ``tools/call search``.

@@ -18,6 +18,7 @@ Era = Literal["stateful", "stateless"]
 """``stateful``: a session opens with a handshake. ``stateless``: each request names its revision."""
 
 REVISIONS: Final = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28")
+"""The published revisions of MCP, oldest first."""
 
 _FIRST_STATELESS: Final = REVISIONS.index("2026-07-28")
 
@@ -117,7 +118,9 @@ def until(end: str) -> tuple[str, ...]:
 
 
 def span(first: str, end: str, revisions: tuple[str, ...] = REVISIONS) -> tuple[str, ...]:
-    """Return the ``revisions`` from ``first`` up to, not including, ``end``; ``-`` means no limit.
+    """Return the versions from ``first`` up to, not including, ``end``; ``-`` means no limit.
+
+    ``revisions`` are all versions of the protocol that is meant.
 
     Raises:
         ValueError: ``first`` or ``end`` is neither ``-`` nor a published revision.

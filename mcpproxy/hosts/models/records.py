@@ -67,7 +67,7 @@ def setting_records() -> SettingRecords:
 
 
 def save_settings(records: SettingRecords) -> None:
-    """Replace all records by ``records``. The caller has locked the ledger.
+    """Replace all records by ``records``. The caller has locked the ledger (``ledger.locked_ledger``).
 
     Raises:
         HostFileError: they cannot be written.

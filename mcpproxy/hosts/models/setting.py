@@ -143,7 +143,7 @@ def is_written(record: SettingRecord) -> bool:
 
 
 def write_setting(plan: SettingPlan) -> None:
-    """Write the record, then the file. The caller has locked the ledger.
+    """Write the record, then the file. The caller has locked the ledger (``ledger.locked_ledger``).
 
     Raises:
         HostFileError: one of them cannot be written. The file is unchanged.

@@ -19,9 +19,9 @@ class LineStream(io.TextIOBase):
     Only a line of more than ``_LONGEST_LINE`` characters may be written in several pieces.
 
     Other processes, such as the server, write to the same stderr, and ``print`` writes a line and its end
-    separately, so another line could come in between. After the relay has exited, the recorder's stderr has
-    no reader any more. A rule that prints must not fail because of that, or it would be left out of the rest
-    of the recording.
+    separately, so another line could come in between. The recorder, which runs the rules, may outlive the
+    relay, which forwards the traffic; its stderr then has no reader any more. A rule that prints must not
+    fail because of that, or it would be left out of the rest of the recording.
     """
 
     def __init__(self, stream: TextIO) -> None:

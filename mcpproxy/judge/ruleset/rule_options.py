@@ -1,9 +1,9 @@
 """The options that select the rules by which a session is judged while it is recorded.
 
-The recorder stores the options in the journal of the session. If the recorder crashes, a later recovery reads
-the journal and judges by the same rules. But custom rules are code, and a journal may come from a stranger.
-So recovery runs custom rules only if they have not changed, and if the *seal* in the options proves that this
-same user chose their folders.
+The journal of a session, the copy of its traffic from which the trace is made, also has the options. If the
+recorder, which makes the trace, crashes, a later recovery reads the journal and judges by the same rules. But
+custom rules are code, and a journal may come from a stranger. So recovery runs custom rules only if they have
+not changed, and if the *seal* in the options proves that this same user chose their folders.
 """
 
 import json

@@ -34,7 +34,7 @@ class Subscription:
 
     @property
     def ended_seq(self) -> int:
-        """The frame in which the server ended the subscription; 0 if it is open."""
+        """The frame in which the server ended the subscription; 0 if it has not done so."""
         return self.asked.answered_seq or self.closed_seq
 
 

@@ -52,7 +52,10 @@ class UnansweredRequests(Generic[T]):
             self._open.popitem(last=False)
 
     def find(self, sender: Sender, id: object, scopes: Iterable[Scope] = ONE_SESSION) -> T | None:
-        """Return the open request of ``sender`` that a message with ``scopes`` names by its id."""
+        """Return the open request of ``sender`` that a message with ``scopes`` names by its id.
+
+        The first of ``scopes`` that has such a request counts. It is ``None`` if there is none.
+        """
         if type(id) is not int and type(id) is not str:
             return None
         for scope in scopes:
