@@ -46,7 +46,8 @@ class ServerFile:
 class ModelSetting:
     """The setting in which a host stores the address of its model. README.md describes the members.
 
-    If there are no ``paths``, or no value at ``key``, the user is shown ``lines`` to add by hand.
+    If there are no ``paths``, or the file has no place for the address, the user is shown ``lines`` to add by
+    hand.
     """
 
     paths: tuple[str, ...]

@@ -61,7 +61,9 @@ def lost_wraps(search: Search, ledger: Ledger) -> Iterator[WrapRecord]:
 
 
 def recover_records(ledger: Ledger) -> None:
-    """Remove the drafts that killed processes have left, and correct their records to match the files.
+    """Remove the drafts of interrupted changes, and correct the records of these changes to match the files.
+
+    Records of files that cannot be read stay as they are.
 
     Raises:
         HostFileError: the ledger cannot be written.

@@ -71,6 +71,9 @@ def validate_server_info(info: JSON, revision: str = LATEST) -> list[Problem]:
 
     Each difference from the schema is an ``error``. If there is none, an empty name is an ``error``, and a
     version that does not follow Semantic Versioning is an ``info``.
+
+    Raises:
+        LookupError: ``revision`` is unknown.
     """
     problems = _shape_problems(info, "Implementation", revision)
     if problems or not isinstance(info, dict):
@@ -102,7 +105,11 @@ def validate_tool_call(params: JSON) -> list[Problem]:
 
 
 def validate_tool_result(result: JSON, revision: str = LATEST) -> list[Problem]:
-    """Return the problems of a ``CallToolResult``: of ``content``, its items, and ``isError``."""
+    """Return the problems of a ``CallToolResult``: of ``content``, its items, and ``isError``.
+
+    Raises:
+        LookupError: ``revision`` is unknown, and there is an item to compare with it.
+    """
     if not isinstance(result, dict):
         return [Problem("error", "", f"the result is {kind(result)}, not an object")]
     content = result.get("content")

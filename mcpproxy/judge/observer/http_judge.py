@@ -1,9 +1,10 @@
 """The judge of HTTP: it attributes each exchange to a session, runs the checks and updates the history.
 
-A session is recognised by its id. An initialize opens a new session, and each stateless request is a session
-of its own. A POST to the URI that an ``endpoint`` event named belongs to the session of that HTTP+SSE stream.
-A request without any of these marks belongs to the session without id that was opened on its connection, if
-there is exactly one. Otherwise its session is unknown, and nothing is concluded from missing messages.
+A session is recognised by its id. An initialize without the id of an open session opens a new one, and each
+stateless request is a session of its own. A POST to the URI that an ``endpoint`` event named belongs to the
+session of that HTTP+SSE stream. A request without any of these marks belongs to the session that was opened
+last on its connection, unless the connection carries several sessions without an id. Otherwise its session is
+unknown, and nothing is concluded from missing messages.
 
 The messages of each session go to the session's own ``MessageJudge``. The head and the body around them go to
 the checks of exchanges, which run at several moments: request, head, body, event, end of the exchange, end of

@@ -28,7 +28,7 @@ def load(
     check raises ``CustomRuleError``.
 
     Raises:
-        CustomRuleError: a folder contains no rules, or something in it cannot be used.
+        CustomRuleError: a folder does not exist or contains no rules, or something in it cannot be used.
     """
     tables: dict[str, object] = {}
     families: list[RuleFamily] = []

@@ -157,7 +157,7 @@ def hosts_folder() -> str:
 
 
 def load(today: datetime.date, folder: str = "") -> tuple[KnownHost, ...]:
-    """Return the hosts of ``folder``, by default those that ship with mcpproxy, sorted by id.
+    """Return the hosts of ``folder``, by default those that ship with mcpproxy, sorted by file name.
 
     ``today`` decides which facts are so old that they may have changed.
 

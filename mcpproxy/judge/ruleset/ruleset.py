@@ -84,7 +84,7 @@ def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | Non
     called with the rules and the error instead, and judging continues without these rules.
 
     Raises:
-        CustomRuleError: a folder contains no rules, or something in it cannot be used.
+        CustomRuleError: a folder does not exist or contains no rules, or something in it cannot be used.
     """
     built_in = catalogue.load()
     folders = tuple(folders)
