@@ -33,8 +33,9 @@ _IN_USE: Final = "In use by another program, or permission denied"
 def open_binary(name: str, flags: int, mode: int = 0o600, *, dir_fd: int | None = None) -> int:
     """Like ``os.open``, without the translation of line ends on Windows.
 
-    Windows can refuse to open a file that another program has open, but its C library then reports only that
-    permission is denied. So on Windows the error names both reasons.
+    ``dir_fd`` is an open folder that contains ``name``, if given. Windows can refuse to open a file that
+    another program has open, but its C library then reports only that permission is denied. So on Windows the
+    error names both reasons.
 
     Raises:
         OSError: as ``os.open``.
@@ -53,7 +54,7 @@ def open_regular(
     """Open the regular file ``name`` without ever blocking, and return the descriptor.
 
     With ``follows``, ``name`` may be a symbolic link. Use ``follows`` only to read a file that the user
-    named.
+    named. ``dir_fd`` is an open folder that contains ``name``, if given.
 
     Raises:
         OSError: ``name`` cannot be opened, or is not a regular file.
@@ -70,7 +71,7 @@ def open_regular(
 
 
 def read(name: str, limit: int, *, follows: bool = False) -> bytes:
-    """Return the content of the regular file ``name``.
+    """Return the content of the regular file ``name``, which with ``follows`` may be a symbolic link to one.
 
     Raises:
         OSError: the file cannot be read, is not regular, or has more than ``limit`` bytes.

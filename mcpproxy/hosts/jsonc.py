@@ -48,7 +48,10 @@ def departures(text: str) -> list[tuple[int, str]]:
 
 
 class _Scanner:
-    """Reads the value of one text. ``departures`` collects what strict JSON does not allow."""
+    """Reads the value of one text. ``departures`` collects what strict JSON does not allow.
+
+    Every method raises ``UnreadableTextError`` if the text is not valid where it reads.
+    """
 
     def __init__(self, text: str) -> None:
         self._text = text

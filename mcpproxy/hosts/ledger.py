@@ -94,7 +94,11 @@ class Ledger:
             self._save_records(kept, "nothing was forgotten")
 
     def _save_records(self, records: dict[tuple[str, Path], WrapRecord], otherwise: str) -> None:
-        """Write ``records``, and keep them if that succeeds. ``otherwise`` is the end of the error's text."""
+        """Write ``records``, and keep them if that succeeds.
+
+        Raises:
+            HostFileError: it does not. The error's text ends with ``otherwise``.
+        """
         rows = [{**asdict(record), "at": list(record.at)} for record in records.values()]
         text = json.dumps({"version": VERSION, "wraps": rows}, indent=1) + "\n"
         try:

@@ -191,6 +191,9 @@ class Catalogue:
         return cls(rules, requirements)
 
 
+# Each of these functions raises ``RuleError`` if its table is not valid.
+
+
 def _rule(code: str, table: Mapping[str, object]) -> Rule:
     """Return the rule in a parsed table."""
     texts = {key: _text(code, table, key) for key in _RULE_TEXTS}

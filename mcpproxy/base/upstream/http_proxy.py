@@ -93,7 +93,7 @@ def proxy_for(
     ``--proxy`` decides for every server. Without it, a server on this machine, or one that ``no_proxy``
     names, is reached directly. Any other server is reached through ``https_proxy`` or ``http_proxy`` (by its
     scheme), or else ``all_proxy``. The variables may be in capitals, except ``HTTP_PROXY`` in a CGI program,
-    where clients can set it.
+    where clients can set it. ``is_tls`` says that the scheme is HTTPS; ``environ`` has the variables.
 
     Raises:
         UsageError: the named value is not the URL of an HTTP proxy.
@@ -110,9 +110,9 @@ def proxy_for(
 
 
 def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str] | None:
-    """Return the name and value of a variable that is set, in small letters or else in capitals.
+    """Return the name and value of a variable, in small letters or else in capitals; ``None`` if not set.
 
-    An empty variable in small letters hides the one in capitals.
+    An empty variable counts as not set, and in small letters it hides the one in capitals.
     """
     capital = name.upper()
     if name in environ:

@@ -60,7 +60,11 @@ def _check_key(pem: bytes, path: str, *, is_given: bool) -> None:
 
 
 def _check_context(option: str, settings: UpstreamSettings, path: str) -> None:
-    """Check that OpenSSL accepts the files. If it does not, the error names ``path``."""
+    """Check that OpenSSL accepts the files.
+
+    Raises:
+        UsageError: it does not. The error names ``path``.
+    """
     try:
         tls_context(settings)
     except ssl.SSLError as fault:

@@ -67,7 +67,7 @@ class Observer:
 
     @property
     def revision(self) -> str | None:
-        """The protocol revision of the session, once that is known."""
+        """The protocol revision of the session; ``None`` until it is known."""
         return self._messages.revision or self._http.revision
 
     @property

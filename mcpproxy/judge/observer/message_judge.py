@@ -111,7 +111,10 @@ class MessageJudge:
 
     @property
     def revision(self) -> str | None:
-        """The protocol revision of the session, once that is known."""
+        """The protocol revision of the session; ``None`` while it is unknown.
+
+        It is the negotiated one, or without any handshake the one that the latest stateless request named.
+        """
         history = self._history
         if history.negotiated is not None:
             return history.negotiated

@@ -57,7 +57,7 @@ class TwoViews:
 
     @property
     def revision(self) -> str | None:
-        """The protocol revision that the client has agreed to, or else the server."""
+        """The protocol revision that the client has agreed to, or else the server; ``None`` if unknown."""
         return self._views[CLIENT].revision or self._views[SERVER].revision
 
     @property

@@ -53,7 +53,13 @@ def _see_example() -> str:
 
 
 def _tables(folder: Path) -> Mapping[str, object]:
-    """Return the content of all rule tables in ``folder``, by the codes of the rules."""
+    """Return the content of all rule tables in ``folder``, by the codes of the rules.
+
+    If two files have a rule of the same code, the table of the later file counts.
+
+    Raises:
+        CustomRuleError: a file cannot be read, or is not TOML.
+    """
     tables: dict[str, object] = {}
     for file in sorted(folder.glob("*.toml")):
         try:
@@ -72,7 +78,11 @@ def _catalogue(tables: Mapping[str, object]) -> Catalogue:
 
 
 def _family(file: Path) -> RuleFamily:
-    """Import the module ``file`` and return its ``FAMILY``."""
+    """Import the module ``file`` and return its ``FAMILY``.
+
+    Raises:
+        CustomRuleError: the module cannot be imported, or has no ``FAMILY``.
+    """
     spec = importlib.util.spec_from_file_location(f"mcpproxy_custom_rules_{file.stem}", file)
     assert spec is not None
     assert spec.loader is not None

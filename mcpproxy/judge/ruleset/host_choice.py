@@ -66,7 +66,11 @@ def today() -> datetime.date:
 
 
 def _named_hosts(name: str, known: dict[str, KnownHost], option: str) -> Iterator[tuple[str, str]]:
-    """Yield the id and the version (empty if none is named) of each host that ``name`` means."""
+    """Yield the id and the version (empty if none is named) of each host that ``name`` means.
+
+    Raises:
+        UsageError: it means no host, or its version has no numbers.
+    """
     id, sign, version = name.partition("@")
     if name == ALL:
         yield from ((known_id, "") for known_id in known)

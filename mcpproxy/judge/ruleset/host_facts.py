@@ -173,7 +173,11 @@ def load(today: datetime.date, folder: str = "") -> tuple[KnownHost, ...]:
 
 
 def _host(name: str, path: str, today: datetime.date) -> KnownHost:
-    """Return the host in the file ``name`` at ``path``."""
+    """Return the host in the file ``name`` at ``path``.
+
+    Raises:
+        RuleError: the file cannot be read, or is not valid.
+    """
     table = parse_toml(path)
     lines = _lines_of_facts(path)
     _refuse_others(name, table, _HOST_MEMBERS)
@@ -244,7 +248,11 @@ def fact(where: str, row: Mapping[str, object], today: datetime.date) -> HostFac
 
 
 def _settings(where: str, kind: str, row: Mapping[str, object]) -> Iterator[tuple[str, Any]]:
-    """Yield the name and the value of each setting of a fact."""
+    """Yield the name and the value of each setting of a fact.
+
+    Raises:
+        RuleError: a setting is missing or not valid.
+    """
     for name, (is_valid, words, default) in KINDS[kind].items():
         value = row.get(name, default)
         if value is ... or not is_valid(value):
@@ -262,6 +270,9 @@ def _range(where: str, text: str) -> Callable[[str], bool]:
     """Return a test of whether a version is in the range ``text``.
 
     Only the numbers of a version count: ``0.56.0`` of ``0.56.0-nightly.2``.
+
+    Raises:
+        RuleError: ``text`` is not a range.
     """
     try:
         specifiers = SpecifierSet(text)

@@ -117,7 +117,10 @@ class RuleOptions:
             raise UnfitRuleOptionsError(f"the rules in {folders} have changed since")
 
     def expected_seal(self, *, may_make_key: bool = False) -> str:
-        """Return the seal of these options, which only this user can compute; empty without a key."""
+        """Return the seal of these options, which only this user can compute; empty without a key.
+
+        ``may_make_key`` creates a missing key.
+        """
         import hmac
 
         key = _key(may_make_key)

@@ -210,7 +210,11 @@ def parse_filter(text: str) -> Filter:
 
 
 def _term(match: re.Match[str]) -> Term:
-    """Return the term that ``_TERM`` has matched."""
+    """Return the term that ``_TERM`` has matched.
+
+    Raises:
+        FilterError: it is not a term.
+    """
     word, value = match["key"], match["value"]
     negated = bool(match["negated"])
     column = match.start("value") + 1
@@ -241,7 +245,11 @@ def _unquoted(match: re.Match[str]) -> str:
 
 
 def _choice(key: Key, value: str, column: int) -> str | Range:
-    """Return the word of ``CHOICES`` that a value of ``key`` means."""
+    """Return the word of ``CHOICES`` that a value of ``key`` means.
+
+    Raises:
+        FilterError: it means none.
+    """
     word = value.lower()
     if key == "status":
         word = STATUS_ALIASES.get(word, word)
@@ -255,7 +263,11 @@ def _choice(key: Key, value: str, column: int) -> str | Range:
 
 
 def _range(key: Key, value: str, column: int) -> Range:
-    """Parse ``>2s``, ``<=50ms``, ``100ms..2s`` or ``57``."""
+    """Parse ``>2s``, ``<=50ms``, ``100ms..2s`` or ``57``.
+
+    Raises:
+        FilterError: ``value`` has no such form.
+    """
     low, dots, high = value.partition("..")
     if dots:
         first = _number(key, low, column) if low else float("-inf")

@@ -103,7 +103,8 @@ def unanswered_word(*, running: bool) -> str:
 def state_words(outcome: Outcome, code: int | None = None, *, running: bool = False) -> str:
     """Return the state of a call in words, such as ``tool error``, ``error -32602`` or ``HTTP 404``.
 
-    ``code`` is its error code. The words are empty for a row that is not about something that has an answer.
+    ``code`` is its error code; ``running`` is as for ``unanswered_word``. The words are empty for a row that
+    is not about something that has an answer.
     """
     if outcome is Outcome.UNANSWERED:
         return unanswered_word(running=running)
@@ -146,6 +147,7 @@ class CallCounts:
     def unsuccessful(self, *, running: bool) -> list[tuple[int, str]]:
         """Return the numbers of unsuccessful calls, except 0, each with the word for its outcome.
 
+        ``running`` says that the recording is being made.
         Declined calls are among them only if all calls were declined.
         """
         numbers = (
@@ -161,7 +163,8 @@ class CallCounts:
     def words(self, *, running: bool, waited: str = "") -> str:
         """Return the numbers in words: ``2 of 5 calls failed, 1 waiting``, ``no failed calls``, ``no calls``.
 
-        ``waited`` is the time that the oldest waiting call has waited, in words: ``1 waiting for 11.0 s``.
+        ``running`` says that the recording is being made, and ``waited`` is the time that the oldest waiting
+        call has waited, in words: ``1 waiting for 11.0 s``.
         """
         if not self.total:
             return "no calls"
@@ -253,6 +256,8 @@ def error_outcome(error: "JSON | Absent", asked: Innermost) -> Outcome:
 def status_outcome(asked: Innermost, status: int, *, by_proxy: bool) -> Outcome:
     """Return the outcome of a call from an HTTP status of 400 or more. A JSON-RPC answer may replace it.
 
+    ``by_proxy`` says that mcpproxy sent the response.
+
     Source: 2026-07-28, basic/transports/streamable-http § Backward Compatibility.
     """
     if by_proxy:
@@ -272,6 +277,7 @@ def unread_outcome(status: int) -> Outcome:
 def exchange_outcome(method: str, status: int, *, by_proxy: bool) -> Outcome:
     """Return the outcome of an HTTP request that carries no JSON-RPC request.
 
+    ``by_proxy`` says that mcpproxy sent the response.
     A server that offers no stream answers GET with 405, and a server that does not let clients end a session
     answers DELETE with 405 (2025-11-25, basic/transports § Listening for Messages from the Server, § Session
     Management).

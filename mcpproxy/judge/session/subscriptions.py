@@ -59,7 +59,10 @@ class Subscriptions:
             self.forgot_some = True
 
     def retyped(self, id: JSON) -> Subscription | None:
-        """Return the subscription whose id differs from ``id`` only in the JSON type (``1`` and ``"1"``)."""
+        """Return the subscription whose id differs from ``id`` only in the JSON type (``1`` and ``"1"``).
+
+        It is ``None`` if there is none.
+        """
         if isinstance(id, str):
             return next(
                 (entry for key, entry in self.by_id.items() if type(key) is int and str(key) == id), None

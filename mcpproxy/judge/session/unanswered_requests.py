@@ -64,7 +64,10 @@ class UnansweredRequests(Generic[T]):
         return None
 
     def take(self, sender: Sender, id: object, scopes: Iterable[Scope] = ONE_SESSION) -> T | None:
-        """Return the request that an answer with ``scopes`` belongs to, as ``find`` does, and remove it."""
+        """Return the request that an answer with ``scopes`` belongs to, as ``find`` does, and remove it.
+
+        It is ``None`` if there is none.
+        """
         if type(id) is not int and type(id) is not str:
             return None
         for scope in scopes:

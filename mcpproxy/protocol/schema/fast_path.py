@@ -42,7 +42,10 @@ def make_test(schema: JSONObject) -> Fits | None:
 
 
 def _make_test(schema: JSON, depth: int) -> Fits | None:
-    """Return a test for values of a subschema; ``depth`` is the number of levels of subschemas allowed."""
+    """Return a test for values of a subschema; ``None`` if the subschema is not simple.
+
+    ``depth`` is the number of levels of subschemas allowed.
+    """
     if not isinstance(schema, dict) or not depth:
         return None
     tests: list[Fits] = []
@@ -113,7 +116,7 @@ def _any_of(setting: JSON, depth: int) -> Fits | None:
 
 
 def _members(setting: JSONObject, depth: int) -> Fits | None:
-    """Return the test of ``properties`` and ``additionalProperties`` together."""
+    """Return the test of ``properties`` and ``additionalProperties`` together; ``None`` as in the others."""
     properties = setting.get("properties", {})
     additional = setting.get("additionalProperties", True)
     if not isinstance(properties, dict):
