@@ -71,7 +71,7 @@ def open_regular(
 
 
 def read(name: str, limit: int, *, follows: bool = False) -> bytes:
-    """Return the content of the regular file ``name``, which with ``follows`` may be a symbolic link to one.
+    """Return the content of the regular file ``name``. With ``follows``, ``name`` may be a link to the file.
 
     Raises:
         OSError: the file cannot be read, is not regular, or has more than ``limit`` bytes.

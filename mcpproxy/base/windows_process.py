@@ -19,7 +19,7 @@ def start_time(process_id: int) -> datetime | None:
     """Return the time at which a process was started; ``None`` if it does not run.
 
     Raises:
-        PermissionError: Windows does not give the time, as for a process of another user.
+        PermissionError: Windows does not tell the time, for example that of another user's process.
     """
     # ``vars``, because ctypes has ``WinDLL`` and ``get_last_error`` on Windows only. ``Any``, because ctypes
     # knows no types of the functions in a library.

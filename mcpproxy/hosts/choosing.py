@@ -91,7 +91,7 @@ def entry_named(entries: Sequence[ServerEntry], name: str, search: Search) -> Se
 
     Raises:
         McpProxyError: there is no such entry, or there are several. If there is none, but a file could not be
-            read, it is the error of that file.
+            read, the error of that file is raised.
     """
     matching = [entry for entry in entries if entry.name == name]
     of_project = [entry for entry in matching if search.project in entry.at]

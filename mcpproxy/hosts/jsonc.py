@@ -25,7 +25,7 @@ _EXACT_CHARACTERS: Final = 300
 
 
 def read_jsonc(text: str) -> Node:
-    """Return the value of ``text``. A text without a value is null, as for the hosts.
+    """Return the value of ``text``. A text without a value is read as null, as hosts do.
 
     Raises:
         UnreadableTextError: ``text`` is not JSON with or without comments and trailing commas,

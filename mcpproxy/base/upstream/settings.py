@@ -1,4 +1,4 @@
-"""Settings for connections to HTTP servers, as the options of every command that connects to one give them.
+"""Settings for connections to HTTP servers, which every command with such connections has as options.
 
 This module imports nothing: ``mcpproxy http`` imports it at its start, and plain HTTP does not need ``ssl``.
 """

@@ -31,7 +31,7 @@ async def open_streams(
     Raises:
         OSError: the connection failed.
         ProxyError: it failed because of the proxy.
-        UsageError: the user named a proxy by something that is not the URL of one.
+        UsageError: what the user named is not the URL of an HTTP proxy.
     """
     proxy = proxy_for(settings, host, port, is_tls=tls is not None)
     if proxy is None:

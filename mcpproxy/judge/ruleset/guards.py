@@ -1,7 +1,7 @@
 """Guards around custom checks, so that a mistake in a check affects only the rules of that check.
 
-Custom checks are code of the user. They run in the process that records a session or enforces rules, where an
-exception would stop everything. A guard is a wrapper around a check function. If the check raises an
+Custom checks are the user's own code. They run in the process that records a session or enforces rules, where
+an exception would stop everything. A guard is a wrapper around a check function. If the check raises an
 exception, or yields something that is not a valid ``Violation``, the guard raises a ``CustomRuleError`` with
 the place of the check, or passes that error to a function and leaves out the rules of the check.
 """
@@ -131,7 +131,7 @@ def _stop_on_fault(
 ) -> Callable[P, None]:
     """Wrap a guarded update so that a mistake calls ``on_fault`` and adds ``rules`` to ``left_out``.
 
-    After that, the update is not called any more.
+    After that, the update is no longer called.
     """
     has_failed = False
 

@@ -55,7 +55,7 @@ class LineStream(io.TextIOBase):
 
 @contextmanager
 def printing_to_stderr() -> Generator[None]:
-    """Redirect the output of the ``with`` block, stdout and stderr, to stderr by way of a ``LineStream``."""
+    """Redirect the output of the ``with`` block, stdout and stderr, to stderr through a ``LineStream``."""
     stream = LineStream(sys.stderr)
     with redirect_stdout(stream), redirect_stderr(stream):
         try:

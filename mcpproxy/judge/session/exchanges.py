@@ -342,6 +342,7 @@ class HttpHistory:
         default_factory=dict[int, HttpExchange]
     )  # the open exchanges, by number
     sessions: dict[str, HttpSession] = field(default_factory=dict[str, HttpSession])  # by session id
+    # By connection: the session that was opened on it last.
     by_connection: dict[int, HttpSession] = field(default_factory=dict[int, HttpSession])
     initializing: dict[int, HttpSession] = field(
         default_factory=dict[int, HttpSession]

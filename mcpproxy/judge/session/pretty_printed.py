@@ -91,7 +91,7 @@ class SplitMessage:
         )
 
     def release(self) -> list[Frame]:
-        """Return the held lines, and hold none any more."""
+        """Return the held lines, and forget them."""
         frames, self.frames, self.opening, self.size, self.attempts = self.frames, [], b"", 0, 0
         return frames
 

@@ -2,7 +2,7 @@
 
 ``shapes.notation`` explains the notation.
 
-Source: as for ``shapes.acp_messages``.
+Source: see ``shapes.acp_messages``.
 """
 
 from typing import Final

@@ -3,7 +3,7 @@
 ``shapes.notation`` explains the notation. A kind of session update that exists only in a draft of the version
 has the type ``object``.
 
-Source: as for ``shapes.acp_messages``.
+Source: see ``shapes.acp_messages``.
 """
 
 from typing import Final
