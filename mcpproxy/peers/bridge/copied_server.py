@@ -1,4 +1,4 @@
-"""An HTTP server that copies all bytes that it reads and writes to a leg of the bridge for the recording."""
+"""An HTTP server whose bytes, read and written, are recorded in a leg (one of the two sides of a bridge)."""
 
 import asyncio
 import json

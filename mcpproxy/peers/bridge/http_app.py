@@ -1,8 +1,8 @@
 """``bridge --stdio``: the MCP endpoint over Streamable HTTP, in front of processes of a stdio server.
 
 A request is answered with one JSON body if the server's first message is the answer and arrives soon.
-Otherwise it is answered with an event stream. So a client that has to wait gets the head of a stream early,
-and an event id by which it can resume the stream.
+Otherwise it is answered with an event stream. So a client that has to wait gets the head of a stream early
+and, from 2025-11-25 on, an event id by which it can resume the stream.
 """
 
 import asyncio
@@ -45,9 +45,9 @@ sessions nor event ids, are included, but not used here."""
 class HttpApp(SessionEndpoint):
     """Answers requests at the path ``endpoint`` by the servers of ``sessions``.
 
-    With ``streams``, every request of a session is answered with an event stream. With ``polling``, the
-    connections of streams are closed early, and clients connect again. The other parameters are those of
-    ``SessionEndpoint``.
+    With ``streams``, every request of a session is answered with an event stream if the client accepts one.
+    With ``polling``, the connections of streams are closed early, and clients connect again. The other
+    parameters are those of ``SessionEndpoint``.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class HttpApp(SessionEndpoint):
         """Respond with the GET stream of the session, or with the rest of a stream that the client resumes.
 
         Raises:
-            RefusedRequestError: there is no such session or stream.
+            RefusedRequestError: there is no such session or stream, or the client accepts no stream.
         """
         session = self._needed_session(request)
         request.check_accepts("text/event-stream")

@@ -28,8 +28,8 @@ _ENDING: Final = {signal.SIGINT: b"SIGINT", signal.SIGTERM: b"SIGTERM", signal.S
 class BridgeSettings:
     """The options of ``bridge --stdio``.
 
-    ``host`` is the name or address to listen on. At most ``limit`` sessions run at once, and each may be
-    unused for ``idle_s`` before it is ended. The other members are parameters of ``HttpApp`` and
+    ``host`` is the name or address to listen on. At most ``limit`` servers run at once, and each session may
+    be unused for ``idle_s`` seconds before it is ended. The other members are parameters of ``HttpApp`` and
     ``ServerProcess``.
     """
 

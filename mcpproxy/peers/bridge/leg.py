@@ -60,9 +60,9 @@ class StderrLines:
 class Leg:
     """Records a leg in ``journal``; with ``None`` nothing is recorded.
 
-    ``recorder_main`` is the main function of the recorder. The recorder is forked here, so make a leg before
-    the event loop runs and before threads are started. At the end of the leg the recorder has ``wait_s``
-    seconds to complete the trace.
+    ``recorder_main`` is the main function of the recorder, ``None`` for none. The recorder is forked here, so
+    make a leg before the event loop runs and before threads are started. At the end of the leg the recorder
+    has ``wait_s`` seconds to complete the trace.
     """
 
     def __init__(

@@ -49,7 +49,7 @@ class LineWriter(asyncio.BaseProtocol):
         return writer
 
     async def write(self, line: bytes) -> None:
-        """Write a line, and wait while the pipe is full."""
+        """Write a line, and wait while the pipe is full; do nothing if the reader has closed the pipe."""
         if self._transport is not None and not self.closed.is_set():
             self._transport.write(line + b"\n")
             await self._has_room.wait()

@@ -1,4 +1,7 @@
-"""The inner process of ``bridge URL``: its start, its signals and its end."""
+"""The inner process of ``bridge URL``: its start, its signals and its end.
+
+It carries the messages; the outer process relays and records what it and the client write on stdio.
+"""
 
 import asyncio
 import os

@@ -43,10 +43,10 @@ class BridgedExchange(SessionExchange):
     """The exchange that carries a line of the client; without a line, a GET or DELETE.
 
     ``requests`` are the ids of the requests in the line, each with its bytes, and ``methods`` are the methods
-    in it. ``sent`` is set when the body is written, ``settled`` when the response has begun, ``answered``
-    when every request is answered. All are set at the end of the exchange, too. ``is_passed`` is whether the
-    body of the response was passed on to the client, and ``refusal`` a body that was not. ``location`` is the
-    URL that the response redirects to.
+    in it. ``sent`` is set when the body is written, ``settled`` when the response has its body or begins a
+    stream, ``answered`` when every request is answered. All are set at the end of the exchange, too.
+    ``is_passed`` says whether the body of the response was passed on to the client, and ``refusal`` a body
+    that was not. ``location`` is the URL that the response redirects to.
     """
 
     def __init__(self, bridge: "RemoteBridge", raw: bytes = b"") -> None:

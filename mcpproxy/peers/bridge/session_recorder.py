@@ -39,7 +39,9 @@ _LAST_NOTES_S: Final = 0.9
 
 
 class JournaledSession:
-    """The recording of one session; ``pid`` is its server, and ``trace`` the path of the recording.
+    """The recording of one session.
+
+    ``pid`` is the process id of its server, and ``trace`` the path of the recording.
 
     ``pidfd`` is a file descriptor of the server's process, -1 if there can be none.
 

@@ -29,7 +29,8 @@ _FORGOTTEN_AFTER: Final = 256
 Begin = Callable[[int], tuple[str, Journal | None, str]]
 """Begins the recording of the session with this number.
 
-Returns the path of the trace, the journal, and a sentence for stderr that says why there is no journal."""
+Returns the path of the trace, the journal or ``None``, and a sentence for stderr that says why there is no
+journal."""
 
 
 class SessionJournal:

@@ -62,8 +62,8 @@ class HttpSessions:
     ) -> StdioSession:
         """Return a process in which these stateless requests cannot be confused with its open requests.
 
-        ``tokens`` are their progress tokens. Ids and tokens stay as the clients wrote them, so two requests
-        with the same id need two processes.
+        ``tokens`` are their progress tokens. ``wants_logs`` says whether they ask for log messages. Ids and
+        tokens stay as the clients wrote them, so two requests with the same id need two processes.
 
         Raises:
             RefusedRequestError: there are too many sessions, or the server cannot be started.

@@ -29,7 +29,10 @@ KILL: Final[int] = signal.SIGTERM if sys.platform == "win32" else signal.SIGKILL
 
 
 class ChildProcess:
-    """The process of a server, with pipes at its ``stdin`` and ``stdout``."""
+    """The process of a server, with pipes at its ``stdin`` and ``stdout``.
+
+    ``stderr`` is ``None`` unless it is a pipe, too.
+    """
 
     def __init__(self, process: Process) -> None:
         assert process.stdin is not None

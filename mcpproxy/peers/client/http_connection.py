@@ -32,7 +32,7 @@ Fields = Sequence[tuple[bytes, bytes]]
 
 
 class Tape(Protocol):
-    """Gets a copy of the bytes of connections, as records of a journal."""
+    """Gets a copy of the bytes of connections, as records of a journal (the raw bytes of a recording)."""
 
     def record_bytes(self, kind: int, payload: bytes, connection: int) -> None:
         """Record bytes of a connection, or the end of one direction; ``kind`` is a kind of journal record."""

@@ -29,7 +29,7 @@ OLD_TRANSPORT: Final = (400, 404, 405)
 """The statuses with which a server that has only HTTP+SSE may answer a POST to the URL of its stream."""
 
 MESSAGE_EVENTS: Final = (None, "message")
-"""The names of the events whose data is a message."""
+"""The names of the events whose data is a message; ``None`` is an event without a name."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -38,8 +38,8 @@ class SessionExchange:
 
     ``message`` is the posted message, if any, and ``unanswered`` has the ids of the requests in it that have
     no answer yet. ``status`` and ``is_stream`` are those of the last response, 0 and false before its head
-    arrives. ``failure`` says why the last response is incomplete. A resumed stream continues the same
-    exchange for its user; ``resumptions`` counts the attempts.
+    arrives. ``failure`` says why the last response is incomplete or missing. A resumed stream continues the
+    same exchange for its user; ``resumptions`` counts the attempts.
     """
 
     message: Message | None = None
@@ -47,6 +47,7 @@ class SessionExchange:
     kept_headers: Sequence[tuple[str, str]] = ()
     """Headers that its resumptions have, besides those that the protocol requires."""
     opens_session: bool = False
+    """Whether ``initialize`` is posted."""
     ended_session: bool = False
     """Whether the last response says that the session is over: 404 to a request with its id."""
     is_refused: bool = False
@@ -89,7 +90,7 @@ class SessionExchange:
         """Handle the head of a response."""
 
     async def on_message(self, raw: bytes, message: Message, block: SseBlock | None) -> None:
-        """Handle a body, or the data of an event."""
+        """Handle a body, or the data of the event ``block``."""
 
     def on_answered(self) -> None:
         """Handle that the last open request has been answered."""
@@ -128,7 +129,7 @@ class ClientSession(Generic[ExchangeT]):
         """Post a message, by default with the headers that it needs, and read the response to its end.
 
         If the stream of the response ends before the answers, it is resumed. With HTTP+SSE the answers do not
-        come here, but on the stream of the session.
+        come here, but on the stream of the session. An error is left in ``exchange.failure``.
         """
         message = exchange.message = parse(raw) if exchange.message is None else exchange.message
         for single in singles(message):

@@ -24,7 +24,7 @@ from mcpproxy.peers.client.http_connection import CutShortError, HttpConnection,
 from mcpproxy.record.framing.sse import LIMIT_BYTES, SseBlock, SseFramer
 
 LONGEST_BODY: Final = 64 << 20
-"""The longest JSON body. A longer one is not read to its end."""
+"""The longest JSON body, in bytes. A longer one is not read to its end."""
 
 _MOST_REDIRECTS: Final = 5
 _REUSED_FOR_S: Final = 4.0
@@ -179,12 +179,14 @@ class RemoteServer:
     ) -> AsyncGenerator[HttpResponse]:
         """Send a request, and yield its response.
 
-        The request has these headers, the ``headers`` of the server, ``Host`` and ``Content-Length``.
+        The request has these headers, the ``headers`` of the server, ``Host`` and, if it has a body or is a
+        POST, ``Content-Length``.
 
         ``on_sent`` is called when the body has been written.
 
         Raises:
-            RemoteError: the server cannot be reached, or cuts the exchange short.
+            RemoteError: the server cannot be reached, cuts the exchange short, redirects too often or to
+                another origin.
         """
         fields = [
             (name.encode("latin-1", "replace"), value.encode("latin-1", "replace"))

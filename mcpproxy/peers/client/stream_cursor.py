@@ -38,7 +38,7 @@ class StreamCursor:
 
     @property
     def headers(self) -> list[tuple[str, str]]:
-        """The header that resumes the stream."""
+        """The header that resumes the stream; none as long as no event had an id."""
         return [("Last-Event-ID", self.last_id)] if self.last_id else []
 
     @property

@@ -27,7 +27,10 @@ _REVISIONS: Final = ("old-revision", "unknown-revision")
 
 
 def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
-    """Yield the facts that the scenarios show, by name of scenario: the name of a fact, and a clause."""
+    """Yield the facts that the scenarios in ``played`` show: the name of each fact, and a clause.
+
+    ``played`` has them by name. Scenarios in which the client did not get far enough are left out.
+    """
     done = {name: play for name, play in played.items() if not lacking(play)}
     if ordinary := done.get("ordinary"):
         seen = ordinary.seen

@@ -1,4 +1,7 @@
-"""Runs a scripted model for a host under test, one beside the server of each scenario."""
+"""Runs a scripted model for a host under test, one beside the server of each scenario.
+
+A scripted model takes the place of a language model: it answers the host with the turns of a script.
+"""
 
 import asyncio
 from collections.abc import AsyncGenerator

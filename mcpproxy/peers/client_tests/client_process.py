@@ -58,8 +58,9 @@ async def run_client(
     waits for a processor counts as slow, not as hanging: it is not ended until it has computed for
     ``_PATIENCE`` times ``limit_s``.
 
-    ``token`` is a text in the environment of the client, by which its processes are found even if they have
-    left its group. ``settled`` waits, for a limited time, for the end of the server.
+    ``watch`` says what the client has sent and when something was last recorded. ``token`` is a text in the
+    environment of the client, by which its processes are found even if they have left its group. ``settled``
+    waits, for a limited time, for the end of the server.
 
     Raises:
         McpProxyError: the command cannot be started.

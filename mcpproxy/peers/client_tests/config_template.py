@@ -1,4 +1,4 @@
-"""The configuration file of a host, with placeholders for the server of each scenario.
+"""The configuration file of a host, with placeholders for the server of each scenario (a test of the host).
 
 The other text stays as it is, comments included: the host reads what its user would have written.
 """
@@ -93,7 +93,11 @@ class ConfigTemplate:
     def _edits(
         self, root: Node, texts: Mapping[str, str], words: Mapping[str, Sequence[str]]
     ) -> Iterator[Edit]:
-        """Yield the edits that fill in the placeholders: each with a text, or a whole value with words."""
+        """Yield the edits of the values with placeholders.
+
+        A value that is one placeholder in ``words`` becomes items of its list, or a list. In other values,
+        the placeholders become the ``texts``.
+        """
         in_list = {id(item): node for node in within(root) for item in node.items or ()}
         for node in within(root):
             if not isinstance(node.scalar, str) or not any(place in node.scalar for place in texts):

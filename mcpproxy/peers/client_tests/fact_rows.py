@@ -22,7 +22,7 @@ _LISTS: Final = {"two-pages": "tools/list", "many-pages": "tools/list"}
 def fact_table(client: JSONObject, played: Mapping[str, Played], today: datetime.date) -> str:
     """Return the table of a client that gave ``client`` as its ``clientInfo``, as TOML.
 
-    It is empty if no fact was observed, because a table has at least one.
+    It is empty if no observed behaviour becomes a row, because a table has at least one.
     """
     rows = list(_rows(played))
     if not rows:

@@ -180,7 +180,7 @@ class ScriptedEndpoint:
         self._server.serve_forever()
 
     def answer(self, exchange: ScriptedExchange) -> None:
-        """Answer one exchange."""
+        """Answer one exchange; after ``MOST_REQUESTS`` of them, end the process instead."""
         self.seen["exchanges"] += 1
         if self.seen["exchanges"] > MOST_REQUESTS:
             os._exit(0)
@@ -237,7 +237,7 @@ class ScriptedEndpoint:
 
 
 HttpScript = Callable[[ScriptedEndpoint, ScriptedExchange], bool]
-"""Responds to one request of the client over HTTP, or returns ``False``."""
+"""Responds to one request of the client over HTTP and returns ``True``, or returns ``False``."""
 
 
 def plain(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:

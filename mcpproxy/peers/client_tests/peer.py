@@ -31,7 +31,7 @@ TOOL: Final[JSONObject] = {
     "inputSchema": {"type": "object", "properties": {"text": {"type": "string"}}},
     "annotations": {"readOnlyHint": True},
 }
-"""The tool that every server of ours has. Any arguments are right."""
+"""The tool of an ordinary server. Any arguments are right."""
 
 MOST_REQUESTS: Final = 5_000
 """A client that sends more requests goes in a circle. The server exits, so that the recording does not fill
@@ -53,7 +53,7 @@ class PeerRequest:
 
     @property
     def target(self) -> str | None:
-        """The tool, prompt or resource that the request is about."""
+        """The tool, prompt or resource that the request is about; ``None`` if it is about none."""
         return target_of(self.method, self.params)
 
     @property
@@ -73,7 +73,10 @@ Script = Callable[["ScriptedServer", PeerRequest], None]
 
 
 class ScriptedServer:
-    """One session of a scenario. ``seen`` counts requests of the client by method, with the current one."""
+    """One session of a scenario.
+
+    ``seen`` counts the client's requests by method, including the current one.
+    """
 
     def __init__(
         self,
@@ -179,7 +182,10 @@ class ScriptedServer:
         return False
 
     def wait_for_message(self, limit_s: float) -> None:
-        """Wait until the client sends another message, which is answered later, or leaves."""
+        """Wait at most ``limit_s`` seconds until the client sends another message or leaves.
+
+        The message is answered later.
+        """
         if not self._waiting and (message := self._next(limit_s)) is not None:
             self._waiting.append(message)
 
@@ -197,7 +203,7 @@ class ScriptedServer:
         self.write(json.dumps(message, separators=(",", ":")).encode() + b"\n")
 
     def write(self, raw: bytes) -> None:
-        """Write any bytes to stdout."""
+        """Write any bytes to stdout; exit if the client has gone."""
         try:
             sys.stdout.buffer.write(raw)
             sys.stdout.buffer.flush()

@@ -65,7 +65,7 @@ class ClientTest:
     client that does not exit by itself is ended. Recordings are put in ``folder``. If there is a ``template``
     of a configuration file, the client gets the path of a copy with its server filled in. If there is a
     ``model``, a scripted model runs beside each server. ``jobs`` is how many scenarios are played at once,
-    after the ordinary one.
+    after the ordinary one. With ``strict``, warnings count as failures.
     """
 
     command: tuple[str, ...]

@@ -32,6 +32,7 @@ class Scenario:
     - ``after`` names another scenario. If that is played, too, and the client did not use the method
       ``needs`` in it, this one is skipped.
     - ``scripts`` answer requests, by method. Other requests are answered as by an ordinary server.
+    - ``reaction`` is what the client has to do.
     - ``capabilities`` are those of the server. ``eras`` are the kinds of requests that it accepts: those of
       sessions, stateless ones, or both.
     - ``declared`` are capabilities of the client, of which it must declare at least one.
@@ -41,7 +42,8 @@ class Scenario:
     - ``http`` is the script of a server that speaks HTTP itself. Without it, a bridge makes a server on stdio
       reachable over HTTP.
     - ``stays_s`` is for a server on stdio: how long it waits for another message, once the client has used
-      the method ``needs``, before it exits. With 0 it does not exit.
+      the method ``needs``, before it exits. With 0 it does not exit. Over HTTP, a value other than 0 only
+      says that the run need not wait until the client gives up.
     - ``tool`` is the tool that a scripted model calls, empty if there is none; of several, it is the last in
       the list. ``calls`` is how many calls are sent at once.
     """

@@ -11,7 +11,7 @@ from mcpproxy.peers.client_tests.scenario import Scenario
 from mcpproxy.peers.client_tests.wrong import WRONG
 
 SCENARIOS: Final = (*LAWFUL, *WRONG)
-"""All scenarios, in the order in which they are played, the ordinary server first."""
+"""All scenarios, in the order of their checks, the ordinary server first."""
 
 GROUPS: Final[Mapping[str, Collection[Scenario]]] = {
     "lawful": LAWFUL,

@@ -40,7 +40,10 @@ _POLL_S: Final = 0.02
 _SEED: Final = "1"
 """The seed of random faults: a client meets the same ones in each run."""
 _BEHIND: Final = "-behind.jsonl"
-"""The end of the name of the recording between a server and the fault before it, which is not judged."""
+"""The end of the name of the recording between a server and the proxy that applies a fault.
+
+That recording is not judged.
+"""
 _START_S: Final = 60.0
 """How long a server of ours may take to listen, and to exit, on a machine that is very busy."""
 _SHOWN: Final = 200

@@ -1,7 +1,8 @@
 """The verdict on a client in one scenario.
 
-A client that breaks a MUST of the specification, crashes or hangs has failed. Breaking a SHOULD is a warning.
-Behaviour that the specification leaves open is an info of the whole run (see ``behaviour``).
+A client that breaks a MUST of the specification, crashes, hangs, exits with an error where it must go on, or
+repeats refused requests without end has failed. Breaking a SHOULD is a warning. Behaviour that the
+specification leaves open is an info of the whole run (see ``behaviour``).
 """
 
 from collections.abc import Sequence
@@ -194,7 +195,7 @@ def _judged_conclusion(findings: Sequence[tuple[str, Finding]]) -> tuple[Conclus
 
 
 def _hangs(played: Played, ordinary: Played | None) -> bool:
-    """Whether the client had to be ended, although it exits by itself with the ordinary server."""
+    """Whether the client had to be ended, although it exits with 0 by itself with the ordinary server."""
     if ordinary is None or ordinary.stay.code != 0 or played.stay.code is not None:
         return False
     return played.scenario.reaction != "may wait" and not (
@@ -214,7 +215,7 @@ def _has_crashed(stay: Stay) -> bool:
 
 
 def failure(played: Played, ordinary: Played | None) -> str:
-    """Return how the client crashed or hung; empty if it did not."""
+    """Return how the client crashed, hung, gave up or repeated refused requests, as a clause; else empty."""
     stay, reaction = played.stay, played.scenario.reaction
     words = f": {stay.last_words}" if stay.last_words else ""
     if _has_crashed(stay):

@@ -19,7 +19,10 @@ _CHUNK_BYTES: Final = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """Asks a person to connect the client to ``url``. ``number`` counts the scenarios from 1 to ``total``."""
+    """Asks a person to connect the client to ``url``. ``number`` counts the scenarios from 1 to ``total``.
+
+    ``limit_s`` is how long to wait for the client, in seconds.
+    """
 
     url: str
     scenario: Scenario
@@ -75,8 +78,8 @@ async def wait_for_visit(
     """Wait until the client has finished with a server, at most ``invitation.limit_s`` seconds.
 
     It has finished if it has sent ``invitation.wanted``, and then ends its sessions or sends nothing for
-    ``quiet_s`` seconds (0 switches this off). The wait also ends when ``pressed`` is set; that is cleared
-    first.
+    ``quiet_s`` seconds (0 switches this off). If the server never answers, that silence counts only after the
+    client gave up its call. The wait also ends when ``pressed`` is set; that is cleared first.
     """
     loop = asyncio.get_running_loop()
     started = loop.time()

@@ -83,7 +83,7 @@ def read_script_file(path: str) -> ModelScript:
     """Read a script.
 
     Raises:
-        UsageError: the file cannot be read, or a line of it is no turn.
+        UsageError: the file cannot be read, has no turn, or has a line that is no turn.
     """
     try:
         content = files.read(path, _LARGEST_BYTES, follows=True)
@@ -97,7 +97,7 @@ def script_of(turns: Iterable[Any], name: str = "script") -> ModelScript:
     """Read turns that are JSON values already.
 
     Raises:
-        UsageError: one of them is no turn; its number is reported as its line.
+        UsageError: there is none, or one of them is no turn; its number is reported as its line.
     """
     return _script(name, enumerate(turns, 1))
 

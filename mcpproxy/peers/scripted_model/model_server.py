@@ -52,7 +52,7 @@ class ModelServer:
         self._thread.start()
 
     def end(self) -> None:
-        """Stop the thread, and wait until it has ended."""
+        """Stop the thread, and wait until it has ended, at most 10 s."""
         self.stop()
         if self._thread is not None:
             self._thread.join(_END_S)

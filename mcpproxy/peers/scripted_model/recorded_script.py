@@ -15,9 +15,10 @@ from mcpproxy.record.recorder.model.turns import ModelTurn
 
 
 def recorded_turns(turns: Iterable[ModelTurn], servers: Sequence[WireServer]) -> Iterator[JSONObject]:
-    """Yield the turns of a script, in which the tools of ``servers`` have the names of their servers.
+    """Yield the turns of a script, in which the tools of ``servers`` have the names that their servers list.
 
-    Requests without tools, and requests without an answer, are left out.
+    ``servers`` are those whose sessions were recorded. Requests without tools, and those without an answer
+    that says or calls something, are left out.
     """
     for turn in turns:
         if not turn.request.tools:
@@ -58,7 +59,10 @@ def _name(call: ModelCall) -> str:
 def _names_of_servers(
     calls: Iterable[ModelCall], offered: Sequence[OfferedTool], servers: Sequence[WireServer]
 ) -> dict[str, str]:
-    """Map the name of each called tool in the prompt to its server's name for it, if a script finds it so."""
+    """Map the name of each called tool in the prompt to the name that its server lists.
+
+    If a script would not find the tool by that name, the name in the prompt stays.
+    """
     called = set(map(_name, calls))
     matches = matched(servers, offered) if called else ()
     pairs = [(match.offered, match.tool.name) for match in matches if match.offered is not None]

@@ -8,7 +8,10 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 
 @slotted(frozen=True)
 class ScriptedCall:
-    """A call under the name that the host offers. ``id`` has letters, digits and ``_`` only."""
+    """A call under the name and the ``namespace`` that the host offers; the latter is empty if there is none.
+
+    ``id`` has letters, digits and ``_`` only.
+    """
 
     id: str
     name: str
@@ -28,7 +31,10 @@ class ScriptedAnswer:
 
 @slotted(frozen=True)
 class ScriptedFailure:
-    """An answer that fails: with an HTTP status; ``None`` if a stream breaks off after some text."""
+    """An answer that fails.
+
+    ``status`` is its HTTP status, ``None`` if the answer breaks off after some text.
+    """
 
     status: int | None
     message: str

@@ -5,8 +5,8 @@
         result = await client.call("echo", {"text": "hi"})
         assert not client.wire.recording.findings
 
-``connected_stdio`` and ``connected_http`` yield a ``Client``. Its server is running, and its session is not
-open yet. All messages are recorded.
+``connected_stdio`` and ``connected_http`` yield a ``Client`` whose session is not open yet. On stdio its
+server has been started. All messages are recorded.
 """
 
 import os
@@ -40,11 +40,13 @@ async def connected_stdio(
     """Yield a client of the server that ``command`` runs in ``cwd``, by default the current folder.
 
     At the end, the server and every process that it started are ended. ``timeout_s`` limits the wait for each
-    response; the first response may take ``start_s`` if that is longer. The session is recorded in the file
-    ``trace``, by default in a temporary file that is deleted at the end; ``title`` is its label.
+    response; the first response may take ``start_s`` if that is longer. Both are in seconds. ``revision`` is
+    the protocol revision that the client asks for. The session is recorded in the file ``trace``, by default
+    in a temporary file that is deleted at the end; ``title`` is its label.
 
     Raises:
         CouldNotStartError: the command cannot be started.
+        McpProxyError: the recording cannot be written.
     """
     options = ValidateOptions(timeout_s=timeout_s, start_s=start_s)
     async with _connected(Target(tuple(command), env or {}, cwd), revision, options, trace, title) as client:
@@ -66,6 +68,10 @@ async def connected_http(
 
     ``headers`` are sent with every request, and ``upstream`` says how the server is reached; the other
     arguments are as for ``connected_stdio``.
+
+    Raises:
+        CouldNotStartError: the server cannot be reached.
+        McpProxyError: the recording cannot be written.
     """
     options = ValidateOptions(timeout_s=timeout_s)
     target = Target(url=url, headers=headers, upstream=upstream)

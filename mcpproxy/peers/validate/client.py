@@ -104,6 +104,7 @@ class Client(RpcConnection):
 
         Raises:
             GoneError: the server is gone.
+            TimedOutError: the server does not read its input.
         """
         id = self.new_id()
         params = self.initialize_params(STATEFUL[-1])
@@ -144,9 +145,12 @@ class Client(RpcConnection):
         return await self.request(self.ping_method)
 
     async def list(self, method: str) -> list[JSONObject]:
-        """Return all items of a list, from all its pages; ``method`` is for example ``tools/list``.
+        """Return the items of a list, from all its pages; ``method`` is for example ``tools/list``.
+
+        Items that are not objects are left out.
 
         Raises:
+            NotInitializedError: the session is not open.
             RefusedError: the server answered with an error.
             MalformedAnswerError: the result contains no list, or its pages do not end.
             ValidateError: there is no response, or it is malformed.
@@ -179,9 +183,10 @@ class Client(RpcConnection):
         """Call a tool and return its result.
 
         Raises:
-            ToolNotFoundError: there is no tool of that name.
+            NotInitializedError: the session is not open.
+            ToolNotFoundError: the server answered with the error -32602, whose message contains the name.
             ToolFailedError: the result has ``isError``.
-            RefusedError: the server answered with an error.
+            RefusedError: the server answered with another error.
             ValidateError: there is no response, or it is malformed.
         """
         self._must_be_open()
@@ -196,7 +201,11 @@ class Client(RpcConnection):
         return answer.members
 
     async def alive(self) -> bool:
-        """Send ``ping``, and return whether the server answers it."""
+        """Send the ping of the era, and return whether the server answers it, if only with an error.
+
+        Raises:
+            ValidateError: the answer is malformed or has another id.
+        """
         try:
             await self.ping()
         except (UnansweredError, HttpStatusError):

@@ -54,9 +54,9 @@ class RpcConnection:
     longer, because a process that was just started may still be loading.
 
     ``revision`` is the requested revision until the server has chosen one. ``received`` are all frames of the
-    server; ``unsolicited`` are the frames that answer no open request, such as notifications, requests and
-    malformed lines. ``server_requests`` are the server's requests. ``replies`` are the results for them by
-    method; a request with any other method gets the error -32601.
+    server; ``unsolicited`` are the frames with a message that answers no open request, such as a
+    notification, a request or a malformed line. ``server_requests`` are the server's requests. ``replies``
+    are the results for them by method; a request with any other method gets the error -32601.
     """
 
     def __init__(
@@ -151,9 +151,9 @@ class RpcConnection:
         """Send a request and wait for its response, which may be an error.
 
         Raises:
-            TimedOutError: there was no response in time.
+            TimedOutError: there was no response in time, or the server does not read its input.
             HttpStatusError: there was only an HTTP status.
-            GoneError: the server is gone.
+            GoneError: the server is gone, or the HTTP exchange ended without a response.
             IdMismatchError, MalformedAnswerError: the response has another id or is malformed.
         """
         pending = await self.begin(method, params, id=id)
@@ -269,7 +269,10 @@ class RpcConnection:
             ) from None
 
     async def next_unsolicited(self, timeout_s: float, after: int = 0) -> Frame | None:
-        """Return the unsolicited frame at the index ``after``; ``None`` if it does not arrive in time."""
+        """Return the unsolicited frame at the index ``after``; ``None`` if it does not arrive in time.
+
+        If the server is gone, this does not wait.
+        """
         try:
             async with asyncio.timeout(timeout_s), self._has_news:
                 await self._has_news.wait_for(lambda: len(self.unsolicited) > after or bool(self.gone))

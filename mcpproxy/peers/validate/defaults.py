@@ -1,4 +1,4 @@
-"""The defaults of our client: its capabilities, its results for requests of the server, an unknown method."""
+"""The defaults of our client: its capabilities, and its results for requests of the server."""
 
 from typing import Final
 

@@ -103,7 +103,7 @@ class HttpStatusError(ValidateError):
 
 
 class ToolFailedError(ValidateError):
-    """The tool ran and its result has ``isError``."""
+    """The result of the tool has ``isError``, or (``ToolNotFoundError``) there is no such tool."""
 
 
 class ToolNotFoundError(ToolFailedError):

@@ -2,7 +2,8 @@
 
 A run is a list of named checks. A failed check rests on a sentence of the specification, which ``source``
 names, or on a failure of the server: it exited, hung or sent something unreadable. A warning rests on a
-sentence, too. An info is about behaviour that no sentence forbids but that troubles users.
+sentence, too, or on a failure that no sentence forbids: after a mistake of the client, or because a tool
+takes long. An info is about other behaviour that no sentence forbids but that troubles users.
 """
 
 from collections import Counter

@@ -20,7 +20,7 @@ _RUN: Final = pattern(rb"%b{%d,}" % (_LETTER.encode(), _SHORTEST))
 
 
 def padding(size: int) -> str:
-    """Return ``size`` bytes of padding."""
+    """Return a text of ``size`` ASCII letters."""
     return _LETTER * size
 
 

@@ -1,7 +1,8 @@
 """Turns the findings about the server in all sessions into checks.
 
-Findings that belong to a probe (one test of the server) are not used again. For each category of rules there
-is one passed check if no rule was violated, and otherwise one check for each violated rule.
+Findings that belong to a probe (one test of the server) are not used again. Each violated rule gives a check.
+A category of rules gives one passed check if its rules judged messages and none was violated. Findings of
+severity ``info`` do not count.
 """
 
 from collections import Counter
@@ -80,7 +81,11 @@ def applies(code: str, transport: str) -> bool:
 
 
 def counts(recordings: Iterable[SessionRecording]) -> Counter[Category]:
-    """Return how many messages of the server the rules of each category could judge."""
+    """Return how many messages of the server the rules of each category could judge.
+
+    For ``security`` these are the HTTP responses that ask for credentials, for ``errors`` the error
+    responses.
+    """
     totals: Counter[Category] = Counter()
     for sent in (recording.server_messages for recording in recordings):
         for category, features in _FEATURES_OF.items():
@@ -100,7 +105,7 @@ def checks(
 ) -> Iterator[CheckResult]:
     """Yield the checks for the findings of one revision.
 
-    A category without messages gives no passed check. ``findings`` are pairs of the path of a recording and a
+    ``findings`` are pairs of the path of a recording and a
     finding. ``messages`` says how many messages were judged in each category; ``names`` are the names of the
     rules, by code.
     """

@@ -61,8 +61,9 @@ class Inventory:
 
 
 class ProbeContext:
-    """The context of the probes of one server in one revision. ``client`` is the shared session.
+    """The context of the probes of one server in one revision.
 
+    Most probes use the shared session, whose client is ``client``; others open sessions of their own.
     ``session_recordings`` are the recordings of all sessions so far. ``revision`` is the revision in use;
     with ``is_exact`` no other revision is accepted. ``open_failure`` says why no session can be opened; it is
     empty until a probe has found that out.
@@ -139,7 +140,7 @@ class ProbeContext:
 
     @property
     def has_session(self) -> bool:
-        """Whether the shared session is open and its server is running."""
+        """Whether the shared session was started and its server is not gone."""
         return self._client is not None and not self._client.gone
 
     @property
@@ -174,10 +175,10 @@ class ProbeContext:
 
     @property
     def http_wire(self) -> "HttpWire":
-        """The open session over HTTP.
+        """The transport of the shared session over HTTP.
 
         Raises:
-            Skipped: the server is tested over stdio.
+            Skipped: the server is tested over stdio, or there is no session.
         """
         wire = self.client.wire
         if wire.transport != "http":
@@ -186,10 +187,10 @@ class ProbeContext:
 
     @property
     def stdio_wire(self) -> StdioWire:
-        """The open session on stdio.
+        """The transport of the shared session on stdio.
 
         Raises:
-            Skipped: the server is tested over HTTP.
+            Skipped: the server is tested over HTTP, or there is no session.
         """
         wire = self.client.wire
         if not isinstance(wire, StdioWire):
@@ -198,7 +199,7 @@ class ProbeContext:
 
     @property
     def server_info(self) -> JSONObject:
-        """The name and version of the server (``serverInfo``), if it sent them."""
+        """The name and version of the server (``serverInfo``); empty if it sent none."""
         meta = self.server.get("_meta")
         info = self.server.get("serverInfo")
         if not isinstance(info, dict) and isinstance(meta, dict):
@@ -260,7 +261,7 @@ class ProbeContext:
         """Yield a client with a session of its own; on stdio, with a new process.
 
         With ``connected`` the handshake is done first. The session is closed at the end. If the server
-        ``runs_alone``, the shared session is closed before.
+        ``runs_alone``, the shared session is closed first.
 
         Raises:
             CouldNotStartError: the server cannot be started or reached.
@@ -300,6 +301,7 @@ class ProbeContext:
         """Call a tool in the shared session; ``members`` are added to the params.
 
         Raises:
+            Skipped: there is no session.
             ValidateError: there is no answer. After a timeout the tool is in ``slow_tools``.
         """
         try:
@@ -311,9 +313,9 @@ class ProbeContext:
     async def why_lost(self) -> str:
         """Return why the shared session over HTTP is lost, as a clause; empty if it is not lost.
 
-        It is lost if a ping and every list are refused with an HTTP status, cut short, or answered with
-        something that is no message. On stdio a session is lost with its process, which the client notices
-        by itself.
+        It is lost if a ping and the list of every declared feature are refused with an HTTP status, cut
+        short, or answered with something that is not a message. On stdio a session is lost with its process,
+        which the client notices by itself.
         """
         why = ""
         if not (self.target.url and self.has_session and self.client.is_initialized):

@@ -56,6 +56,8 @@ async def run_probe(
 ) -> ProbeRun:
     """Run ``probe`` for at most ``remaining_s`` seconds, or skip it because of ``skip_because``.
 
+    The time to open the shared session before the probe is not limited by ``remaining_s``.
+
     ``claimed`` contains the ``id()`` of each finding that belongs to a probe: it is about one of the probe's
     rules, and was made while the probe ran. This function adds the findings that belong to ``probe``.
 

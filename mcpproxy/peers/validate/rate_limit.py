@@ -16,7 +16,7 @@ TOO_MANY: Final = 429
 
 _LIMITED: Final = re.compile(r"rate[ -]?limit|too many requests|throttled", re.IGNORECASE)
 _CHARACTERS: Final = 300
-"""How much of an error message is searched."""
+"""How much of an error message is searched and returned."""
 
 
 def find_limit(event: Frame | ResponseHead) -> str:

@@ -1,6 +1,7 @@
 """Requests with unusual headers or metadata, and the answers to them.
 
-Over HTTP each request is an exchange with exactly the given headers. On stdio there are no headers.
+Over Streamable HTTP each request is an exchange with the given headers, beside those of the user. On stdio
+and with HTTP+SSE the given headers are not used.
 """
 
 from collections.abc import Sequence
@@ -28,7 +29,10 @@ SPECIFICATION: Final = "https://modelcontextprotocol.io/specification"
 
 @dataclass(frozen=True, slots=True)
 class RawAnswer:
-    """The answer to one request: the HTTP ``status`` (0 on stdio), and the response if there is one."""
+    """The answer to one request: the HTTP ``status``, and the response if there is one.
+
+    ``status`` is 0 if the response came on stdio or on the stream of HTTP+SSE.
+    """
 
     frames: tuple[int, ...]
     status: int = 0
@@ -69,7 +73,7 @@ def streamable(context: ProbeContext, client: Client | None = None) -> "HttpWire
     """Return the connection of ``client``, by default of the shared session, if it is Streamable HTTP.
 
     Raises:
-        Skipped: the transport is stdio or HTTP+SSE.
+        Skipped: the transport is stdio or HTTP+SSE, or there is no session.
     """
     wire = (client or context.client).wire
     if wire.transport != "http":
@@ -97,13 +101,13 @@ async def post(
     until_head: bool = False,
     is_anonymous: bool = False,
 ) -> "ClientExchange":
-    """Run one exchange with these headers, until there is a JSON-RPC response or the exchange ends.
+    """Run one exchange with these headers to its end; if ``raw`` is a request, only until its response.
 
     With ``until_head`` it runs only until the head of the HTTP response has arrived. ``is_anonymous`` leaves
     out the user's credentials.
 
     Raises:
-        UnansweredError: the server closed the connection, or did not answer in time.
+        UnansweredError: the server cannot be reached, closed the connection, or did not answer in time.
     """
     return await context.http.exchange(
         method,
@@ -120,12 +124,12 @@ async def post(
 
 
 def raw_answer(exchange: "ClientExchange") -> RawAnswer:
-    """Return the answer in an exchange."""
+    """Return the first answer in an exchange, with the HTTP status."""
     return RawAnswer(exchange.evidence, exchange.status, next(iter(exchange.answers), None))
 
 
 async def ask(context: ProbeContext, message: JSONObject, headers: Headers | None = None) -> RawAnswer:
-    """Send a request in the shared session; over HTTP with ``headers``, by default with correct headers.
+    """Send a request in the shared session; over Streamable HTTP with ``headers``, by default correct ones.
 
     Raises:
         ValidateError: there was no answer.
@@ -151,7 +155,9 @@ def harmless_request(client: Client) -> JSONObject:
 
 
 async def speaks_both_eras(context: ProbeContext) -> bool:
-    """Whether a stateless server also accepts ``initialize``. This is tried only once.
+    """Whether a stateless server also has a handshake: it lists such a revision or accepts ``initialize``.
+
+    This is tried only once.
 
     Raises:
         CouldNotStartError: the server cannot be started or reached.

@@ -1,4 +1,4 @@
-"""Sends something that is not a valid request, returns how the server reacts, and checks that it still runs.
+"""Sends something other than a valid request, returns the reaction, and checks that the server still runs.
 
 The server need not answer, and no fixed wait would show that it will not. So on stdio, and with HTTP+SSE, we
 send a ping after it: the frames before the response to the ping are the reaction. With Streamable HTTP the
@@ -23,7 +23,10 @@ JSON_RPC: Final = "https://www.jsonrpc.org/specification#error_object"
 
 @dataclass(frozen=True, slots=True)
 class Reaction:
-    """The reaction to the frame ``sent``: the ``answers``, and over HTTP the ``status`` (otherwise 0)."""
+    """The reaction to what was sent: ``answers`` with their frames, and the status of Streamable HTTP.
+
+    ``sent`` is the number of the sent frame. ``status`` is 0 with other transports.
+    """
 
     sent: int
     answers: tuple[tuple[Response | ErrorResponse, Frame], ...] = ()

@@ -1,7 +1,8 @@
 """The recordings of a validation and the names of their files.
 
 With ``--trace FILE`` the first session is recorded in that file, and each later session beside it, in a file
-named after its probe. Without ``--trace``, all sessions are recorded in a new folder.
+named after the session. Without ``--trace``, all sessions are recorded in a new folder. Over HTTP, one
+recording has all sessions of a revision.
 """
 
 import os

@@ -279,7 +279,10 @@ class Run:
         return context
 
     def _collect(self, context: ProbeContext, claimed: set[int]) -> list[tuple[str, Finding]]:
-        """Collect the recordings of a context; return the findings in them that belong to no probe."""
+        """Collect the recordings of a context; return the findings in them that belong to no probe.
+
+        Findings of ``ANSWER_RULES`` in a provoked session are left out.
+        """
         self._never_answers = self._never_answers or context.never_answers
         if context.runs_alone and not self._runs_alone:
             self._runs_alone = True

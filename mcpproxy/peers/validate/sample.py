@@ -1,4 +1,4 @@
-"""Generates arguments for a tool: roughly the smallest value that its schema accepts."""
+"""Generates a value for a JSON Schema, such as the arguments of a tool: roughly the smallest valid one."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -23,6 +23,7 @@ def sample(schema: JSON, depth: int = 0) -> JSON:
     """Return a value for ``schema``: its default, constant, first example or choice, else a small value.
 
     The value is a guess, so the schema may reject it. ``depth`` is the number of schemas around ``schema``.
+    If ``schema`` is not an object, the value is ``{}``, or ``None`` inside another schema.
     """
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return {} if depth == 0 else None

@@ -22,7 +22,7 @@ class ServerMessages:
     ``messages`` is the number of messages, and ``errors`` is the number of error responses among them.
     ``by_feature`` counts the messages by the feature of their method: ``tools`` for ``tools/list``,
     ``notifications/tools`` for ``notifications/tools/list_changed``. ``challenges`` is the number of HTTP
-    responses that ask for credentials.
+    responses that ask for credentials (status 401 or 403).
     """
 
     def __init__(self) -> None:

@@ -27,8 +27,8 @@ from mcpproxy.record.trace.writer import BATCH_BYTES, TraceWriter
 class SessionRecording:
     """One recording at ``path``. ``findings`` are the findings so far.
 
-    ``fault`` says why the file is incomplete; it is empty otherwise. ``server_messages`` counts the messages
-    of the server by feature.
+    ``fault`` says why the file is incomplete; it is empty otherwise. ``tally`` counts frames and findings,
+    and ``server_messages`` counts the messages of the server by feature.
 
     Raises:
         McpProxyError: ``path`` cannot be written.
@@ -45,7 +45,7 @@ class SessionRecording:
         """The number of the last head or frame."""
         self.fault = ""
         self.limited: Final[dict[int, str]] = {}
-        """By number of a head or frame that refuses a request because there were too many: the text of it."""
+        """The refusals because of too many requests: their texts by number of the head or frame."""
         self.was_provoked = False
         """Whether our client sent messages that a client must not send."""
         self._started_ns: Final = started_ns
@@ -103,7 +103,7 @@ class SessionRecording:
         """Write and judge one event, and pass it to the listeners. Heads and frames must have a number.
 
         A mask is written instead of long padding. ``Encoded`` bytes are not judged; the frames with the
-        decoded text are.
+        decoded text are. After ``close``, nothing is recorded.
         """
         if self._is_closed:
             return

@@ -1,4 +1,4 @@
-"""Servers of the revisions without a handshake, and older servers that a client probes for one."""
+"""Servers of the revisions without a handshake, and older servers that get ``server/discover`` first."""
 
 from typing import Final
 

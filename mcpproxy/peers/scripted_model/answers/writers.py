@@ -1,6 +1,6 @@
 """The functions that write answers in each dialect: the API of one provider of language models.
 
-And the answers to requests that list models or count tokens.
+The module also answers requests that list models or count tokens.
 """
 
 from collections.abc import Callable, Iterator
@@ -24,8 +24,9 @@ OVERLOADED: Final = 529
 class AnswerWriter:
     """How to write in one dialect.
 
-    The third argument of ``stream`` has the members of the request and of its query. ``counts`` is the
-    answer to a request that only counts tokens.
+    ``body`` and ``stream`` get an answer and the name of the model; the third argument of ``stream`` has the
+    members of the request and of its query. ``error`` gets an HTTP status and a message. ``counts`` is the
+    answer to a request that only counts tokens, and ``overloaded`` the status of an overloaded service.
     """
 
     body: Callable[[ScriptedAnswer, str], JSONObject]

@@ -1,4 +1,4 @@
-"""The probes, in the order in which they run: first the requests of a correct client, then faulty requests.
+"""The probes (tests of a server), in the order in which they run.
 
 In each module, the rows of ``PROBES`` at the end say what each probe does.
 """

@@ -1,4 +1,4 @@
-"""Features of servers: requests for things that do not exist, URIs with ``..``, and subscriptions.
+"""Features of servers: unknown cursors, names and levels, missing arguments, URIs with ``..``, subscriptions.
 
 Sources: the pages below ``server/`` of each revision, in most cases their sections "Error Handling".
 """
@@ -78,7 +78,7 @@ async def _path_traversal(context: ProbeContext) -> Conclusion:
 
 
 def _upward_uris(context: ProbeContext) -> list[str]:
-    """Return URIs that lead from listed resources up to a file that every Unix has."""
+    """Return URIs that lead from the first resources and templates up to a file that every Unix has."""
     upwards = "../" * 12 + "etc/passwd"
     uris: list[str] = []
     for resource in context.inventory.resources[:2]:
@@ -146,8 +146,9 @@ def _refused_as_invalid(
 ) -> Conclusion:
     """Return the conclusion on a request that the server should refuse with -32602.
 
-    ``what`` describes the request for the user. ``requirement`` is the id of the requirement that demands the
-    refusal; if there is none, ``source`` is the page of the specification that does.
+    ``what`` describes the request for the user. ``requirement`` is the rule and requirement that demand the
+    refusal, such as ``PROM-003/R-163``. If it is empty, ``source`` is the page of the specification that
+    demands the refusal, below the revision.
     """
     if answer.is_error and answer.code == INVALID_PARAMS:
         return passed("refused with -32602", answer.frames)

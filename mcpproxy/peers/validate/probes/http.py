@@ -1,4 +1,4 @@
-"""Streamable HTTP itself: Accept headers, statuses, streams, resumption, origins.
+"""Streamable HTTP itself: Accept headers, statuses, streams, resumption, origins; the endpoint of HTTP+SSE.
 
 Some probes are about behaviour that the specification leaves open, but on which clients depend. These probes
 accept any answer that a client can handle, and warn of other answers.

@@ -1,6 +1,6 @@
-"""JSON-RPC itself: malformed messages, unknown methods, and ids of every kind.
+"""JSON-RPC itself: malformed messages, unknown methods, batches, progress, and ids of every kind.
 
-A server may refuse or ignore a malformed message; it must still run afterwards.
+A server may refuse or ignore a malformed message. If it does not answer afterwards, that is a warning.
 
 Sources: https://www.jsonrpc.org/specification, and the page "Overview" (``basic``) of each revision.
 """
@@ -233,10 +233,11 @@ def harmless_method(context: ProbeContext) -> str:
 
 
 async def answered_method(context: ProbeContext) -> str:
-    """Return a method that the server answers with a result: the ping of its era, or else a list method.
+    """Return the ping method of the era if the server answers it with a result, else a list method.
 
     Raises:
         Skipped: there is no such method.
+        ValidateError: the ping gets no answer.
     """
     ping = context.client.ping_method
     if ping in context.inventory.failures or (await context.client.ping()).is_error:

@@ -31,7 +31,8 @@ _TOO_LARGE: Final = 413
 def _message_of_size(size: int, *, is_common: bool) -> ProbeFunction:
     """Return the function of a probe that sends a message of about ``size`` bytes.
 
-    ``is_common`` says whether clients often send messages of this size: then a refusal is an info.
+    ``is_common`` says whether clients often send messages of this size: then every refusal is an info.
+    Otherwise a refusal with an error or with HTTP status 413 passes.
     """
 
     async def run(context: ProbeContext) -> Conclusion:

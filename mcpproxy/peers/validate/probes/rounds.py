@@ -230,7 +230,7 @@ async def _open_subscription(
 
 
 def _changes_to_ask_for(context: ProbeContext) -> JSONObject:
-    """Return the changes to subscribe to: lists that the server declares, or else a resource.
+    """Return the changes to subscribe to: lists that the server declares, or else a resource, or else tools.
 
     Lists are preferred, because a server may refuse the subscription to the first resource.
     """

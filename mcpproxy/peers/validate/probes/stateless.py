@@ -1,4 +1,4 @@
-"""Stateless requests: their metadata, and the messages of clients with a handshake (the older era).
+"""Stateless requests: their metadata and results, and the messages of the older era (with a handshake).
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 """
@@ -243,7 +243,10 @@ def _hint_fault(result: JSONObject) -> str:
 
 
 async def _cacheable_results(context: ProbeContext) -> AsyncIterator[tuple[str, Answer]]:
-    """Send a request of every kind whose result can be cached; yield each method and its result."""
+    """Send a request of every kind whose result can be cached; yield each method and its answer.
+
+    Answers that are errors are left out.
+    """
     requests: list[tuple[str, JSONObject]] = [("server/discover", {})]
     requests += [(method, {}) for capability, method in _LISTS if context.declares(capability)]
     if context.inventory.resources:

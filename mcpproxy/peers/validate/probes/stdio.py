@@ -25,7 +25,7 @@ from mcpproxy.peers.validate.transports.stdio_wire import StdioWire
 from mcpproxy.protocol.jsonrpc import JSONObject
 
 _EXIT_LIMIT_S: Final = 5.0
-"""How long a server may take to exit after its stdin was closed, or after SIGTERM."""
+"""How long a server may take to exit after its stdin was closed, or after SIGTERM; at most ``timeout_s``."""
 
 _PAUSE_S: Final = 0.002
 """The pause between two pieces of a message, so that the server reads them separately."""

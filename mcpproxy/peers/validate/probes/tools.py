@@ -1,6 +1,7 @@
 """Calls that a server should refuse: of unknown tools, and with arguments that do not fit the schema.
 
-Only tools that may be called are called (``walk.allowed_calls``).
+Another probe compares two lists of tools. Of the listed tools, only those of ``walk.allowed_calls`` are
+called.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#error-handling
 """

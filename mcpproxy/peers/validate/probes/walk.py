@@ -1,4 +1,4 @@
-"""The requests of a correct client: the handshake, then lists and reads of everything that a server offers.
+"""The requests of a correct client: the handshake, lists of everything that a server offers, reads and calls.
 
 A tool is called only if it declares ``readOnlyHint``, or if the user asks for it.
 """
@@ -32,7 +32,7 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 
 _MAX_ITEMS: Final = 5
-"""How many resources and prompts are read, and how many read-only tools are called."""
+"""At most so many resources and prompts are read, and so many read-only tools called."""
 
 _VARIABLE: Final = re.compile(r"\{[+#./;?&]?(\w+)")
 """The first variable of an expression in a URI template (RFC 6570, section 2)."""

@@ -1,1 +1,1 @@
-"""The result of a validation as text, JSON and test cases."""
+"""The result of a validation as text, JSON, test cases and findings."""

@@ -59,7 +59,10 @@ def was_tried(validation: Validation, is_rule: Callable[[str], bool]) -> Callabl
 
 
 def remarks(validation: Validation) -> tuple[Remark, ...]:
-    """Return the remarks on the run: checks that were not done, and failures of mcpproxy itself."""
+    """Return the remarks on the run: its notes, the failures of mcpproxy, and why it is undecided.
+
+    They are remarks on the first recording; without a recording there are none.
+    """
     if not validation.traces:
         return ()
     path = validation.traces[0].path

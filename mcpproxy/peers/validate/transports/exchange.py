@@ -59,14 +59,14 @@ class ClientExchange(SessionExchange):
     started: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when the head of the response arrives or the exchange fails."""
     progressed: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set with every frame of the server and at the end; ``wait_until`` clears it."""
+    """Set with the head, with every frame of the server and at the end; ``wait_until`` clears it."""
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     is_request_recorded: bool = False
     """Whether the body of our request was recorded, which happens just before its last part is written."""
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when our request has been written."""
     awaited: asyncio.Event | None = None
-    """The response is not processed until this is set, when the sender of the request knows its number."""
+    """If it is given, the response waits for it: the sender must first know the number of its request."""
     _early_frames: list[Frame] = field(default_factory=list[Frame])
     _framer: SseFramer = field(default_factory=lambda: SseFramer(4 * LONGEST_URL))
 

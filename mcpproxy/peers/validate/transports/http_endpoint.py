@@ -46,7 +46,8 @@ _current_exchange: ContextVar[ClientExchange | None] = ContextVar("_current_exch
 class HttpEndpoint:
     """The endpoint at ``url``, and the connections to it.
 
-    ``headers`` are sent with every request, and ``upstream`` says how the endpoint is reached. ``mirrors``
+    ``headers``, those of the user, are sent with every request that is not anonymous. ``upstream`` says how
+    the endpoint is reached. ``mirrors``
     maps the name of a listed tool to the arguments that the tool requires in headers.
     """
 
@@ -90,7 +91,7 @@ class HttpEndpoint:
         ``is_enough`` it is stopped when that function returns true.
 
         Raises:
-            GoneError: the server cannot be reached, or ended the exchange early.
+            GoneError: the server cannot be reached, ended the exchange early, or sent too much.
             TimedOutError: the exchange did not end in time.
         """
         exchange = ClientExchange()

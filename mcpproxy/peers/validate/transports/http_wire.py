@@ -87,7 +87,7 @@ class HttpWire(ClientSession[ClientExchange]):
         return (await self.post(raw, self.headers(raw))).seq
 
     async def post(self, raw: bytes, headers: Headers) -> ClientExchange:
-        """Send a message in a POST with exactly these headers, and return as soon as it is sent.
+        """Send a message in a POST with these headers and the user's, and return as soon as it is sent.
 
         Raises:
             GoneError: the server cannot be reached.
@@ -146,7 +146,7 @@ class HttpWire(ClientSession[ClientExchange]):
         self.on_event(ServerLost(f"it {why}"))
 
     async def _run(self, exchange: ClientExchange, raw: bytes, headers: Headers) -> None:
-        """Run a POST to its end, and report that."""
+        """Run a POST to its end, and report the end to the connection."""
         await self.run_post(exchange, raw, headers)
         if exchange.failure and not exchange.number:  # not even the request was sent
             self._lose(str(exchange.failure))

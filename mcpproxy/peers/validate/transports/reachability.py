@@ -1,6 +1,7 @@
 """Finds out why there is no MCP server to test: nothing listens, a wrong path, or TLS on one side only.
 
-Each reason is one sentence with a next step. Such a run gives no verdict, because no server was tested.
+Each reason is one sentence, often with a next step. Such a run gives no verdict, because no server was
+tested.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ async def check_reachable(url: str, upstream: UpstreamSettings = USUAL) -> None:
     """Check that a server listens at ``url``, and that it uses TLS if the scheme is ``https``.
 
     Raises:
-        CouldNotStartError: no server listens, it does not use TLS, or its certificate is not trusted.
+        CouldNotStartError: no server can be reached, it does not use TLS, or its certificate is not trusted.
     """
     host, port, is_tls = _address(url)
     try:

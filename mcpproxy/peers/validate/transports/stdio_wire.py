@@ -33,7 +33,10 @@ from mcpproxy.record.recorder.http.memory_budget import BUDGET_BYTES, Budget
 
 _CHUNK_BYTES: Final = 1 << 16
 _MAX_BYTES: Final = 256 << 20
-"""A server is killed if it sends more than this in one session, with ``FRAME_BYTES`` for each line."""
+"""A server is killed if its stdout exceeds this in one session, with ``FRAME_BYTES`` for each line.
+
+After so much stderr, no more of it is recorded.
+"""
 
 _LINE_BYTES: Final = 16 << 20
 """The longest line that is parsed, unless its parsed form needs more than ``BUDGET_BYTES`` of memory."""
@@ -124,7 +127,7 @@ class StdioWire:
         """Send a line, and return the number of its frame.
 
         Raises:
-            GoneError: the server has exited, or has closed its stdin.
+            GoneError: the server is gone, or its stdin is closed.
         """
         async with self.write_lock:
             return await self.write(raw + b"\n")
@@ -138,7 +141,7 @@ class StdioWire:
         The bytes are recorded before they are sent, and so before the server can answer.
 
         Raises:
-            GoneError: the server has exited, or has closed its stdin.
+            GoneError: the server is gone, or its stdin is closed.
         """
         process = self._process
         if process is None or not self._is_open:

@@ -22,7 +22,7 @@ class RequestEnded:
     """The HTTP exchange of our frame ``seq`` has ended with ``status``; no more responses will come.
 
     ``why`` says how the exchange failed; it is empty if it did not fail. With a status from 300 on,
-    ``refusal`` describes the response. Below 300, ``explanation`` is the text of a body that is no message.
+    ``refusal`` describes the response. ``explanation`` is the text of a body that is not a message, if any.
     """
 
     seq: int
@@ -65,6 +65,7 @@ class Wire(Protocol):
 
         Raises:
             CouldNotStartError: the server cannot be started or reached.
+            GoneError, ForeignEndpointError: a server of HTTP+SSE opens no other stream.
         """
         ...
 
@@ -72,6 +73,9 @@ class Wire(Protocol):
         """Switch to HTTP+SSE if the server supports only that; return whether it does (on stdio: false).
 
         ``status`` is the HTTP status of the answer to ``initialize``.
+
+        Raises:
+            ForeignEndpointError: the server names an endpoint to which nothing may be sent.
         """
         ...
 
