@@ -1,1 +1,1 @@
-"""The gate holds a message until it is decided whether to refuse, delay or change it, or to ask about it."""
+"""The gate holds a message until it is decided whether it passes, or is refused, delayed or changed."""

@@ -75,7 +75,7 @@ class Enforcer(Policy):
         return self.refusal(passing.frame)
 
     def observe(self, event: Event, *, leaves: bool = True) -> None:
-        """Add an event that cannot be refused to the session."""
+        """Let an event that cannot be refused become part of the session; ignore one that does not leave."""
         if leaves:
             self._observer.observe(event)
 

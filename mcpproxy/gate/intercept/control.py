@@ -71,7 +71,7 @@ class Control:
         register(self._listener.fileno(), self._on_listener, select.POLLIN)
 
     def close(self) -> None:
-        """Remove the socket."""
+        """Disconnect all clients, and remove the socket."""
         for client in list(self._clients):
             self._disconnect(client)
         self._unregister(self._listener.fileno())

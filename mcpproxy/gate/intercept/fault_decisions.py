@@ -65,7 +65,7 @@ class FaultDecider:
         """Return the first rule that acts on a frame with ``messages``; ``None`` if none does.
 
         ``size`` is how many bytes the frame has on the wire, which take their time at a ``bandwidth``. Every
-        rule that matches the frame counts it, even if another rule acts.
+        rule that matches the frame, and whose action can act on it, counts it, even if another rule acts.
         """
         decision: FaultDecision | None = None
         for rule in self.rules.rules:

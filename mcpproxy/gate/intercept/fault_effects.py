@@ -32,7 +32,9 @@ class FaultEffect:
 
 
 def effect_of(decision: FaultDecision, raw: bytes, message: Message) -> FaultEffect | None:
-    """Return what becomes of ``message``, whose bytes are ``raw``; ``None`` if the edit does not fit it.
+    """Return what becomes of ``message``, whose bytes are ``raw``.
+
+    Return ``None`` if the action does not fit the message, or an edit changes nothing.
 
     The transport is left to delay the message, and to act on more than this message (its connection or its
     process, say).

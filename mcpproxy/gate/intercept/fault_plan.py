@@ -17,7 +17,7 @@ from mcpproxy.protocol.header_names import SESSION_ID
 class PlannedFault:
     """What a rule would do to the frame or head with the number ``seq``.
 
-    ``fits`` is false if the rule's edit names a place that is not in the message.
+    ``fits`` is false if the rule's action does not fit the message, or its edit changes nothing.
     """
 
     seq: int

@@ -60,7 +60,10 @@ class FaultPolicy(Policy):
         return AppliedFault(decision, effect)
 
     def decide(self, passing: Passing) -> FaultDecision | None:
-        """Return the decision about a message, even if the rule's edit does not fit, if a rule acts on it."""
+        """Return the decision of the rule that acts on a message, even if its edit does not fit the message.
+
+        Return ``None`` if no rule acts.
+        """
         session = self._session(passing.session)
         facts = session.requests.facts(passing.sender, passing.raw, passing.message, passing.findings)
         size = len(passing.raw) + passing.frame.terminated  # with the line feed

@@ -137,8 +137,8 @@ def read_faults(
     ``breakpoints`` are rules that were read already; they come before the rules of ``specs``.
 
     Raises:
-        FaultRuleError: a file cannot be read, two rules have the same name, no rule is for this transport, or
-            a rule cannot be used on it.
+        FaultRuleError: a file or a rule cannot be read, two rules have the same name, no rule is for this
+            transport, or a rule cannot be used on it.
     """
     rules: list[FaultRule] = []
     digest = hashlib.sha256()

@@ -154,7 +154,7 @@ class Policies:
     """The policies of a session in their order. ``gate`` withholds messages that no addon can be asked about.
 
     A policy raises only because of a bug in mcpproxy: ``say`` reports it on stderr, and no policy acts at
-    that place any more.
+    that place any more; where messages enter, ``enter_after_failure`` is asked instead.
     """
 
     def __init__(

@@ -1,8 +1,9 @@
 """One session with a stdio server: decide to which HTTP response each message of the server goes.
 
 All messages of a stdio server arrive on one channel. A response goes to the POST of its request. Progress
-notifications, and the notifications of a subscription, name their request. Any other message does not show
-what it belongs to: it goes to the only open request, or else to the GET stream.
+notifications, and the notifications of a subscription, name their request. Notifications about changed lists
+and resources go to the GET stream. Any other message does not show what it belongs to: it goes to the only
+open request, or else to the GET stream, or, if nobody reads that, to the latest open request.
 """
 
 import asyncio
@@ -104,9 +105,9 @@ class StdioSession:
     """A process of the server, and the clients' requests that it works on.
 
     ``make_process`` starts the process, with a function for each line of its stdout and one for its exit
-    code. Without an ``id`` the session is for stateless requests, whose streams have no event ids.
-    ``on_gone`` is called when the process has ended, and ``on_kept`` with the change when ``kept_bytes``
-    changes. ``revision`` is the negotiated revision, empty before.
+    code. ``say`` writes a line to stderr. Without an ``id`` the session is for stateless requests, whose
+    streams have no event ids. ``on_gone`` is called when the process has ended, and ``on_kept`` with the
+    change when ``kept_bytes`` changes. ``revision`` is the negotiated revision, empty before.
 
     Raises:
         OSError: the process cannot be started.

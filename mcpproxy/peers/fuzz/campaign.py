@@ -24,11 +24,13 @@ from mcpproxy.peers.validate.recordings import Target
 from mcpproxy.peers.validate.transports.reachability import why_no_server
 
 _LEAST_PING_S: Final = 2.0
-"""While searching, a ping has at least this time, or 50 times that of the control's slowest ping.
+"""While searching, a ping may take this time or, if that is longer, 50 times the control's slowest ping.
 
-The control is the unchanged recording."""
+The control is the unchanged recording. No limit exceeds that of the options."""
 _LEAST_ANSWER_S: Final = 0.25
-"""While searching, at least this time passes before the next step is sent without waiting for an answer."""
+"""While searching, an answer may take this time, or 20 times the control's slowest ping, if that is longer.
+
+After that, the next step is sent."""
 _TRIES: Final = 2
 """A fault that could not be repeated this many times is not tried again."""
 
@@ -71,7 +73,7 @@ class Campaign:
         self.result: Final = FuzzResult(options.seed, self._plan.changes, strict=options.strict)
 
     async def run(self) -> FuzzResult:
-        """Fuzz until the time is over or enough was sent.
+        """Fuzz until the time is over, enough was sent or found, or the server does not come back.
 
         Raises:
             CouldNotStartError: the command cannot be run.

@@ -37,9 +37,9 @@ from mcpproxy.record.trace.copy import write_trace
 _TRIALS: Final = 40
 """How many trials may be spent on reducing the steps of a fault."""
 _SMALLER_S: Final = 20.0
-"""After this time no message is made smaller."""
+"""After this time, in seconds, no message of the fault is made smaller."""
 _TRIALS_OF_HANG: Final = 16
-"""The same for a hang, whose trials take long."""
+"""How many trials may be spent on reducing the steps of a hang: they take long."""
 _BACK_S: Final = 10.0
 """How long to wait for a server behind a URL to come back."""
 _RETRY_S: Final = 0.5

@@ -68,7 +68,10 @@ class Template:
         return "id" in self.value
 
     def with_id(self, id: int) -> bytes:
-        """Return the message with ``id`` as its id and, if it has one, as its progress token."""
+        """Return the message with ``id`` as its id and, if it has one, as its progress token.
+
+        A notification is returned unchanged.
+        """
         return spliced(self.raw, {ID: written(id), OWN_TOKEN: written(id)}) if self.is_request else self.raw
 
 
@@ -187,7 +190,8 @@ def _free_texts(value: JSON, schema: JSON) -> Iterator[Pointer]:
 def leaves(value: JSON, place: Pointer = (), depth: int = 4) -> Iterator[tuple[Pointer, JSON]]:
     """Yield all values inside ``value`` with their places: scalars, objects and arrays, outer ones first.
 
-    Values deeper than ``depth`` levels, and all but the first three items of an array, are left out.
+    If ``place`` is given, ``value`` itself comes first. Values deeper than ``depth`` levels, and all but the
+    first three items of an array, are left out.
     """
     if place:
         yield place, value

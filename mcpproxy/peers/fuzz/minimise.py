@@ -43,7 +43,7 @@ class Minimiser:
         self._reduces_until: Final = reduces_until
 
     async def minimise(self, steps: Sequence[FuzzStep]) -> list[FuzzStep] | None:
-        """Return the smallest list of steps that shows the fault; ``None`` if even all do not."""
+        """Return a list of few and small steps that shows the fault; ``None`` if not even all show it."""
         opening = [step for step in steps if step.is_handshake]
         rest = [step for step in steps if not step.is_handshake]
 

@@ -1,4 +1,4 @@
-"""The recorded and judged connection over which ``mcpproxy replay client`` repeats a fault over HTTP."""
+"""The recorded and judged connection over which the fuzzer repeats a fault as ``replay client`` would."""
 
 from typing import Final
 

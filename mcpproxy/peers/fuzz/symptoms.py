@@ -2,9 +2,10 @@
 
 A fault of the server is one of these:
 
-- ``crash``: the process ended; or over HTTP nothing listens any more, or the server answers 500 (RFC 9110,
-  section 15.6.1: it met an unexpected condition).
-- ``hang``: the process runs, but does not answer a ping.
+- ``crash``: the process ended; or over HTTP nothing listens any more, the server cuts an exchange short, or
+it
+  answers 500 (RFC 9110, section 15.6.1: it met an unexpected condition).
+- ``hang``: the process runs, but does not answer a ping, or does not read what is sent.
 - ``protocol``: the judge finds a violation by the server that it does not find without the change.
 - ``leak``: an answer contains a value of another request, one that changes nothing on the server.
 
@@ -96,7 +97,7 @@ class Symptom:
 
 
 def normalised(text: str) -> str:
-    """Return ``text`` without the parts that differ each time: numbers and quoted words."""
+    """Return 200 characters of ``text`` without the parts that differ each time: numbers, quotes, markers."""
     return _VARIABLE.sub("*", text)[:200]
 
 

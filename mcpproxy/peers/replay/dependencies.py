@@ -1,12 +1,12 @@
 """Find the client messages on which each message of a recorded server depends, as far as the recording shows.
 
 A message is due when the client has sent every message that it depends on. A response depends on its request,
-and on the client's answers to requests that the server sent in between. Some messages belong to a request of
-the client and depend on it: a progress notification on the request with its token, a subscription event on
-the request that opened the subscription, and over HTTP every message in the response to a POST on the request
-in that POST. A sampling or elicitation request depends on the latest open request of the client during which
-a server may ask. Any other message is due when the client has sent the message that came before it in the
-recording, or a later message.
+on a cancellation of it, and on the client's answers to requests that the server sent in between. Some
+messages belong to a request of the client and depend on it: a progress notification on the request with its
+token, a subscription event on the request that opened the subscription, and over HTTP every message in the
+response to a POST on the request in that POST. A sampling or elicitation request depends on the latest open
+request of the client during which a server may ask. Any other message is due when the client has sent the
+message that came before it in the recording, or a later message.
 
 So a client that sends its requests in another order than the recorded client is still answered: no message
 depends on an unrelated message.

@@ -42,7 +42,7 @@ def path_of(exchange: Exchange) -> str:
 
 
 def is_resumption(exchange: Exchange) -> bool:
-    """Whether the exchange is a GET that resumes another stream."""
+    """Whether the exchange resumes a stream: its request has ``Last-Event-ID``."""
     return any(name.lower() == "last-event-id" for name, _ in exchange.request.headers)
 
 
@@ -56,7 +56,10 @@ def uses_http_sse(replay_source: ReplaySource) -> bool:
 
 
 def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
-    """Return the first unused exchange, or the last one if all are used; mark it as used."""
+    """Return the first unused exchange, or the last one if all are used; mark it as used.
+
+    Return ``None`` if there is no exchange.
+    """
     chosen = None
     for exchange in exchanges:
         chosen = exchange

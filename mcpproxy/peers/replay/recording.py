@@ -51,10 +51,11 @@ class SessionMessage:
     """One message of a session, or one line that is not a JSON-RPC message.
 
     ``index`` is its position in the messages of the session, from 0. ``seq`` is the number of its frame, and
-    ``raw`` are its bytes on the wire. ``answers`` is the index of the request that a response answers, and
-    ``names`` the index of the request that a notification names (see ``NamedRequests``). ``batch`` is 0 if
-    the frame is no batch. Otherwise it is the number of the frame, or in joined recordings another number
-    that is unique to the batch. ``exchange`` and ``event`` are those of the frame.
+    ``raw`` are its bytes as sent. ``at_ns`` is its time in nanoseconds, on a clock of the session.
+    ``answers`` is the index of the request that a response answers, and ``names`` the index of the request
+    that a notification names (see ``NamedRequests``). ``batch`` is 0 if the frame is no batch. Otherwise it
+    is the number of the frame, or in joined recordings another number that is unique to the batch.
+    ``exchange`` and ``event`` are those of the frame.
     """
 
     index: int
@@ -71,7 +72,7 @@ class SessionMessage:
 
     @property
     def method(self) -> str | None:
-        """The method of a request or notification."""
+        """The method of a request or notification; ``None`` for other messages."""
         return self.message.method if isinstance(self.message, Request | Notification) else None
 
 
@@ -187,6 +188,9 @@ def from_trace(
 
     ``masked`` returns an event in which the values that the caller must not see are masked. If the recording
     has faults, the sessions contain what each peer sent, or with ``peer`` what this peer sent and received.
+
+    Raises:
+        TraceError: the file cannot be read, or a line of it is damaged.
     """
     session_names = {
         exchange: name for name, exchanges in exchanges_of(trace.events()).items() for exchange in exchanges

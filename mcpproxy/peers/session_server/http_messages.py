@@ -122,7 +122,7 @@ class HttpRequest:
 class HttpResponder:
     """Sends the response to one request; ``extra`` are header fields that are added to it.
 
-    ``has_begun`` is whether the head of the response was sent.
+    ``has_begun`` says whether the head of the response was sent.
     """
 
     def __init__(self, send: Send, extra: Fields) -> None:

@@ -10,6 +10,7 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 """The ASGI function that returns the next event of a request."""
 
 LONGEST_BODY: Final = 64 << 20
+"""How many bytes the body of a request may have."""
 
 BODIES_BYTES: Final = 256 << 20
 """How many bytes the bodies of all current requests may have together, without the small ones."""

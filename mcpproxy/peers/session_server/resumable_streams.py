@@ -21,7 +21,7 @@ KEPT_BYTES: Final = 4 << 20
 """How many bytes of events a stream keeps for a client that connects again."""
 
 _BEHIND_BYTES: Final = 1 << 20
-"""A client is behind if it has more untaken bytes than this, until it has taken half of them."""
+"""A client is behind if more bytes than this are untaken, until at most half as many are left."""
 
 _POLL_S: Final = 5.0
 """How long the connection of a GET is kept if the connections of POSTs are closed at once."""
@@ -120,7 +120,11 @@ class ResumableStream(EventStream):
         return number
 
     def rewind(self, number: int) -> None:
-        """Let the next connection begin after the event ``number``, and expect it soon."""
+        """Let the next connection begin after the event ``number``, and expect it soon.
+
+        Raises:
+            As ``EventStream.rewind``.
+        """
         super().rewind(number)
         self.is_connected = False
         self.await_client()

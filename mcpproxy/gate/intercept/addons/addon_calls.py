@@ -8,7 +8,7 @@ If the host does not answer within the budget of its addons, or has ended, the q
 has failed; a new host is started, and gets the other questions. With concurrent addons all open questions
 have failed. No more than ``_MOST_STARTS`` hosts are started within ``_STARTS_NS``, whatever messages do to
 them; while there is no host, every question fails at once. A message whose question has failed passes, unless
-an addon fails closed."""
+an addon fails closed: then it is answered with an error."""
 
 import json
 import os
@@ -47,6 +47,7 @@ _HOWS: Final = ("same", "new", "answer", "drop", "error")
 """The values of ``AddonOutcome.how``."""
 
 Register: TypeAlias = Callable[[int, Callable[[int], None], int], None]
+"""Watches a file descriptor: the descriptor, a handler that gets the events, and the events to poll for."""
 
 
 @slotted(frozen=True)
@@ -90,7 +91,7 @@ class AddonHostProcess:
         self.addons = ", ".join(names)
 
     def wait_until_ready(self, where: str) -> None:
-        """Wait until the addons are loaded.
+        """Wait until the addons are loaded. ``where`` names the command in an error.
 
         Raises:
             UsageError: an addon cannot be used.
@@ -267,7 +268,7 @@ class AddonCalls:
 
     @property
     def next_due_ns(self) -> int | None:
-        """When ``give_up_late`` has to be called next; ``None`` if no question is open."""
+        """When ``give_up_late`` has to be called next, in monotonic ns; ``None`` if no question is open."""
         if self._asked:
             return self._late_ns
         if self._waiting and (self._host is None or not self._host.is_ready):

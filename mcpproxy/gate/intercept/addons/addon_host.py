@@ -46,7 +46,7 @@ class HostLoop:
         self._relay_left = asyncio.Event()
 
     async def run(self) -> None:
-        """Handle the frames of the relay until it has gone."""
+        """Handle the frames of the relay until it has gone; then call the last hooks, such as ``closed``."""
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._host.note_asyncio)
         loop.add_reader(self._sock, self._on_readable)

@@ -80,7 +80,8 @@ class ClosedGate:
     def withhold(self, sender: Sender, raw: bytes, why: str, end: bytes | None = None) -> Withheld:
         """Return what its peers get instead of a message that must not pass.
 
-        Only its beginning and its end are read. If ``end`` is given, ``raw`` is only the beginning.
+        Unless it is a batch, only its beginning and its end are read. If ``end`` is given, ``raw`` is only
+        the beginning.
         """
         self.say_once(sender, why)
         if end is None and raw.lstrip()[:1] == b"[":

@@ -83,6 +83,9 @@ def _readings(target: str) -> set[str]:
 def check_request(route: Route, *, is_gated: bool, is_json: bool) -> None:
     """Refuse a request if its head shows that no addon could be asked about its body.
 
+    ``is_gated``: its path is one of ``GatedPaths``. ``is_json``: its head names no media type other than
+    JSON.
+
     Raises:
         Refusal: no addon could be asked about its body.
     """

@@ -1,4 +1,7 @@
-"""Apply the policies to the answers of a server, as steps of a tunnel. No I/O and no clock."""
+"""Apply the policies to the answers of a server: which steps a tunnel has to take. No I/O and no clock.
+
+A tunnel is a client connection to the proxy, with its connections to the server.
+"""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace

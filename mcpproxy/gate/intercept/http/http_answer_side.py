@@ -1,4 +1,7 @@
-"""The server side of a tunnel: it holds the server's answers, and applies the policies to them."""
+"""The server side of a tunnel: it holds the server's answers, and applies the policies to them.
+
+A tunnel is a client connection to the proxy, with its connections to the server.
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,7 @@ class AnswerSide:
         self._answers.expected.append(expected)
 
     def passes(self, *, is_upgrade: bool) -> bool:
-        """Return whether all later bytes of the server pass, as after an upgrade; then stop reading them."""
+        """Return whether all later bytes of the server pass, as after an upgrade, and so are read no more."""
         self._answers.is_done = self._answers.is_done or is_upgrade
         if self._answers.is_done:
             self._gate.stop_reading_answers(self._tunnel.records.number)

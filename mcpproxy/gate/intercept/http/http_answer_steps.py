@@ -1,4 +1,7 @@
-"""The steps that a tunnel does with a server's answers, and functions that write events and bodies."""
+"""The steps that a tunnel does with a server's answers, and functions that write events and bodies.
+
+A tunnel is a client connection to the proxy, with its connections to the server.
+"""
 
 import json
 from collections.abc import Callable
@@ -120,7 +123,7 @@ def given_head(answer: HeldAnswer) -> bytes:
 
 
 def cut_at(decision: FaultDecision, raw: bytes) -> int:
-    """Return how many bytes of ``raw`` a ``cut`` leaves: as many as the rule says, or half of them."""
+    """Return how many bytes of ``raw`` a ``cut`` leaves: as many as the rule says, or half, but never all."""
     return min(decision.rule.action.count or len(raw) // 2, len(raw) - 1)
 
 
@@ -142,7 +145,7 @@ def with_data(block: SseBlock, data: bytes) -> bytes:
 
 
 def marked(fault: FaultMark, data: bytes, part: str = "", *, has_more: bool = False) -> bytes:
-    """Return the payload of a journal record about a fault."""
+    """Return the payload of a journal record about a fault: its mark as JSON on one line, then ``data``."""
     mark: dict[str, object] = {"rule": fault.rule, "action": fault.action, "number": fault.number}
     if part:
         mark["part"] = part

@@ -37,7 +37,8 @@ def _is_ambiguous(headers: Headers) -> bool:
 class AnswerReader:
     """Reads the answers on one connection of a server.
 
-    If a bug in mcpproxy makes it fail, ``on_bug`` is called, and everything passes from then on.
+    If a bug in mcpproxy makes it fail, ``on_bug`` is called, and everything passes from then on; but if an
+    addon that fails closed has to see the answer, the answer is refused.
     """
 
     def __init__(self, faults: AnswerFaults, on_bug: Callable[[Exception], None]) -> None:

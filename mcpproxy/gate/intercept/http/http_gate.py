@@ -52,6 +52,7 @@ class EnteredRequest:
 class HttpGate:
     """Applies the policies of ``options`` to requests to ``endpoint`` and to their answers.
 
+    It implements ``ProxyGate``, which describes the methods without a docstring here.
     ``trace`` is the path of the recording. ``make_tunnel_gate`` makes the gate of a tunnel.
     """
 

@@ -1,8 +1,9 @@
 """The client side of a tunnel: it holds each request until it is decided what to do with it.
 
 *Records.* A request that mcpproxy itself answers or cuts off is recorded as the client sent it, followed by a
-note that names the rule. For any other request that a policy changes, the journal has both what the client
-sent and what the server was given instead. A request at a breakpoint is recorded when it arrives, so that it
+note that names the rule. For any other request that a policy changes, the journal, from which the recording
+is made, has both what the client sent and what the server was given instead. A request at a breakpoint is
+recorded when it arrives, so that it
 is not lost if the proxy is killed meanwhile."""
 
 from __future__ import annotations

@@ -16,7 +16,10 @@ Position = Literal["inside", "before", "opening"]
 
 
 class Supply:
-    """Supplies ids and markers, each only once. The markers depend on ``draws``."""
+    """Supplies ids and markers, each only once. The markers depend on ``draws``.
+
+    A marker is a text that is sent in one request only (``steps.MARKER``).
+    """
 
     def __init__(self, draws: Draws) -> None:
         self._draws: Final = draws

@@ -137,7 +137,10 @@ def _schema_of(template: Template, place: Pointer) -> JSON:
 
 
 def _values_at_bounds(schema: JSON) -> dict[str, bytes]:
-    """Return values at the bounds of ``schema`` and just beyond them, as JSON, by the name of the change."""
+    """Return values at the bounds of ``schema`` and just beyond, and its choices, by the name of the change.
+
+    The values are JSON.
+    """
     if not isinstance(schema, dict):
         return {}
     values: dict[str, bytes] = {}

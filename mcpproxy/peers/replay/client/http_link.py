@@ -45,11 +45,12 @@ _MAX_UNREAD: Final = 1000
 
 
 class ReplayedExchange(SessionExchange):
-    """An HTTP exchange; ``number`` is its number in the recording, 0 if it is not recorded.
+    """An HTTP exchange; ``number`` is its number in the live session, 0 if it is not part of that.
 
     ``settled`` is set when the next message may be sent. ``location`` is the URL that the response redirects
-    to. ``page`` is a body that is not a JSON-RPC answer, such as an HTML page. It is compared only if the
-    recorded server sent such a body, too (``compares_pages``).
+    to. ``page`` is the body of a response with a status from 300 on, or a body that is not a message, such as
+    an HTML page. The latter is compared only if the recorded server sent such a body, too
+    (``compares_pages``).
     """
 
     def __init__(

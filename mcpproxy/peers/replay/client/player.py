@@ -72,10 +72,10 @@ class Send:
 class Player:
     """Plays the client of one recorded session.
 
-    ``notes`` are sentences about deviations from the recording. ``progress`` grows whenever a message is sent
-    or an awaited message arrives. ``received_count`` is the number of messages from the server. In the
-    private attributes, messages are identified by their index in the session. Private methods append the
-    messages to send to their argument ``sends``.
+    ``notes`` are sentences about deviations from the recording. ``progress`` grows whenever a message is
+    sent, or an awaited message arrives or is given up. ``received_count`` is the number of messages from the
+    server. In the private attributes, messages are identified by their index in the session. Private methods
+    append the messages to send to their argument ``sends``.
     """
 
     def __init__(self, session: RecordedSession) -> None:
@@ -139,12 +139,15 @@ class Player:
 
     @property
     def waits_for(self) -> list[SessionMessage]:
-        """The recorded messages that the next step waits for."""
+        """The recorded messages that the next step waits for; after the last step, all that are missing."""
         index = self._steps[0].message_index if self._steps else len(self._session.messages)
         return list(takewhile(lambda entry: entry.index < index, self._not_received.values()))
 
     def patience_ns(self, timeout_ns: int) -> int:
-        """Return how long to wait without progress: ``timeout_ns`` for a response, less for others."""
+        """Return how long to wait without progress: ``timeout_ns`` for a response, less for other messages.
+
+        After a response that did not arrive in time, the wait for the next one is shorter, too.
+        """
         awaited = self.waits_for
         answers = [entry for entry in awaited if entry.answers is not None]
         if not answers and not self._is_paging:
@@ -239,7 +242,7 @@ class Player:
         return self._advance(now_ns)
 
     def stop(self, why: str) -> None:
-        """End the replay before the end of the script, and note why."""
+        """End the replay before the end of the script, and note why; do nothing if it is done."""
         if self.is_done:
             return
         missing = [entry for entry in self._not_received.values() if entry.answers in self._requests]

@@ -23,7 +23,7 @@ _NOT_REPLAYED: Final = frozenset(
         "last-event-id",
     }
 )  # fmt: skip
-"""Headers that are not sent again: they belong to the connection, or are credentials, which expire."""
+"""Headers that are not sent again: they belong to a connection or a stream, or are credentials."""
 
 
 class LiveSession(Protocol):

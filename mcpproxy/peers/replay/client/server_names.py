@@ -1,4 +1,4 @@
-"""Names that a server issues and a client sends back: cursors, request states, task ids, session ids.
+"""Names that a server issues and a client sends back: cursors, request states, ids, names of input requests.
 
 A recording contains the names that the recorded server issued. The live server issues other names in its
 responses. A comparison of the recorded and the live response to one request shows which live name replaces

@@ -1,7 +1,8 @@
 """The result of comparing two sessions: a list of items, each with its changes.
 
-An *item* is one response, one listing with all its pages, or one request or notification of the server. A
-*change* is one difference in an item. The first session is called *expected*, the second *found*.
+An *item* is one response, one listing with all its pages, one request or notification of the server, one line
+of it that is not a message, or one HTTP status. A *change* is one difference in an item. The first session is
+called *expected*, the second *found*.
 """
 
 from collections import Counter

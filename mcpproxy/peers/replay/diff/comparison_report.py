@@ -25,7 +25,10 @@ _COLOURS: Final[dict[ItemVerdict, Colour]] = {
 
 
 def text_lines(comparison: Comparison, style: Style = PLAIN) -> Iterator[str]:
-    """Yield a line for each item that differs or has a remark, with its changes below, then the counts."""
+    """Yield a line for each item that differs or has a remark, with its changes below, then the counts.
+
+    Consecutive items that would give the same line share one.
+    """
     listed = [item for item in comparison.items if item.verdict != "same" or item.remark]
     for (session, verdict, what, remark, changes), items in groupby(listed, _printed_parts):
         frames = [item.frame or item.found_frame for item in items]

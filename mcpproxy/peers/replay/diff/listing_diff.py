@@ -1,6 +1,7 @@
 """Compare lists of tools, prompts and resources by name; all pages of one listing form one list.
 
-The entries and their content are compared. The order of the entries, and their division into pages, are not.
+The entries with their content, and the other members of the first page, are compared. The order of the
+entries, and their division into pages, are not.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

@@ -5,7 +5,8 @@ names of their entries. Requests and notifications of the server are compared me
 are paired first, and the others in order.
 
 Values that differ in every run are not compared: ``_meta``, progress tokens and the version in
-``serverInfo``. Of cursors, request states and task ids only the presence is compared.
+``serverInfo``. Of cursors, request states, session ids, and the ids and times of tasks only the presence is
+compared.
 """
 
 from collections import defaultdict, deque
@@ -304,7 +305,10 @@ class _SessionComparison:
 
 
 def described(entry: SessionMessage) -> str:
-    """Return a short description of a request: ``tools/call "echo"``."""
+    """Return a short description of a request or notification: ``tools/call "echo"``.
+
+    For other messages it is ``a message``.
+    """
     message = entry.message
     if not isinstance(message, Request | Notification):
         return "a message"

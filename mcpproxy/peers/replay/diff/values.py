@@ -87,9 +87,10 @@ EXACT: Final = DiffRules()
 def differences(
     expected: JSON, found: JSON, rules: DiffRules = EXACT, pointer: str = ""
 ) -> Iterator[Difference]:
-    """Yield every difference that counts, in the order of ``expected``.
+    """Yield every difference that counts.
 
-    Numbers are compared by value, objects by member. ``pointer`` is the pointer of the two values themselves.
+    Members and elements that only one value has come before differences inside those that both have. Numbers
+    are compared by value, objects by member. ``pointer`` is the pointer of the two values themselves.
     """
     stack: list[tuple[JSON, JSON, str]] = [(expected, found, pointer)]
     while stack:

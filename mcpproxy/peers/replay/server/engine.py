@@ -5,8 +5,9 @@ each client message the engine returns the server messages that are now due, in 
 delay after which to send it. A recorded server message is sent when the client has sent the messages on which
 it depends (``mcpproxy.peers.replay.dependencies``), and only once, unless ``ReplayOptions.repeats`` is set.
 
-A *miss* is a request that was not recorded, or not as often as the client sends it. A miss is counted and
-answered with an error that names the most similar recorded request.
+A *miss* is a request that was not recorded, not as often as the client sends it, or without an answer; so is
+a line that is not a message. A miss is counted and answered with an error, which names the most similar
+recorded request if there is one.
 """
 
 from collections import Counter, defaultdict
@@ -55,7 +56,7 @@ class ReplayEngine:
     """Replaces the server of one recorded session.
 
     ``session_id`` replaces the recorded session id in server messages. ``answered`` counts the requests that
-    got a recorded response, and ``misses`` the requests that got an error.
+    got a recorded response, and ``misses`` the misses that got an error.
     """
 
     def __init__(

@@ -163,7 +163,13 @@ class HttpReplayServer(SessionEndpoint):
             await respond.message(post.status or (200 if has_request else 400), post.body, fields)
 
     async def answer_get(self, request: HttpRequest, respond: HttpResponder) -> None:
-        """Respond with the stream of the session, or with one that was closed or cut."""
+        """Respond with the stream of the session, or with a stream that the client resumes.
+
+        If the recorded server refused a GET or had none, respond with its status or 405.
+
+        Raises:
+            RefusedRequestError: the request names an unknown session or revision.
+        """
         if self._is_http_sse:
             await respond.stream(request, self._http_sse_events())
             return
@@ -185,7 +191,11 @@ class HttpReplayServer(SessionEndpoint):
             await respond.stream(request, session.get_stream.read(), fields)
 
     async def answer_delete(self, request: HttpRequest, respond: HttpResponder) -> None:
-        """End a session, unless the recorded server refused to."""
+        """End a session, unless the recorded server refused to.
+
+        Raises:
+            RefusedRequestError: the request names an unknown session or revision.
+        """
         session = self._named_session(request)
         exchange = self._next_exchange("DELETE", session)
         if session is not None and (not exchange or exchange.status < 300):

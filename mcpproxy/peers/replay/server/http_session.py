@@ -29,7 +29,7 @@ class LivePost:
 
     ``unanswered`` are its requests without a response. ``is_open_ended`` says whether it is answered with a
     stream if there is no recorded exchange. ``texts`` are the messages sent in response, and ``stream`` has
-    the same messages as events. ``settled`` is set when all requests are answered.
+    the same messages as events. ``settled`` is set when all requests are answered or the session ends.
     """
 
     exchange: Exchange | None
@@ -51,7 +51,7 @@ class LivePost:
 
     @property
     def body(self) -> bytes:
-        """The messages sent in response as one body, several messages as a batch."""
+        """The messages sent in response as one body: several as a batch, for a refusal one after another."""
         return as_body(self.texts) if self.texts and self.status < 300 else b"".join(self.texts)
 
     def settle_if_done(self) -> None:
@@ -64,7 +64,9 @@ class LivePost:
 class LiveHttpSession:
     """The session of one client. ``id`` is empty if the server issues no ids.
 
-    ``get_stream`` is the stream with which a GET of the client is answered.
+    ``get_stream`` is the stream with which a GET of the client is answered. ``command`` starts the real
+    server to which requests are passed on; it is empty if none are. ``passed_on`` counts those requests.
+    ``log`` is called with each line for the user.
 
     With ``uses_one_stream`` the transport is HTTP+SSE: all server messages are sent on ``get_stream``, except
     the recorded bodies of responses to POSTs, which are sent in the responses to the POSTs.
@@ -136,7 +138,7 @@ class LiveHttpSession:
         return next((stream for stream in self._streams if stream.resume_after(last_id)), None)
 
     def end(self) -> None:
-        """Close every stream."""
+        """Close every stream, and end the real server behind the recording."""
         for stream in self._streams:
             stream.end()
         for post in self._posts.values():

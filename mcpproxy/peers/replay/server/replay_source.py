@@ -43,7 +43,7 @@ class ReplaySource:
 
     @property
     def is_stateful(self) -> bool:
-        """Whether any session begins with ``initialize``."""
+        """Whether any session has an ``initialize``."""
         return any(
             entry.method == "initialize"
             for session in (self.unnamed, *self.sessions)

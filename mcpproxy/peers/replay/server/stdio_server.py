@@ -58,7 +58,7 @@ class StdioReplayServer:
         self.passed_on = 0
 
     def run(self) -> None:
-        """Serve until stdin ends, a signal arrives, or the engine says that the session is over."""
+        """Serve until stdin ends, SIGTERM arrives, or the engine says that the session is over."""
         threading.Thread(target=self._read_client, name="client", daemon=True).start()
         with suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGTERM, self._on_signal)

@@ -1,4 +1,4 @@
-"""Masks what looks like an access key in everything that a server says, before the client gets it."""
+"""Masks what looks like an access key in a server's answers and notifications before the client gets them."""
 
 import re
 
