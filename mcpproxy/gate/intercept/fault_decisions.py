@@ -1,4 +1,4 @@
-"""Decide which fault rule acts on a message. The same messages lead to the same decisions in every run.
+"""Decide which fault rule acts on a message. The decisions about the same messages are the same in every run.
 
 A generator of random numbers would make each decision depend on the earlier ones, and so on how directions
 and sessions are interleaved. Instead, each number is a hash of the seed, the rule, the session, the

@@ -27,7 +27,10 @@ class _Session:
 
 
 class FaultPolicy(Policy):
-    """Applies ``rules`` to each message that enters. ``say`` writes a line to stderr."""
+    """Applies ``rules`` to each message that enters. ``say`` writes a line to stderr.
+
+    ``is_http``: the messages pass over HTTP, where more verbs act on answers only.
+    """
 
     def __init__(
         self, rules: FaultRules, say: Callable[[str], None] = lambda _: None, *, is_http: bool = False

@@ -145,7 +145,10 @@ class Policy:
 
 
 def refusal(passing: Passing, by: str, code: int, text: str) -> Refused | None:
-    """Return a refusal with a JSON-RPC error; ``None`` if the message is not a request."""
+    """Return a refusal with a JSON-RPC error; ``None`` if the message is not a request.
+
+    ``code`` and ``text`` are those of the error, and ``by`` names in the recording what refuses the request.
+    """
     effect = error_effect(FaultAction("error", text=text, code=code), passing.raw, passing.message)
     return Refused(by, text, effect.answer) if effect is not None and effect.answer is not None else None
 

@@ -1,8 +1,8 @@
 """One leg of a bridge: its journal, the recorder process that follows the journal, and the lines for stderr.
 
 A bridge has two legs, its connections to the client and to the server. The bytes of a leg are appended to the
-journal when they are read, or just before they are written. So all bytes that were read or sent are in the
-recording, however the bridge ends.
+journal, from which the recorder makes the recording, when they are read, or just before they are written. So
+all bytes that were read or sent are in the recording, however the bridge ends.
 """
 
 import asyncio

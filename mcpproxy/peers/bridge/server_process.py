@@ -27,10 +27,10 @@ _LINGER_S: Final = 0.25
 class ServerProcess:
     """Runs ``command``.
 
-    ``begin_recording`` is called with the process id. ``on_line`` is called with each line of stdout,
-    ``on_stderr`` with bytes of stderr, and ``on_exit`` at the end, with the exit code, negative for a signal.
-    ``grace_s`` is how many seconds the process may take to exit after its stdin was closed, and again after
-    SIGTERM.
+    ``begin_recording`` is called with the process id, and returns the journal for the process's raw bytes.
+    ``on_line`` is called with each line of stdout, ``on_stderr`` with bytes of stderr, and ``on_exit`` at the
+    end, with the exit code, negative for a signal. ``grace_s`` is how many seconds the process may take to
+    exit after its stdin was closed, and again after SIGTERM.
 
     Raises:
         OSError: the command cannot be started.

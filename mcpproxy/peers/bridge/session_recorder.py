@@ -1,8 +1,8 @@
 """The recorder of all sessions with a stdio server: ``python -m mcpproxy.peers.bridge.session_recorder``.
 
-It reads commands about journals from stdin (see ``session_recordings``), and records each journal as the
-recorder of ``mcpproxy run`` does. The end of stdin means that the bridge is gone: the recorder then ends the
-servers that still run, and completes the traces.
+It reads commands about journals, the raw bytes of sessions, from stdin (see ``session_recordings``), and
+makes a recording of each journal as the recorder of ``mcpproxy run`` does. The end of stdin means that the
+bridge is gone: the recorder then ends the servers that still run, and completes the traces.
 """
 
 import argparse

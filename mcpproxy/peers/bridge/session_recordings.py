@@ -1,5 +1,6 @@
 """The recordings of the sessions with a stdio server: a journal for each, and one recorder process for all.
 
+A journal has the raw bytes of a session. The recorder makes the recording of it.
 The recorder reads lines from its stdin that say which journals exist and which have new records:
 
     open NUMBER PID TRACE     a session has begun; PID is its server

@@ -127,7 +127,7 @@ class HttpSessions:
             return
         enough = (
             TOTAL_BYTES - TOTAL_BYTES // 16
-        )  # less than the limit, so that not every event leads to a sort
+        )  # less than the limit, so that not every event triggers a sort
         for largest in sorted(self._running, key=lambda session: session.kept_bytes, reverse=True):
             if self._kept_bytes <= enough:
                 return

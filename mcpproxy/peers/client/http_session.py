@@ -112,6 +112,7 @@ class ClientSession(Generic[ExchangeT]):
         self.session_id = ""
         self.version = ""
         self.mirrors: dict[str, Mirrors] = {}
+        """Name of a listed tool -> the arguments that a call of it repeats in headers."""
         self.is_http_sse = False
         self.endpoint = ""
         self.has_endpoint: Final = asyncio.Event()
@@ -243,7 +244,7 @@ class ClientSession(Generic[ExchangeT]):
     async def switch_to_http_sse(
         self, stream: ExchangeT, limit_s: float, on_end: Callable[[str], object]
     ) -> bool:
-        """Use HTTP+SSE if a GET opens a stream that names an endpoint in time. Return whether it does.
+        """Use HTTP+SSE if a GET opens a stream that names an endpoint in ``limit_s``. Return whether it does.
 
         The end of that stream ends the session: then ``on_end`` is called with the reason, as a clause.
         """
@@ -276,7 +277,7 @@ class ClientSession(Generic[ExchangeT]):
     # The end
 
     async def close_stream(self) -> None:
-        """Close the stream of the GET."""
+        """Close the stream of the GET, and use HTTP+SSE no more."""
         self.is_http_sse, self.endpoint = False, ""
         self.has_endpoint.clear()
         task, self.stream_task = self.stream_task, None
@@ -284,7 +285,10 @@ class ClientSession(Generic[ExchangeT]):
             await cancel_tasks(task)
 
     async def end(self, exchange: ExchangeT, limit_s: float) -> None:
-        """Close the stream, and send DELETE if the session has an id; the response does not matter."""
+        """Close the stream, and send DELETE if the session has an id; the response does not matter.
+
+        The DELETE may take ``limit_s`` seconds.
+        """
         await self.close_stream()
         if self.session_id:
             with suppress(TimeoutError):

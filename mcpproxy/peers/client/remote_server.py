@@ -182,7 +182,7 @@ class RemoteServer:
         The request has these headers, the ``headers`` of the server, ``Host`` and, if it has a body or is a
         POST, ``Content-Length``.
 
-        ``on_sent`` is called when the body has been written.
+        ``url`` is by default the URL of the server. ``on_sent`` is called when the body has been written.
 
         Raises:
             RemoteError: the server cannot be reached, cuts the exchange short, redirects too often or to

@@ -82,7 +82,10 @@ class Symptom:
 
     @property
     def cause(self) -> str:
-        """A key that the same fault has in a control, too: the requirement of a violation, else ``key``."""
+        """A key that the same fault has in a control, a trial without the changes, too.
+
+        It is the requirement of a violation, else ``key``.
+        """
         return f"protocol {self.requirement}" if self.kind == "protocol" else self.key
 
     @property

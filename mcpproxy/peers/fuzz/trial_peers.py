@@ -45,14 +45,14 @@ class Peer(Protocol):
         ...
 
     async def send(self, step: FuzzStep, index: int, answer_s: float) -> Symptom | None:
-        """Send a step, and wait at most ``answer_s`` for its answers; return a fault that shows by then.
+        """Send a step, and wait at most ``answer_s`` for its answers.
 
-        ``index`` is the index of the step.
+        Return the fault that shows by then, or ``None``. ``index`` is the index of the step.
         """
         ...
 
     async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
-        """Check by a ping whether the server still answers; return the fault if it does not."""
+        """Check by a ping that the server still answers; return the fault if it does not, else ``None``."""
         ...
 
     @property
@@ -322,7 +322,7 @@ class HttpPeer:
 def _status_symptom(
     status: int, answers: list[Response | ErrorResponse], step: FuzzStep, index: int
 ) -> Symptom | None:
-    """Return the fault for a status 500 without a JSON-RPC error in the body."""
+    """Return the fault for a status 500 without a JSON-RPC error in the body; ``None`` for any other."""
     if status != 500 or any(isinstance(answer, ErrorResponse) for answer in answers):
         return None
     return Symptom("crash", f"crash 500 {subject_of(step)}", "failed with HTTP status 500", index)

@@ -68,7 +68,10 @@ class IdMap:
         return spliced(entry.raw, edits)
 
     def take_answered(self, id: object) -> SessionMessage | None:
-        """Remove the open server request that a response with this id answers, and return it."""
+        """Remove and return the open server request that a response with this id answers, if there is one.
+
+        Otherwise return ``None``.
+        """
         return self._server_requests.take(SERVER, id)
 
     def _with_live_ids(self, entry: SessionMessage, live: LiveMessage | None) -> bytes | None:

@@ -1,8 +1,9 @@
 """Join two recordings of one server: append the requests that only the later recording contains.
 
-The records of the earlier recording stay as they are. Each client request that it lacks is appended under an
-id that it does not use, together with the response and the messages that both sides sent while the request
-was open. The messages of a batch keep their ids.
+The records of the earlier recording stay as they are, except for its close record, which is written anew at
+the end. Each client request that it lacks is appended under an id that it does not use, together with the
+response and the messages that both sides sent while the request was open. The messages of a batch keep their
+ids.
 """
 
 from collections.abc import Iterable

@@ -24,6 +24,8 @@ class NamedRequests:
     def track_message(self, frame: Frame, message: Single, number: int, session: str) -> int | None:
         """Take the next message; if it is a notification, return the number of the request that it names.
 
+        Return ``None`` for any other message, and if no request is named.
+
         ``number`` identifies the message, which is in ``frame``. ``session`` is the name of its session.
         """
         sender, scopes = frame.sender, (frame.exchange, session) if frame.exchange else ONE_SESSION

@@ -68,7 +68,11 @@ class SessionEndpoint(ABC):
         """End a session."""
 
     async def answer_other(self, request: HttpRequest, respond: HttpResponder) -> None:
-        """Answer a request with another method, which Streamable HTTP does not have."""
+        """Answer a request with another method, which Streamable HTTP does not have.
+
+        Raises:
+            RefusedRequestError: always, unless a subclass answers.
+        """
         del request, respond
         raise RefusedRequestError(405, "only POST, GET and DELETE are possible", fields=METHODS)
 

@@ -39,10 +39,11 @@ async def connected_stdio(
 ) -> AsyncGenerator[Client]:
     """Yield a client of the server that ``command`` runs in ``cwd``, by default the current folder.
 
-    At the end, the server and every process that it started are ended. ``timeout_s`` limits the wait for each
-    response; the first response may take ``start_s`` if that is longer. Both are in seconds. ``revision`` is
-    the protocol revision that the client asks for. The session is recorded in the file ``trace``, by default
-    in a temporary file that is deleted at the end; ``title`` is its label.
+    ``env`` is added to our environment. At the end, the server and every process that it started are ended.
+    ``timeout_s`` limits the wait for each response; the first response may take ``start_s`` if that is
+    longer. Both are in seconds. ``revision`` is the protocol revision that the client asks for. The session
+    is recorded in the file ``trace``, by default in a temporary file that is deleted at the end; ``title`` is
+    its label.
 
     Raises:
         CouldNotStartError: the command cannot be started.

@@ -43,7 +43,10 @@ class CheckList:
 
     @property
     def has_results(self) -> bool:
-        """Whether any check says something about the server."""
+        """Whether any check says something about the server.
+
+        The check ``connect`` does not: something other than an MCP server may listen at a URL.
+        """
         return any(check.status != "skipped" and check.name != "connect" for check in self.checks)
 
     def begin_revision(self) -> None:

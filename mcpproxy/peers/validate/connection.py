@@ -109,6 +109,7 @@ class RpcConnection:
 
         Raises:
             CouldNotStartError: the server cannot be started or reached.
+            ValidateError: a server of HTTP+SSE opens no stream.
         """
         await self.wire.open()
 
@@ -149,6 +150,8 @@ class RpcConnection:
         timeout_s: float | None = None,
     ) -> Answer:
         """Send a request and wait for its response, which may be an error.
+
+        ``timeout_s`` is by default that of the connection.
 
         Raises:
             TimedOutError: there was no response in time, or the server does not read its input.

@@ -87,7 +87,7 @@ class RefusedError(ValidateError):
 
 
 class HttpStatusError(ValidateError):
-    """The HTTP response has a ``status`` and no JSON-RPC message.
+    """The HTTP response has a ``status`` from 300 on, and no response to the request.
 
     ``advice`` is what the user can do about it, as a clause, or empty. ``moved_to`` is the URL of the
     same origin to which the request is redirected, or empty.

@@ -36,8 +36,8 @@ Verdict = Literal["valid", "invalid", "undecided"]
 CATEGORIES: Final[tuple[Category, ...]] = get_args(Category)
 
 ANSWER_RULES: Final = ("RPC-008", "SEQ-001")
-"""The rules that require an answer to every request. A client that provokes a server, or ends sessions with
-open requests, does not report them: the server may be right to end."""
+"""The rules that require an answer to every request. Their findings are not reported where our client has
+provoked the server, or has ended sessions with open requests: there the server may be right to end."""
 
 STATUS_OF: Final[dict[Severity, Status]] = {"error": "failed", "warning": "warning", "info": "info"}
 """The status of a check with a finding of this severity."""

@@ -225,7 +225,7 @@ class ProbeContext:
         """Return the client of the shared session, which is started if an earlier check has ended it.
 
         Raises:
-            CouldNotStartError: the server cannot be started or reached.
+            As ``start``.
         """
         return self._client or await self.start()
 
@@ -234,6 +234,8 @@ class ProbeContext:
 
         Raises:
             CouldNotStartError: the server cannot be started or reached.
+            ValidateError: a server of HTTP+SSE opens no stream.
+            McpProxyError: the recording cannot be written.
         """
         await self.close_session()
         client = self._client = self.new_client(name)
@@ -260,12 +262,13 @@ class ProbeContext:
     ) -> AsyncGenerator[Client]:
         """Yield a client with a session of its own; on stdio, with a new process.
 
-        With ``connected`` the handshake is done first. The session is closed at the end. If the server
-        ``runs_alone``, the shared session is closed first.
+        ``revision`` is by default the one in use. With ``connected`` the handshake is done first. The session
+        is closed at the end. If the server ``runs_alone``, the shared session is closed first.
 
         Raises:
             CouldNotStartError: the server cannot be started or reached.
-            ValidateError: the handshake fails.
+            ValidateError: the handshake fails, or a server of HTTP+SSE opens no stream.
+            McpProxyError: the recording cannot be written.
         """
         if self.runs_alone:
             await self.close_session()

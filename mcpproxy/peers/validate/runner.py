@@ -51,6 +51,8 @@ async def validate(
 ) -> Validation:
     """Test ``target`` in one ``revision``, in ``all``, or once for each era that it supports (``auto``).
 
+    With ``strict``, warnings count as failures. The functions in ``progress`` are called while it runs.
+
     Raises:
         CouldNotStartError: the command cannot be run, or there is no MCP server at the URL.
         McpProxyError: the recordings cannot be written, or the options do not fit the server.

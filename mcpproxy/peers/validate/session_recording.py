@@ -25,8 +25,9 @@ from mcpproxy.record.trace.writer import BATCH_BYTES, TraceWriter
 
 
 class SessionRecording:
-    """One recording at ``path``. ``findings`` are the findings so far.
+    """One recording at ``path``. ``findings`` are the findings so far, by ``rules``.
 
+    ``started_ns`` is the monotonic time from which the times of the recording are counted.
     ``fault`` says why the file is incomplete; it is empty otherwise. ``tally`` counts frames and findings,
     and ``server_messages`` counts the messages of the server by feature.
 

@@ -215,7 +215,7 @@ class AddonCalls:
     def wants_now(self, hook: str, passing: Passing) -> bool:
         """Whether a message has to wait until addons have answered.
 
-        If addons need it only beside its response, they are told of it here, and it need not wait.
+        If addons need it only beside its response, it is sent to them here, and need not wait.
         """
         if not self.wants(hook):
             return False
@@ -227,7 +227,7 @@ class AddonCalls:
     def ask(
         self, hook: str, session: str, sender: Sender, raw: bytes, on_outcome: Callable[[AddonOutcome], None]
     ) -> None:
-        """Ask about a message; ``on_outcome`` is called once, later."""
+        """Ask about the message ``raw`` by the hook of this name; ``on_outcome`` is called once, later."""
         self._number += 1
         self._waiting.append(_Question(self._number, (hook, sender, session), raw, on_outcome))
         self._send_questions()

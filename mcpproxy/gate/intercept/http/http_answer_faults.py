@@ -39,6 +39,9 @@ _IN_EVENTS: Final = ("status",)
 class AnswerFaults:
     """Turns the answers of a server into steps.
 
+    In its methods, ``raw`` and ``sent`` are bytes as the server sent them, and ``content`` is the content of
+    a body without its transfer coding.
+
     ``mark`` makes the mark of a fault. ``connection`` returns the number of the connection. ``on_endpoint``
     is called when a server of the HTTP+SSE transport names the URL to which clients post, with that URL as
     the server names it, and the target of the request.
@@ -402,7 +405,7 @@ class AnswerFaults:
 
 
 def _endpoint(block: SseBlock) -> str | None:
-    """Return the URL to which clients of an HTTP+SSE server post, if an event names it."""
+    """Return the URL to which clients of an HTTP+SSE server post; ``None`` if the event does not name it."""
     data = (block.data or b"").strip()
     is_place = block.event == "endpoint" and block.data is not None and data[:1] not in (b"{", b"[")
     return data.decode("utf-8", "surrogateescape") if is_place else None

@@ -52,8 +52,9 @@ class EnteredRequest:
 class HttpGate:
     """Applies the policies of ``options`` to requests to ``endpoint`` and to their answers.
 
-    It implements ``ProxyGate``, which describes the methods without a docstring here.
-    ``trace`` is the path of the recording. ``make_tunnel_gate`` makes the gate of a tunnel.
+    It implements ``ProxyGate``, which describes the methods without a docstring here. In its methods,
+    ``number`` is the number of a connection, and ``now_ns`` a time in ns. ``trace`` is the path of the
+    recording. ``make_tunnel_gate`` makes the gate of a tunnel.
     """
 
     def __init__(

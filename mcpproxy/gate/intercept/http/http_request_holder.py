@@ -72,6 +72,8 @@ class RequestHolder:
     def feed(self, data: bytes, passing: list[bytes]) -> HeldRequest | None:
         """Append the bytes of ``data`` that pass to ``passing``; return the first request that is complete.
 
+        Return ``None`` if no held request is complete.
+
         Raises:
             Refusal: the bytes that ``take_held`` returns must not pass.
         """

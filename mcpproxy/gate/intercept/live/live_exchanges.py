@@ -42,7 +42,7 @@ class _Direction:
     """The events that one peer has sent on a connection."""
 
     undecided: deque[_Sent] = field(default_factory=lambda: deque[_Sent]())
-    """Judged events of which no record shows yet what became of them."""
+    """Judged events for which no record shows yet whether they passed."""
     head: int = 0
     """The number of the last head."""
     head_findings: Findings = ()

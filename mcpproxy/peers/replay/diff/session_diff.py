@@ -59,7 +59,10 @@ class Pairing:
 
 
 def pair_requests(expected: RecordedSession, found: RecordedSession, rules: DiffRules) -> Pairing:
-    """Pair the requests of two sessions that have the same method and params; repeated requests in order."""
+    """Pair the requests of two sessions that have the same method and params; repeated requests in order.
+
+    Values that ``rules`` ignore need not be the same.
+    """
     matcher = Matcher((entry for entry in found.messages if _is_client_request(entry)), ignore=rules.ignore)
     requests: dict[int, int] = {}
     exchanges: dict[int, int] = {}
@@ -184,7 +187,7 @@ class _SessionComparison:
         return ComparedItem(what, verdict_on(changes), entry.seq, counterpart.seq, tuple(changes), remark)
 
     def _answer_of(self, session: RecordedSession, request: SessionMessage) -> SessionMessage | None:
-        """Return the response to a request; over HTTP this can be an error without an id in its exchange."""
+        """Return the response to a request, or ``None``; over HTTP it may be an error without an id."""
         if (answer := session.answer_to(request)) or not request.exchange:
             return answer
         for entry in session.messages[request.index :]:

@@ -50,7 +50,10 @@ class Nearest:
 
 
 class Matcher:
-    """The requests of one recorded session. Each can be taken once; equal requests are taken in order."""
+    """The requests of one recorded session. Each can be taken once; equal requests are taken in order.
+
+    ``ignore`` are JSON Pointers to values that are not compared, as in ``DiffRules``.
+    """
 
     def __init__(
         self, requests: Iterable[SessionMessage], level: Level = "default", ignore: Sequence[str] = ()
@@ -76,7 +79,10 @@ class Matcher:
             self._add_request(entry)
 
     def take(self, request: Request) -> SessionMessage | None:
-        """Take the recorded request that matches best; of equal requests, the first not taken yet."""
+        """Take the recorded request that matches best; of equal requests, the first not taken yet.
+
+        Return ``None`` if no request that was not taken matches.
+        """
         value = self._compared_part(request)
         entry = self._first_untaken(self._by_exact_key.get(_hashable_key(value, self._exact_rules, ())))
         if entry is None:
@@ -93,14 +99,17 @@ class Matcher:
         return entry
 
     def last(self, request: Request) -> SessionMessage | None:
-        """Return the last recorded request that is equal to ``request``, taken or not."""
+        """Return the last recorded request that equals ``request`` at this level, taken or not.
+
+        Return ``None`` if there is none.
+        """
         return self._last_by_key.get(self._key(request.method, self._compared_part(request)))
 
     def nearest(self, request: Request) -> Nearest | None:
         """Return the recorded request with the fewest differences, preferably one that was not taken.
 
         If the method was never recorded, return the next request of any method that was not taken, or else
-        the last request.
+        the last request. Return ``None`` if there are no requests.
         """
         value = self._compared_part(request)
         candidates = self._by_method.get(request.method)

@@ -58,7 +58,11 @@ class StdioReplayServer:
         self.passed_on = 0
 
     def run(self) -> None:
-        """Serve until stdin ends, SIGTERM arrives, or the engine says that the session is over."""
+        """Serve until stdin ends, SIGTERM arrives, or the engine says that the session is over.
+
+        Raises:
+            McpProxyError: ``command`` cannot be started, which is tried at the first miss.
+        """
         threading.Thread(target=self._read_client, name="client", daemon=True).start()
         with suppress(ValueError):  # not in the main thread
             signal.signal(signal.SIGTERM, self._on_signal)

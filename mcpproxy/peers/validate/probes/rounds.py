@@ -242,7 +242,7 @@ def _changes_to_ask_for(context: ProbeContext) -> JSONObject:
 
 
 async def _acknowledgement(client: Client, pending: Pending, index: int) -> Frame | None:
-    """Return the first unsolicited frame from ``index`` on that acknowledges a subscription."""
+    """Return the first unsolicited frame from ``index`` on that acknowledges a subscription, or ``None``."""
     while frame := await client.next_unsolicited(client.timeout_s, index):
         if _acknowledges(frame, pending):
             return frame

@@ -32,7 +32,7 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 
 _MAX_ITEMS: Final = 5
-"""At most so many resources and prompts are read, and so many read-only tools called."""
+"""The most resources and prompts that are read, and the most read-only tools that are called."""
 
 _VARIABLE: Final = re.compile(r"\{[+#./;?&]?(\w+)")
 """The first variable of an expression in a URI template (RFC 6570, section 2)."""

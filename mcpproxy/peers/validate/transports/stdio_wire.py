@@ -35,7 +35,7 @@ _CHUNK_BYTES: Final = 1 << 16
 _MAX_BYTES: Final = 256 << 20
 """A server is killed if its stdout exceeds this in one session, with ``FRAME_BYTES`` for each line.
 
-After so much stderr, no more of it is recorded.
+Beyond the same amount of stderr, no more of it is recorded.
 """
 
 _LINE_BYTES: Final = 16 << 20

@@ -72,7 +72,8 @@ class Wire(Protocol):
     async def fall_back(self, status: int, timeout_s: float) -> bool:
         """Switch to HTTP+SSE if the server supports only that; return whether it does (on stdio: false).
 
-        ``status`` is the HTTP status of the answer to ``initialize``.
+        ``status`` is the HTTP status of the answer to ``initialize``. ``timeout_s`` limits the wait for the
+        stream of HTTP+SSE.
 
         Raises:
             ForeignEndpointError: the server names an endpoint to which nothing may be sent.
