@@ -65,7 +65,7 @@ class FaultPolicy(Policy):
     def decide(self, passing: Passing) -> FaultDecision | None:
         """Return the decision of the rule that acts on a message, even if its edit does not fit the message.
 
-        Return ``None`` if no rule acts.
+        Return ``None`` if no rule acts, or it would end a session or a token that the request does not have.
         """
         session = self._session(passing.session)
         facts = session.requests.facts(passing.sender, passing.raw, passing.message, passing.findings)

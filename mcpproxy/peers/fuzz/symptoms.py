@@ -3,8 +3,7 @@
 A fault of the server is one of these:
 
 - ``crash``: the process ended; or over HTTP nothing listens any more, the server cuts an exchange short, or
-it
-  answers 500 (RFC 9110, section 15.6.1: it met an unexpected condition).
+  it answers 500 (RFC 9110, section 15.6.1: it met an unexpected condition).
 - ``hang``: the process runs, but does not answer a ping, or does not read what is sent.
 - ``protocol``: the judge finds a violation by the server that it does not find without the change.
 - ``leak``: an answer contains a value of another request, one that changes nothing on the server.

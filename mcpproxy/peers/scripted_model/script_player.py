@@ -3,7 +3,7 @@
 A host sends the conversation again with each request, sends some requests twice, and sends others for itself,
 for example to get a title. So the place in the script is read from the conversation: the id of each call
 contains the number of its turn, and the results of a turn lead to the next one. A text or a failure has no
-such id, so the player remembers which conversation it answered.
+such id, so the player remembers which conversation each of them answered.
 """
 
 import re

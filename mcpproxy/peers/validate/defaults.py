@@ -1,4 +1,4 @@
-"""The defaults of our client: its capabilities, and its results for requests of the server."""
+"""The defaults of our client: its capabilities, its results for server requests, and an unknown method."""
 
 from typing import Final
 

@@ -105,9 +105,8 @@ def checks(
 ) -> Iterator[CheckResult]:
     """Yield the checks for the findings of one revision.
 
-    ``findings`` are pairs of the path of a recording and a
-    finding. ``messages`` says how many messages were judged in each category; ``names`` are the names of the
-    rules, by code.
+    ``findings`` are pairs of the path of a recording and a finding. ``messages`` says how many messages
+    were judged in each category; ``names`` are the names of the rules, by code.
     """
     violations = [(path, finding) for path, finding in findings if finding.severity != "info"]
     violated_categories = {CATEGORY_OF.get(family(finding.rule), "sequence") for _, finding in violations}

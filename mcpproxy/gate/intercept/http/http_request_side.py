@@ -3,8 +3,7 @@
 *Records.* A request that mcpproxy itself answers or cuts off is recorded as the client sent it, followed by a
 note that names the rule. For any other request that a policy changes, the journal, from which the recording
 is made, has both what the client sent and what the server was given instead. A request at a breakpoint is
-recorded when it arrives, so that it
-is not lost if the proxy is killed meanwhile."""
+recorded when it arrives, so that it is not lost if the proxy is killed meanwhile."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ class HttpEndpoint:
     """The endpoint at ``url``, and the connections to it.
 
     ``headers``, those of the user, are sent with every request that is not anonymous. ``upstream`` says how
-    the endpoint is reached. ``mirrors``
-    maps the name of a listed tool to the arguments that the tool requires in headers.
+    the endpoint is reached. ``mirrors`` maps the name of a listed tool to the arguments that the tool
+    requires in headers.
     """
 
     def __init__(
