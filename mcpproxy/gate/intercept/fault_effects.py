@@ -85,7 +85,10 @@ def error_effect(action: FaultAction, raw: bytes, message: Message) -> FaultEffe
 
 
 def _edited(action: FaultAction, raw: bytes) -> bytes | None:
-    """Return ``raw`` with all edits; ``None`` if an edit names a place that is not in it."""
+    """Return ``raw`` with all edits.
+
+    Return ``None`` if ``raw`` is not an object or array, or an edit names a place that is not in it.
+    """
     if locate(raw, ()) is None or raw.lstrip()[:1] not in (b"{", b"["):
         return None
     edited: bytes | None = raw

@@ -17,13 +17,17 @@ from mcpproxy.peers.client_tests.watch import Watch
 _POLL_S: Final = 0.05
 _CHUNK_BYTES: Final = 1 << 16
 _TAIL_BYTES: Final = 1 << 16
+"""How many of the last bytes of stderr are kept."""
 _SHOWN: Final = 160
+"""How many characters of the last words are shown at most."""
 _PATIENCE: Final = 3
 """A client that computes may take this many times its time limit."""
 _SAMPLES: Final = 10
 _SAMPLE_S: Final = 0.1
 _BUSY_SAMPLES: Final = 2
-"""A client counts as working if it computes, or waits for a processor or disk, in so many samples."""
+"""A client counts as working if it computes, or waits for a processor or a disk, in this many samples.
+
+``_SAMPLES`` samples are taken at most, with ``_SAMPLE_S`` between two of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +59,7 @@ async def run_client(
 
     It is ended earlier if it has sent a message, of the method ``after`` unless that is empty, and then
     nothing is recorded for ``quiet_s`` seconds (0 switches this off). On Linux a client that computes or
-    waits for a processor counts as slow, not as hanging: it is not ended until it has computed for
+    waits for a processor or a disk counts as slow, not as hanging: it is not ended until it has computed for
     ``_PATIENCE`` times ``limit_s``.
 
     ``watch`` says what the client has sent and when something was last recorded. ``token`` is a text in the
@@ -102,7 +106,8 @@ async def run_client(
 async def _is_at_work(token: str, longest_s: float) -> bool:
     """Whether processes with ``token`` in their environment or command are at work (on Linux).
 
-    They compute, or wait for a processor, and have not computed for more than ``longest_s`` seconds in all.
+    They compute, or wait for a processor or a disk, and have not computed for more than ``longest_s`` seconds
+    in all.
     """
     busy, computed_ns = 0, 0
     for _ in range(_SAMPLES):

@@ -24,7 +24,7 @@ from mcpproxy.protocol.revisions import VERSION_KEY, Era
 ENDPOINT: Final = "/mcp"
 
 _BODY_BYTES: Final = 16 << 20
-"""The longest body of a request. A longer one is refused."""
+"""The longest body of a request. A longer one is refused, and so is one with a transfer coding."""
 
 _SILENCE_S: Final = 120
 """A connection without a byte for so long is closed."""
@@ -93,7 +93,7 @@ class ScriptedExchange:
         self.send_piece("".join(f"{field}\n" for field in (*fields, "")).encode())
 
     def end_chunks(self) -> None:
-        """End a body that comes in pieces."""
+        """End a body that comes in pieces; do nothing after another response."""
         if self._chunked:
             self._handler.wfile.write(b"0\r\n\r\n")
             self._handler.wfile.flush()

@@ -24,11 +24,11 @@ class Watch:
         return self._seen
 
     def has_sent(self, method: str) -> bool:
-        """Whether the client has sent a message of this method so far; if it is empty, any message."""
+        """Whether the client has sent a message of this method so far; any message if ``method`` is empty."""
         seen = self.look()
         return seen.has_sent(method) if method else seen.messages > 0
 
     @property
     def rested_s(self) -> float:
-        """For how long nothing has been recorded, at the last look; 0 before the client's first message."""
+        """For how long nothing has been recorded, as far as looked; 0 before the client's first message."""
         return time.monotonic() - self._changed_s if self._seen.messages else 0

@@ -26,7 +26,8 @@ from mcpproxy.peers.validate.transports.reachability import why_no_server
 _LEAST_PING_S: Final = 2.0
 """While searching, a ping may take this time or, if that is longer, 50 times the control's slowest ping.
 
-The control is the unchanged recording. No limit exceeds that of the options."""
+The control is the unchanged recording. The first answer of a session may take this time, or 5 times as long
+as that of the control. No limit exceeds that of the options."""
 _LEAST_ANSWER_S: Final = 0.25
 """While searching, an answer may take this time, or 20 times the control's slowest ping, if that is longer.
 
@@ -90,7 +91,12 @@ class Campaign:
         return self.result
 
     async def _learn_usual_behaviour(self, trials: Trials) -> None:
-        """Send the recording unchanged; note the findings of the judge, and how long answers take."""
+        """Send the recording unchanged; note the symptoms that it shows, and how long answers take.
+
+        Raises:
+            CouldNotStartError: the command cannot be run.
+            NotFuzzedError: the server does not answer the unchanged recording well.
+        """
         slowest_s = start_s = 0.0
         for is_marked in (False, True):
             self._tell_progress("the recording is sent unchanged")

@@ -43,6 +43,7 @@ _TRIALS_OF_HANG: Final = 16
 _BACK_S: Final = 10.0
 """How long to wait for a server behind a URL to come back."""
 _RETRY_S: Final = 0.5
+"""How long to wait between two attempts to reach it."""
 
 
 @dataclass(frozen=True, slots=True)

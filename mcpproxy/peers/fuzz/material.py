@@ -32,7 +32,7 @@ _LEFT_OUT: Final = frozenset({"initialize", "notifications/initialized", "notifi
 _MOST_OF_A_KIND: Final = 2
 """How many recorded requests of one method, and for ``tools/call`` of one tool, are changed."""
 _MOST_BYTES: Final = 256 << 10
-"""A recorded request that is longer than this is left out."""
+"""A recorded message that is longer than this is left out."""
 
 ARGUMENTS: Final[Pointer] = ("params", "arguments")
 
@@ -80,7 +80,8 @@ class Material:
     """The parts of one recorded session that the fuzzer uses.
 
     ``initialize`` and ``initialized`` are the messages of the handshake. They are empty if the ``revision``
-    has no handshake; then ``meta`` is the ``_meta`` of a recorded request.
+    has no handshake, and ``initialized`` also if it was not recorded. Without a handshake ``meta`` is the
+    ``_meta`` of a recorded request.
     """
 
     revision: str
@@ -143,7 +144,7 @@ def _session_material(session: RecordedSession) -> Material | None:
 
 
 def _listed_tools(session: RecordedSession) -> Iterator[tuple[str, JSONObject]]:
-    """Yield the name and the definition of each tool that the recorded server listed."""
+    """Yield the name and the definition of each tool in a result with a list of ``tools``."""
     for entry in session.messages:
         result = entry.message.result if isinstance(entry.message, Response) else None
         listed = member(result, "tools")

@@ -24,7 +24,7 @@ _RUN: Final = re.compile(rb"(.)\1{15,}", re.DOTALL)
 _LIST: Final = re.compile(rb"\[0(?:,0){15,}\]")
 """A long array of zeros."""
 _SHORT: Final = 40
-"""Texts up to this length are not shortened."""
+"""Texts and runs of at most this many bytes are not shortened."""
 _TEXT: Final = re.compile(rb'"([^"\\\x80-\xff]*)"(?!\s*:)')
 """A text without escapes that is a value, not the name of a member."""
 
@@ -68,7 +68,7 @@ class Minimiser:
     async def _remove_steps(
         self, steps: list[FuzzStep], with_handshakes: Callable[[Sequence[FuzzStep]], list[FuzzStep]]
     ) -> list[FuzzStep]:
-        """Return the fewest steps that still show the fault, by removing parts, then smaller parts."""
+        """Return fewer steps that still show the fault: large parts are removed first, then smaller ones."""
         parts = 2
         while len(steps) > 1 and time.monotonic() < self._reduces_until:
             size = max(1, len(steps) // parts)
@@ -86,7 +86,7 @@ class Minimiser:
         return steps
 
     async def _shrink_steps(self, steps: list[FuzzStep]) -> list[FuzzStep]:
-        """Return ``steps`` with smaller or unchanged messages, in one piece if the pieces do not matter."""
+        """Return ``steps`` with smaller or original messages, in one piece if the pieces do not matter."""
         for index, step in enumerate(steps):
             if step.is_handshake or not step.is_mutated or time.monotonic() >= self._reduces_until:
                 continue

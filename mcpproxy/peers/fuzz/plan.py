@@ -12,10 +12,13 @@ from mcpproxy.peers.fuzz.mutations.opening_mutants import ids_of
 from mcpproxy.peers.fuzz.steps import FuzzStep
 
 _CHANGES_PER_SESSION: Final = 40
+"""How many changes one session sends at most. A change of the opening has a session of its own."""
 _PLAIN_EVERY: Final = 3
-"""An unchanged request follows every third change. Its marker shows up elsewhere if the server leaks."""
+"""An unchanged request follows the first change of a session, and every third after it.
+
+Its marker shows up elsewhere if the server leaks."""
 _OTHER_SESSION_EVERY: Final = 4
-"""Over HTTP, every fourth unchanged request goes to a second session."""
+"""Over HTTP, the first unchanged request, and every fourth after it, goes to a second session."""
 
 
 def handshake_steps(material: Material, session: int = 0) -> list[FuzzStep]:

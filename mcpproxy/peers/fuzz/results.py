@@ -30,10 +30,10 @@ class ServerFault:
     """One fault of the server. ``trace`` is the path of its recording, which has ``frames`` messages.
 
     ``changes`` describes the changes, and ``is_lawful`` says whether a client may send them. ``is_replayed``
-    says whether ``replay client`` repeats the fault, ``None`` if that was not tried. ``is_confirmed`` is
-    false if the fault could not be repeated, because a server behind a URL has to be started again.
-    ``after_s`` is the time from the start of the run until the fault was first seen, ``took_s`` until it was
-    confirmed. ``severity`` is ``warning`` for a violation of a SHOULD.
+    says whether ``replay client`` repeats the fault, ``None`` if that was not tried or not finished in time.
+    ``is_confirmed`` is false if the fault could not be repeated, because a server behind a URL has to be
+    started again. ``after_s`` is the time from the start of the run until the fault was first seen,
+    ``took_s`` until it was confirmed. ``severity`` is ``warning`` for a violation of a SHOULD.
     """
 
     kind: Kind
@@ -56,7 +56,7 @@ class FuzzResult:
     ``changes`` is how many different changes there are, ``sent`` how many changed messages were sent in how
     many ``sessions``. ``once`` are faults that could not be repeated, and ``unconfirmed`` those that could
     not be tried again before the run was over, a sentence each. ``stopped`` says why the run ended early;
-    empty if it did not.
+    empty if it did not. ``is_interrupted`` says that the user ended it. ``seconds`` is how long it took.
     """
 
     seed: int

@@ -18,7 +18,9 @@ from mcpproxy.protocol.message_parts import singles
 from mcpproxy.protocol.raw_json import messages_with_bytes
 
 Pings = Literal["each", "end", "none"]
-"""After which steps a ping checks whether the server still answers."""
+"""After which steps a ping checks whether the server still answers.
+
+``each`` is each step except those of the handshake, ``end`` only the last step."""
 
 _SLOW_ANSWER_S: Final = 0.02
 """How long to wait for an answer to a request that was not answered in time before."""
@@ -162,7 +164,7 @@ class _Watch:
         self._peer: Final = peer
         self._result: Final = result
         self._judged_count = 0  # how many findings were looked at
-        self._is_provoked = False  # whether the client has broken the protocol
+        self._is_provoked = False  # whether the server is excused, by a step or by a finding so far
         self._frame_counts: Final[dict[int, int]] = {}  # number of a client -> how many frames were looked at
         self._markers_of: Final[dict[RequestId, set[bytes]]] = {}  # id of a request -> the markers in it
         self._read_only: Final[dict[bytes, FuzzStep]] = {}  # marker -> the read-only request that has it

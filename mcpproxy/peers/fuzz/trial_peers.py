@@ -74,7 +74,10 @@ class Peer(Protocol):
         ...
 
     async def close(self, *, is_orderly: bool) -> None:
-        """End the session; on stdio kill the process, unless ``is_orderly``."""
+        """Close the connection.
+
+        If ``is_orderly``, end the session first; otherwise, on stdio, kill the process.
+        """
         ...
 
 
@@ -141,7 +144,7 @@ class StdioPeer:
         return None
 
     async def close(self, *, is_orderly: bool) -> None:
-        """End the process."""
+        """End the process; kill it unless ``is_orderly``."""
         if not is_orderly:
             await self._wire.kill()
         await self._client.close()
@@ -297,14 +300,17 @@ class HttpPeer:
         return None
 
     async def close(self, *, is_orderly: bool) -> None:
-        """End the sessions, and close all connections."""
+        """Close all connections. If ``is_orderly``, end the sessions first."""
         for client in self._clients.values():
             if is_orderly:
                 await client.close()
         await self._endpoint.close()
 
     def _lost_symptom(self, why: str, step: FuzzStep, index: int) -> Symptom | None:
-        """Return the fault for an exchange that failed; ``None`` if the failure is lawful.
+        """Return the fault for an exchange that failed; ``None`` if it failed for a lawful reason.
+
+        Such reasons are an answer that was too long for us, and a step that was not lawful, if the server
+        can still be reached.
 
         ``why`` is a clause such as ``the server cannot be reached``.
         """

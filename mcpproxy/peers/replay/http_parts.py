@@ -22,7 +22,7 @@ _NOT_REPLAYED: Final = frozenset(
 def headers_of(exchange: Exchange | None) -> dict[str, str]:
     """Return the recorded response headers that can be replayed, with their names in lower case.
 
-    A challenge (``WWW-Authenticate``) is replayed only if a fault made it.
+    A challenge (``WWW-Authenticate``) is replayed only if mcpproxy made or altered the response.
     """
     recorded = exchange.headers if exchange else ()
     left_out = _NOT_REPLAYED - {"www-authenticate"} if exchange and exchange.is_altered else _NOT_REPLAYED

@@ -122,7 +122,7 @@ class RecordedSession:
     def issued_session_id(self) -> str:
         """The session id that the server issued, masked or not; empty if it issued none.
 
-        An id in an error response does not count, because no session began with it.
+        A header of a response with a status from 300 on does not count, because no session began with it.
         """
         for exchange in self.exchanges.values():
             for name, value in exchange.headers:
@@ -299,7 +299,10 @@ class _SessionReader:
         self._indices_of[frame.seq] = indices
 
     def _index_of_request(self, session: RecordedSession, frame: int | None, answer: Single) -> int | None:
-        """Return the index of the request that ``answer`` answers: the request with its id in ``frame``."""
+        """Return the index of the request that ``answer`` answers: the request with its id in ``frame``.
+
+        Return ``None`` if there is none, or if ``answer`` is not a response.
+        """
         if frame is None or not isinstance(answer, Response | ErrorResponse):
             return None
         for index in self._indices_of.get(frame, ()):

@@ -17,8 +17,9 @@ from mcpproxy.record.recorder.model.turns import ModelTurn
 def recorded_turns(turns: Iterable[ModelTurn], servers: Sequence[WireServer]) -> Iterator[JSONObject]:
     """Yield the turns of a script, in which the tools of ``servers`` have the names that their servers list.
 
-    ``servers`` are those whose sessions were recorded. Requests without tools, and those without an answer
-    that says or calls something, are left out.
+    ``servers`` are those whose sessions were recorded. A request that was refused, or whose answer was
+    cut off, becomes a turn that fails. Requests without tools, those without an answer, and those whose
+    answer neither says nor calls anything are left out.
     """
     for turn in turns:
         if not turn.request.tools:

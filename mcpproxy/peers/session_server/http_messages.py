@@ -83,7 +83,7 @@ class HttpRequest:
             pass
 
     def accepts(self, kind: str) -> bool:
-        """Whether the client accepts a media type; a client that names none accepts all."""
+        """Whether the client accepts a media type, with any weight; a client that names none accepts all."""
         accept = self.fields.get("accept", "").lower()
         wanted = (kind, kind.partition("/")[0] + "/*", "*/*")
         return not accept or any(part.partition(";")[0].strip() in wanted for part in accept.split(","))

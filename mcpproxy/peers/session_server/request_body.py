@@ -68,7 +68,11 @@ class RequestBody:
         self._reserved = 0
 
     def _reserve(self, size: int) -> None:
-        """Reserve memory for ``size`` bytes of the body in all."""
+        """Reserve memory for ``size`` bytes of the body in all.
+
+        Raises:
+            RefusedRequestError: the body is too long, or there is no room for it.
+        """
         if size > LONGEST_BODY:
             raise RefusedRequestError(413, f"the body has more than {LONGEST_BODY >> 20} MiB")
         if size > max(self._reserved, SMALL_BODY):

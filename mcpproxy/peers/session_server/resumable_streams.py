@@ -136,7 +136,7 @@ class ResumableStream(EventStream):
     def _drop_old(self) -> None:
         """Drop the oldest events beyond ``KEPT_BYTES``, unless a client has yet to take them.
 
-        Without ids, drop all events that are sent.
+        The last event is kept. Without ids, however, all events that are sent are dropped.
         """
         while self._events:
             is_sent = self._first < self._next

@@ -64,7 +64,7 @@ class CheckList:
         return self.checks[self._revision_start :]
 
     def add(self, check: CheckResult) -> None:
-        """Add a check."""
+        """Add a check; report it if the handshake was tried and a check says something about the server."""
         self.checks.append(check)
         if self._is_settled:
             self._report_if_known()

@@ -6,6 +6,7 @@ from typing import Final
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 
 _MAX_DEPTH: Final = 8
+"""How many schemas may be around a schema for which a value is generated."""
 _FORMATS: Final = {
     "date": "2026-01-31",
     "date-time": "2026-01-31T12:00:00Z",
@@ -23,7 +24,8 @@ def sample(schema: JSON, depth: int = 0) -> JSON:
     """Return a value for ``schema``: its default, constant, first example or choice, else a small value.
 
     The value is a guess, so the schema may reject it. ``depth`` is the number of schemas around ``schema``.
-    If ``schema`` is not an object, the value is ``{}``, or ``None`` inside another schema.
+    If ``schema`` is not an object, or lies deeper than ``_MAX_DEPTH``, the value is ``{}`` if no schema is
+    around it, otherwise ``None``.
     """
     if not isinstance(schema, dict) or depth > _MAX_DEPTH:
         return {} if depth == 0 else None

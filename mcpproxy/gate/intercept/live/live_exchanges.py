@@ -54,7 +54,10 @@ class _Direction:
 
 
 class LiveExchanges(Policy):
-    """Judges what each peer sends over HTTP, and notes what the other peer is given. This never raises."""
+    """Judges what each peer sends over HTTP, and notes what the other peer is given.
+
+    ``endpoint`` is the path of the MCP endpoint.
+    """
 
     def __init__(self, judge: LiveJudge, endpoint: str) -> None:
         self._judge: Final = judge
@@ -81,7 +84,10 @@ class LiveExchanges(Policy):
             self.judge_sent(event)
 
     def judge_sent(self, event: Event) -> Findings:
-        """Judge an event that a peer sent; return the findings about a message and the head before it."""
+        """Judge an event that a peer sent.
+
+        Return the findings about a message and about the head before it; nothing for any other event.
+        """
         if not self._judge.is_judging:
             return ()
         if isinstance(event, ExchangeEnd):
@@ -105,9 +111,10 @@ class LiveExchanges(Policy):
         return findings
 
     def take_found(self, connection: int, content: bytes) -> Findings:
-        """Return the findings about the next message of the server of a connection with these bytes.
+        """Return the findings about the server's next message with these bytes on a connection.
 
-        The findings about messages before it are dropped.
+        The findings about messages before it are dropped. If there is no such message, all are dropped, and
+        the result is empty.
         """
         direction = self._directions.get((connection, SERVER))
         while direction is not None and direction.untaken:

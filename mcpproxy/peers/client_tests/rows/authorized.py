@@ -32,7 +32,7 @@ _FAR: Final = f"/about{_RESOURCE}"
 
 _TENANT: Final = "/tenant"
 _KEPT: Final = 64
-"""How many authorization codes are kept at most."""
+"""How many authorization codes are kept at most, with the token."""
 
 
 @dataclass(frozen=True, slots=True)

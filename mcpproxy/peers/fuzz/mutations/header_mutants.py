@@ -51,7 +51,7 @@ _EDITS: Final[Mapping[str, Callable[[bytes], bytes]]] = {
 
 
 def mutants(material: Material) -> Iterator[Mutant]:
-    """Yield the changes of headers and bodies, on a simple request and on a call, and a batch."""
+    """Yield changes of headers and bodies of a simple request and of a call, other bodies, and a batch."""
     probe = probe_template(material)
     calls = [template for template in material.templates if template.method == "tools/call"][:1]
     for template in (probe, *calls):

@@ -108,7 +108,7 @@ def batch(template: Template, material: Material, length: int) -> Mutant:
 
 
 def probe_template(material: Material) -> Template:
-    """Return a simple request that every server answers, if there is one, for changes of any request."""
+    """Return the request for changes that fit any request: a simple one, such as a ping, if there is one."""
     order = ("ping", "tools/list", "server/discover", "resources/list", "prompts/list", "tools/call")
     requests = [template for template in material.templates if template.is_request]
     rank = {method: position for position, method in enumerate(order)}

@@ -67,7 +67,11 @@ def mutants(material: Material) -> Iterator[Mutant]:
 
 
 def _template_mutants(template: Template) -> Iterator[Mutant]:
-    """Yield the changes of a message: of each value in its params but ``_meta``, and of absent arguments."""
+    """Yield the changes of the values of a message.
+
+    These are the values in its params except ``_meta``, absent arguments, the progress token of a request,
+    and the cursor of a listing.
+    """
     for place, value in leaves(template.value.get("params"), ("params",)):
         if "_meta" in place or (place == ("params",) and not isinstance(value, dict)):
             continue

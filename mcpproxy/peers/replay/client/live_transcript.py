@@ -62,7 +62,7 @@ class LiveTranscript:
         return entry
 
     def open_exchange(self, number: int, request: RequestHead) -> None:
-        """Add an HTTP exchange that repeats a recorded request."""
+        """Add an HTTP exchange, whose request has the head of a recorded one."""
         self.session.exchanges[number] = Exchange(number, request, len(self.session.messages))
 
     def drop_exchange(self, number: int) -> None:
@@ -86,7 +86,7 @@ class LiveTranscript:
         return self._last_exchange
 
     def unused_id(self) -> str:
-        """Return an id that no recorded request has."""
+        """Return a new id, of a form that recorded requests do not usually have."""
         self._ids += 1
         return f"replayed-{self._ids}"
 

@@ -44,6 +44,7 @@ _MS: Final = 1_000_000
 _QUIET_NS: Final = 1000 * _MS
 """How long to wait for a message that is not a response; halved each time that no message arrives."""
 _LEAST_QUIET_NS: Final = 50 * _MS
+"""That wait is not halved below this."""
 _SHORT_PATIENCE_NS: Final = 2000 * _MS
 """How long to wait for a response after an earlier response has not arrived in time."""
 _MAX_EXTRA_PAGES: Final = 100
@@ -72,10 +73,11 @@ class Send:
 class Player:
     """Plays the client of one recorded session.
 
-    ``notes`` are sentences about deviations from the recording. ``progress`` grows whenever a message is
-    sent, or an awaited message arrives or is given up. ``received_count`` is the number of messages from the
-    server. In the private attributes, messages are identified by their index in the session. Private methods
-    append the messages to send to their argument ``sends``.
+    ``notes`` are sentences about deviations from the recording. ``progress`` grows whenever a step is sent, a
+    response or an awaited message arrives, awaited messages are given up, or a request gets no answer.
+    ``received_count`` is the number of messages from the server. In the private attributes, messages are
+    identified by their index in the session. Private methods append the messages to send to their argument
+    ``sends``.
     """
 
     def __init__(self, session: RecordedSession) -> None:
@@ -222,7 +224,8 @@ class Player:
     def refuse(self, keys: Collection[Key], why: str, now_ns: int = 0) -> list[Send]:
         """Process the refusal of the requests with these ids, which get no answer; ``why`` is the reason.
 
-        If the first request that the recorded server answered is refused, the replay stops.
+        The replay stops if the recorded server answered one of these requests and the live server has not
+        sent any message yet.
         """
         for open_request in self._transcript.open.take_if(
             lambda request: isinstance(request.live.message, Request) and key_of(request.live.message) in keys

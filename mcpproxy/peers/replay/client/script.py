@@ -40,7 +40,10 @@ class ScriptStep:
 
 
 def steps(session: RecordedSession) -> list[ScriptStep]:
-    """Return the script of one session, in order."""
+    """Return the script of one session, in order.
+
+    Answers to pings, empty messages, and GETs that resume a stream are left out.
+    """
     script: list[ScriptStep] = []
     batch: list[SessionMessage] = []
     for entry in session.messages:
@@ -73,7 +76,8 @@ def steps(session: RecordedSession) -> list[ScriptStep]:
 def awaited_messages(session: RecordedSession) -> list[SessionMessage]:
     """Return the server messages that a client may have waited for.
 
-    These are all except pings, empty events, and events of a type other than ``message`` (``endpoint``).
+    These are all except pings, empty lines and events, and events of a type other than ``message``
+    (``endpoint``).
     """
     return [
         entry
@@ -86,7 +90,7 @@ def awaited_messages(session: RecordedSession) -> list[SessionMessage]:
 
 
 def is_masked_anywhere(value: JSON) -> bool:
-    """Whether a text anywhere in ``value`` contains the mask of a credential."""
+    """Whether a string in ``value``, other than a member name, contains the mask of a credential."""
     return any(isinstance(scalar, str) and MASK.search(scalar) is not None for scalar in _scalars(value))
 
 

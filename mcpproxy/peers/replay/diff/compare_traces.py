@@ -13,6 +13,8 @@ from mcpproxy.peers.replay.server.replay_source import replay_source, sessions_o
 def compare_recordings(before: LoadedTrace, after: LoadedTrace) -> Comparison:
     """Compare the first session of ``before`` with the first session of ``after``, and so on.
 
+    A session that one of them lacks counts as an empty session.
+
     Raises:
         TraceError: a recording is of a model's interface.
     """

@@ -1,7 +1,7 @@
 """Reports of a comparison of two recordings, as text, JSON or JUnit XML.
 
-The text lists the items that differ, and counts the items that are the same. The other formats list all
-items.
+The text lists the items that differ or have a remark, and counts the items of each verdict. The other formats
+list all items.
 """
 
 from collections.abc import Iterator

@@ -65,7 +65,7 @@ class PagedListing:
 
 
 def listings(session: RecordedSession) -> list[PagedListing]:
-    """Return every listing of a session that was answered, in the order of their first pages."""
+    """Return every listing of a session that got a result, in the order of their first pages."""
     all_listings: list[PagedListing] = []
     continued_by: dict[tuple[str, str], PagedListing] = {}  # (method, cursor of the next page) -> listing
     for entry in session.messages:
@@ -92,7 +92,7 @@ def listings(session: RecordedSession) -> list[PagedListing]:
 
 
 def changes(expected: PagedListing, found: PagedListing, rules: DiffRules) -> Iterator[Change]:
-    """Yield the changes between two listings: entries removed, added and changed."""
+    """Yield the changes: entries removed, added and changed, then other members of the first page."""
     list_kind = expected.list_kind
     old, new = dict(_entries(expected)), dict(_entries(found))
     for name, (pointer, value) in old.items():

@@ -85,7 +85,10 @@ def compare_sessions(
     rules: DiffRules,
     ignored_methods: Sequence[str] = (),
 ) -> list[ComparedItem]:
-    """Return every item of two sessions, except messages whose method is in ``ignored_methods``."""
+    """Return every item of two sessions, except messages whose method is in ``ignored_methods``.
+
+    An HTTP exchange without a request of JSON-RPC is an item only if its status changed.
+    """
     return _SessionComparison(expected, found, pairing, rules).items(frozenset(ignored_methods))
 
 

@@ -7,7 +7,8 @@ it depends (``mcpproxy.peers.replay.dependencies``), and only once, unless ``Rep
 
 A *miss* is a request that was not recorded, not as often as the client sends it, or without an answer; so is
 a line that is not a message. A miss is counted and answered with an error, which names the most similar
-recorded request if there is one.
+recorded request if there is one. With ``ReplayOptions.passes``, a request is passed on to a real server
+instead.
 """
 
 from collections import Counter, defaultdict

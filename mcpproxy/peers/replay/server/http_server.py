@@ -205,7 +205,12 @@ class HttpReplayServer(SessionEndpoint):
         await respond.send((exchange and exchange.status) or default, fields=headers_of(exchange))
 
     async def answer_other(self, request: HttpRequest, respond: HttpResponder) -> None:
-        """Respond with the recorded status to a method that Streamable HTTP does not have."""
+        """Respond with the recorded status to a method that Streamable HTTP does not have.
+
+        Raises:
+            RefusedRequestError: no request with this method was recorded, or the request names an unknown
+                session or revision.
+        """
         exchange = self._next_exchange(request.method, self._named_session(request))
         if exchange is None:
             await super().answer_other(request, respond)

@@ -1,10 +1,10 @@
 """Match a live request with a recorded request, by method and params.
 
 There are three levels. ``strict`` compares everything except the progress token. ``default`` does not compare
-``_meta`` and the params of ``initialize``, and treats null and empty members as absent; of a cursor, a
-request state and the answers to input requests it compares only whether they are present. ``loose`` compares
-only the method and the name in the params (a tool, a prompt, a URI), and takes the recorded request with the
-fewest differences.
+``_meta`` and the params of ``initialize``, and treats members of ``params`` that are null or ``{}`` as
+absent; of a cursor, a request state and the answers to input requests it compares only whether they are
+present. ``loose`` compares only the method and the name in the params (a tool, a prompt, a URI), and takes
+the recorded request with the fewest differences.
 
 A masked value in the recording matches any value.
 """
