@@ -20,7 +20,9 @@ from mcpproxy.protocol.message_parts import as_object, target_of, text_member
 from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATEFUL, STATELESS, VERSION_KEY, Era
 
 ANSWER_S: Final = 4.0
-"""How long a script waits for the client's answer to a request of the server."""
+"""How long a script waits for the client's answer to a request of the server.
+
+The time starts again with every other message that comes meanwhile."""
 
 _LINE_BYTES: Final = 16 << 20
 """The longest line of the client. A longer one ends the stream."""
@@ -155,7 +157,7 @@ class ScriptedServer:
         self.send({"jsonrpc": "2.0", "method": method, **({} if params is None else {"params": params})})
 
     def ask(self, method: str, params: JSONObject | None = None) -> JSONObject | None:
-        """Send a request; return the client's answer, or ``None`` if none came in time.
+        """Send a request; return the client's answer, ``None`` if none came in time or the client has left.
 
         Other messages that come meanwhile are answered later.
         """

@@ -27,7 +27,8 @@ Category = Literal["lifecycle", "jsonrpc", "tools", "sequence", "transport", "ro
 class Scenario:
     """A row of the table of scenarios.
 
-    - ``what`` says in one line what the server does.
+    - ``what`` says in one line what the server does. ``category`` is that of its check in the report, and
+      ``transports`` are those over which it is played.
     - ``needs`` is a method that the client must use; otherwise the scenario says nothing.
     - ``after`` names another scenario. If that is played, too, and the client did not use the method
       ``needs`` in it, this one is skipped.

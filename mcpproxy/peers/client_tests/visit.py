@@ -32,7 +32,7 @@ class Invitation:
 
     @property
     def wanted(self) -> str:
-        """The method of the request that the client must send."""
+        """The method of the message that the client must send."""
         return "tools/call" if self.number == 1 else self.scenario.needs
 
 

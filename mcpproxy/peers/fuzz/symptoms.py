@@ -99,7 +99,10 @@ class Symptom:
 
 
 def normalised(text: str) -> str:
-    """Return 200 characters of ``text`` without the parts that differ each time: numbers, quotes, markers."""
+    """Return at most 200 characters of ``text``, with ``*`` for each part that differs between two runs.
+
+    These are numbers, quoted texts and markers.
+    """
     return _VARIABLE.sub("*", text)[:200]
 
 
@@ -145,7 +148,7 @@ def excuses_server(finding: Finding) -> bool:
 
 
 def hang_symptom(text: str, step: FuzzStep, index: int) -> Symptom:
-    """Return the symptom of a server that does not answer a ping after ``step``."""
+    """Return the symptom of a server that hangs at ``step``; ``text`` says how, as a clause."""
     return Symptom("hang", f"hang {subject_of(step)}", text, index)
 
 

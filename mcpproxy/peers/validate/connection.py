@@ -50,8 +50,9 @@ START_S: Final = 60.0
 class RpcConnection:
     """A JSON-RPC connection over ``wire``.
 
-    ``timeout_s`` is the default time limit for a response. The first response may take ``start_s`` if that is
-    longer, because a process that was just started may still be loading.
+    ``timeout_s`` is the default time limit for a response, and the limit for the server to read a message.
+    The first response may take ``start_s`` if that is longer, because a process that was just started may
+    still be loading.
 
     ``revision`` is the requested revision until the server has chosen one. ``received`` are all frames of the
     server; ``unsolicited`` are the frames with a message that answers no open request, such as a

@@ -29,7 +29,7 @@ from mcpproxy.peers.validate.probe_context import ProbeContext
 from mcpproxy.protocol.wording import shown
 
 _ABOUT_SERVER: Final[tuple[Status, ...]] = ("failed", "warning", "info")
-"""The statuses that say that something is wrong with the server."""
+"""The statuses that say something against the server, even if only as a remark."""
 
 _MOST_LOSSES: Final = 2
 """After this many lost sessions over HTTP, the other checks are skipped."""

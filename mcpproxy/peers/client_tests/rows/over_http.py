@@ -62,7 +62,10 @@ def _mixed(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
 
 
 def _polled(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
-    """End the stream of a call after its first event; send the answer when the stream is resumed."""
+    """End the stream of a call after its first event; send the answer when the stream is resumed.
+
+    In a revision that does not allow this, answer normally.
+    """
     if exchange.request_method == "initialize":
         return False
     if exchange.request_method == "tools/call" and peer.knows(exchange) and _may_poll(exchange):

@@ -1,4 +1,4 @@
-"""Changes of the opening of a session: messages before the handshake, and changed values in it."""
+"""Changes of the opening of a session: messages before the handshake, a changed one, and half of one."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -38,6 +38,7 @@ _VERSIONS: Final[Mapping[str, bytes]] = {
     "oldest-version": b'"2024-11-05"',
     "no-date": b'"1.0"',
 }
+"""Values for the revision in ``initialize``, by the name of the change, as JSON."""
 
 
 def mutants(material: Material) -> Iterator[Mutant]:

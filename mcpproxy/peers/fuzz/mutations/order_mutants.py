@@ -22,7 +22,7 @@ _NOTIFICATIONS: Final[Mapping[str, tuple[str, JSON]]] = {
     "unknown-notification": ("notifications/no/such", {"x": 1}),
     "empty-notification": ("", {}),
 }
-"""Notifications about things that do not exist, by the name of the change: their method and params."""
+"""Notifications that fit nothing in the session, by the name of the change: their method and params."""
 
 _UNLAWFUL: Final = frozenset({"cancel-null", "cancel-nothing", "cancel-object", "progress-nothing"})
 """Notifications that do not have the form that their method requires."""
@@ -35,6 +35,7 @@ _METHODS: Final[Mapping[str, str]] = {
     "request-of-servers": "roots/list",
     "long-method": "m" * 5000,
 }
+"""Methods of requests, by the name of the change."""
 _NOT_FOR_SERVERS: Final = frozenset({"notification-as-request", "request-of-servers"})
 """Changes with a method that a client must not use in a request."""
 
@@ -56,7 +57,7 @@ _MESSAGES: Final[Mapping[str, JSONObject]] = {
 
 
 def mutants(material: Material) -> Iterator[Mutant]:
-    """Yield messages out of order, about things that do not exist, and with unknown methods."""
+    """Yield messages out of order or about nothing, with unknown methods, and cancellations of calls."""
     for name, (method, params) in _NOTIFICATIONS.items():
         notification: JSONObject = {"jsonrpc": "2.0", "method": method, "params": params}
         yield alone(name, name, json_bytes(notification), method, is_lawful=name not in _UNLAWFUL)

@@ -29,7 +29,8 @@ def answer_changes(
 ) -> Iterator[Change]:
     """Yield the changes from the expected response to the found one.
 
-    If the two are of different kinds (result, tool error, error), only the change of kind is reported.
+    If the two are of different kinds (result, tool error, error, or results of different ``resultType``),
+    only the change of kind is reported.
     """
     match expected_answer.message, found_answer.message:
         case Response(result=expected), Response(result=found):
@@ -70,7 +71,10 @@ def normalised(value: JSON) -> JSON:
 
 
 def _status_change(expected: JSON, found: JSON) -> Change | None:
-    """Return the change if the results are of different kinds; their members are then not compared."""
+    """Return the change if the results are of different kinds, so that their members are not compared.
+
+    Otherwise return ``None``.
+    """
     if not isinstance(expected, dict) or not isinstance(found, dict):
         return None
     was_error, is_error = expected.get("isError") is True, found.get("isError") is True

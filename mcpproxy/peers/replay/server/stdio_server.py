@@ -58,7 +58,7 @@ class StdioReplayServer:
         self.passed_on = 0
 
     def run(self) -> None:
-        """Serve until stdin ends, SIGTERM arrives, or the engine says that the session is over.
+        """Serve until stdin ends, stdout is closed, SIGTERM arrives, or the engine says that it is over.
 
         Raises:
             McpProxyError: ``command`` cannot be started, which is tried at the first miss.

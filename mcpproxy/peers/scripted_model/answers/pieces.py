@@ -14,6 +14,7 @@ CREATED: Final = 1_700_000_000
 """When every answer was made, in seconds since 1970: the same script gives the same answers."""
 
 _PIECE: Final = 20
+"""How many characters of a text are sent at once."""
 
 
 def pieces(text: str) -> Iterator[str]:

@@ -184,6 +184,9 @@ def _mirrored_call(context: ProbeContext) -> tuple[JSONObject, JSON, str]:
     """Return a call of a tool that requires an argument in a header.
 
     The result is the request, the value of that argument, and the name of the header without ``Mcp-Param-``.
+
+    Raises:
+        Skipped: there is no such tool that may be called, or the transport is not Streamable HTTP.
     """
     mirrors_of_tools = streamable(context).mirrors
     for name, arguments in allowed_calls(context):

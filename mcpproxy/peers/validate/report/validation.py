@@ -32,6 +32,7 @@ _WORDS: Final[dict[Status, tuple[str, str, Colour]]] = {
 _KNOWN: Final[tuple[str, str, Colour]] = ("known", "x", "blue")
 _COLOURS: Final[dict[Verdict, Colour]] = {"valid": "green", "invalid": "red", "undecided": "yellow"}
 _MAX_FRAMES: Final = 8
+"""How many frames of a check are named at most."""
 
 
 def lines(

@@ -113,7 +113,7 @@ class HttpEndpoint:
     async def read_stream(
         self, headers: Headers, is_enough: Callable[[ClientExchange], bool], limit_s: float
     ) -> ClientExchange:
-        """Read the stream of a GET until ``is_enough`` returns true or it ends, at most ``limit_s`` long."""
+        """Read the stream of a GET until ``is_enough`` returns true, it ends, or ``limit_s`` is over."""
         exchange = ClientExchange()
         task = self.start(exchange, "GET", headers)
         try:
