@@ -30,6 +30,7 @@ FROM_SERVERS: Final = frozenset({"cut"})
 ANSWERS_OVER_HTTP: Final = FROM_SERVERS | {"duplicate", "garbage"}
 """The same over HTTP, where a request has only one body."""
 ONLY_HTTP: Final = frozenset({"status"}) | FROM_CLIENTS | FROM_SERVERS
+"""The verbs that do not exist on stdio."""
 
 WITHOUT_MESSAGE: Final = ("delay", "drop", "disconnect", "status", "set-header", "drop-header")
 """The verbs that can act on a request without a message, such as the GET for an event stream."""

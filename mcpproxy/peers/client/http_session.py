@@ -244,7 +244,9 @@ class ClientSession(Generic[ExchangeT]):
     async def switch_to_http_sse(
         self, stream: ExchangeT, limit_s: float, on_end: Callable[[str], object]
     ) -> bool:
-        """Use HTTP+SSE if a GET opens a stream that names an endpoint within ``limit_s``; return whether it is used.
+        """Use HTTP+SSE if a GET opens a stream that names an endpoint within ``limit_s``.
+
+        Return whether it is used.
 
         The end of that stream ends the session: then ``on_end`` is called with the reason, as a clause.
         """

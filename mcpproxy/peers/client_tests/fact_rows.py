@@ -17,6 +17,7 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.rules import RuleError
 
 _LISTS: Final = {"two-pages": "tools/list", "many-pages": "tools/list"}
+"""The scenarios that show how many pages of a list are read -> the method of the list."""
 
 
 def fact_table(client: JSONObject, played: Mapping[str, Played], today: datetime.date) -> str:

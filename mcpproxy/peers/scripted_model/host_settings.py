@@ -7,8 +7,8 @@ import os
 from typing import Final
 
 _DEFAULTS_OF_GEMINI: Final = os.path.join(os.path.dirname(__file__), "gemini-cli-defaults.json")
-"""The setting of Gemini CLI for which there is no variable: to log in with a key. The user's settings
-override it."""
+"""The file with the setting of Gemini CLI for which there is no variable: to log in with a key. The user's
+settings override it."""
 
 _KEY: Final = "scripted"
 

@@ -163,6 +163,7 @@ class ProbeContext:
 
         Raises:
             Skipped: the server is tested over stdio.
+            McpProxyError: its recording cannot be written.
         """
         if not self.target.url:
             raise Skipped("only over HTTP")
@@ -243,7 +244,11 @@ class ProbeContext:
         return client
 
     def new_client(self, name: str, revision: str = "") -> Client:
-        """Return a client whose session is not open yet. On stdio it gets a new recording called ``name``."""
+        """Return a client whose session is not open yet. On stdio it gets a new recording called ``name``.
+
+        Raises:
+            McpProxyError: the recording cannot be written.
+        """
         target = self.target
         if target.url:
             from mcpproxy.peers.validate.transports.http_wire import HttpWire

@@ -65,6 +65,9 @@ class AddonHostProcess:
 
     Until then ``is_ready`` is false. ``addons`` are their names, ``hooks`` the hooks that at least one of
     them has, and ``budget_ns`` is the sum of their budgets.
+
+    Raises:
+        OSError: the process cannot be started.
     """
 
     def __init__(self, transport: str, names: Sequence[str]) -> None:

@@ -15,7 +15,10 @@ class FindingReader:
         """The offset in bytes at which the last complete line ended."""
 
     def read(self) -> list[Finding]:
-        """Return the findings that were written since the last call."""
+        """Return the findings that were written since the last call; none if the file cannot be read.
+
+        Of each finding, only the rule, the blame, the message and the frame are read.
+        """
         try:
             with open(self._path, "rb") as file:
                 file.seek(self._position)

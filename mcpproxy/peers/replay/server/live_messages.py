@@ -92,7 +92,7 @@ class EngineResult:
 
 
 def described(live: LiveMessage) -> str:
-    """Return a short description of a live message, such as ``tools/call "echo" (id 7)``."""
+    """Return a short description of a request, ``tools/call "echo" (id 7)``, or of another: ``a message``."""
     request = live.message
     if not isinstance(request, Request):
         return "a message"
