@@ -88,6 +88,7 @@ def addons_factory(where: str, names: Sequence[str]) -> "MakeAddons | None":
 
     Raises:
         UsageError: an addon cannot be used.
+        OSError: the process cannot be started.
     """
     if not names:
         return None

@@ -14,6 +14,7 @@ class RecordedHttpLink(HttpLink):
     """The HTTP link of that command, whose bytes are recorded in ``recording``."""
 
     has_ended: Final = False
+    """Whether a process of ours ended by itself: over HTTP there is none."""
 
     def __init__(self, target: Target, recording: SessionRecording, session: RecordedSession) -> None:
         self._tape: Final = HttpEndpoint(recording, target.url, target.headers, target.upstream)

@@ -15,6 +15,7 @@ PADDING_MEMBER: Final = "mcpproxy.dev/padding"
 """A member of ``_meta`` that means nothing to any server."""
 
 _SHORTEST: Final = 32 << 10
+"""Padding that is shorter than this, in bytes, is recorded as it is."""
 _LETTER: Final = "x"
 _RUN: Final = pattern(rb"%b{%d,}" % (_LETTER.encode(), _SHORTEST))
 

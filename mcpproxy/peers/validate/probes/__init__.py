@@ -45,7 +45,9 @@ PROBES: Final[tuple[Probe, ...]] = (
 
 
 def chosen(only: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[Probe, ...]:
-    """Return the probes of a run; ``only`` and ``skip`` name categories or probes. The handshake always runs.
+    """Return the probes of a run; ``only`` and ``skip`` name categories or probes.
+
+    The probes of ``walk.ALWAYS`` always run.
 
     Raises:
         UsageError: a name is neither a category nor a probe.

@@ -311,7 +311,13 @@ async def _complete(context: ProbeContext) -> Conclusion:
 
 
 async def _completable(context: ProbeContext) -> tuple[JSONObject, str] | None:
-    """Return a reference to a prompt or a resource template, and the name of one of its arguments."""
+    """Return a reference to a prompt or a resource template, and the name of one of its arguments.
+
+    Return ``None`` if nothing has an argument.
+
+    Raises:
+        As ``list_items``.
+    """
     if context.declares("prompts"):
         await ensure_prompts_listed(context)
     for prompt in context.inventory.prompts:
