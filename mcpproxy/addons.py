@@ -74,7 +74,7 @@ class Message:
 
     @property
     def method(self) -> str:
-        """The method of a request or a notification; empty for a response."""
+        """The method of a request or a notification; empty if the message has none that is a string."""
         method = self._member("method")
         return method if isinstance(method, str) else ""
 
@@ -100,7 +100,8 @@ class Message:
     def set(self, pointer: str, value: object) -> Self:
         """Return the message with ``value`` at a JSON Pointer; every other byte stays.
 
-        Objects that are missing on the way are added.
+        Objects that are missing on the way are added. A value on the way that is no object, and no array with
+        such an index, is replaced by an object.
 
         Raises:
             ValueError: ``pointer`` is not a JSON Pointer, or JSON has no such value (NaN).

@@ -6,7 +6,7 @@
             assert client.call_tool("forecast", {"city": "Oslo"})
 
 The first run records the server; later runs replay it. pytest loads this module in every run, so nothing
-of mcpproxy is imported before a test requests a fixture.
+else of mcpproxy is imported before a test requests a fixture or has a mark ``mcp_faults``.
 """
 
 import os
@@ -35,7 +35,7 @@ _IS_JUDGED: Final = pytest.StashKey[bool]()
 _HEADLINE: Final = pytest.StashKey[str]()
 """The text of the line FAILED for a test whose recording lacks a request or whose faults are invalid."""
 _NOTE: Final = pytest.StashKey[str]()
-"""The note on the exception of a failed test: findings of its recording, and requests that it lacks."""
+"""The note on the exception of a failed test: what is wrong with its models and with its recording."""
 _UNSAFE_IN_FILE_NAMES: Final = re.compile(r"[^\w.\[\]=,+-]+")
 
 
@@ -219,7 +219,10 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
 def pytest_runtest_makereport(
     item: pytest.Item,
 ) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Name the missing request in the line FAILED, whatever exception the client raised because of it."""
+    """Name the missing request in the line FAILED, whatever exception the client raised because of it.
+
+    Without such a request or another headline, only our note is taken out of the line.
+    """
     report = yield
     # Only the representation of an exception has the text of this line; pytest has no public name for it.
     crash = getattr(report.longrepr, "reprcrash", None)
@@ -249,7 +252,7 @@ def _trouble_after(item: pytest.Item) -> str:
 
 
 def _judge_once(item: pytest.Item, recording: "McpRecording") -> str:
-    """Judge the recording and return all its problems as one text; empty if they were returned before."""
+    """Judge the recording once and return its problems as one text; empty for none, and in later calls."""
     from mcpproxy.errors import McpProxyError
 
     if item.stash.get(_IS_JUDGED, False):
@@ -266,7 +269,7 @@ def _judge_once(item: pytest.Item, recording: "McpRecording") -> str:
 
 
 def _recording_path(node: pytest.Item, name: str | None) -> Path:
-    """Return the path of a test's recording; the default name consists of the test's module and function."""
+    """Return the path of a test's recording; its default name is the test's module and the rest of its id."""
     if not name:
         test_name = node.nodeid.partition("::")[2].replace("::", ".")
         name = f"{node.path.stem}/{_UNSAFE_IN_FILE_NAMES.sub('-', test_name)}"

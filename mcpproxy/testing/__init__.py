@@ -1,8 +1,8 @@
 """Recordings in tests: record a server, replace it by its recording, and report misses and findings.
 
-The pytest plugin is a thin layer over this module. Each session of a test runs through an mcpproxy of its
-own, in front of the real server or a replay of the recording. A miss is a request that the recording does
-not answer. Misses and findings are reported when the test ends.
+The pytest plugin is a thin layer over this module. Each stdio session of a test runs through an mcpproxy of
+its own, all its sessions over HTTP through one, in front of the real server or a replay of the recording. A
+miss is a request that the recording does not answer. Misses and findings are reported when the test ends.
 """
 
 import re
@@ -55,8 +55,8 @@ _NOT_IN_HEADLINES: Final = re.compile(
 def action_for(mode: Mode, exists: bool) -> Action:
     """Return what a test does in this mode, depending on whether its recording exists.
 
-    ``once`` records if there is no recording, ``none`` never records, ``all`` always records, and ``new``
-    adds missing requests.
+    ``once`` and ``new`` record if there is no recording, ``none`` never records, and ``all`` always records.
+    If there is one, ``once`` replays it, and ``new`` also adds the requests that it lacks.
     """
     match mode:
         case "all":
@@ -73,7 +73,8 @@ def check_faults(faults: Sequence[str]) -> None:
     """Refuse fault rules that can act neither on stdio nor over HTTP. Files are not read.
 
     Raises:
-        McpProxyError: one of them is neither the name of a ready-made set nor a rule.
+        McpProxyError: one of them is neither the name of a ready-made set nor a rule, or they cannot be used
+            on either transport.
     """
     named = [fault for fault in faults if "=>" in fault or not re.search(r"[./\\]", fault)]
     try:
@@ -105,7 +106,12 @@ class McpRecording:
     earlier test of this run wrote the recording: then new requests are added, and nothing is replaced.
 
     ``faults`` are fault rules, which are files, names of ready-made sets, or rules in one line; they act
-    between the client and the server or its replay. A session with faults is not kept as the recording.
+    between the client and the server or its replay. ``fault_seed`` seeds their random choices. A session with
+    faults is not kept as the recording.
+
+    Raises:
+        UsageError: a recording is to be replayed, but does not exist.
+        TraceError: the recording to replay or extend cannot be read.
     """
 
     def __init__(
@@ -155,6 +161,7 @@ class McpRecording:
         Raises:
             UsageError: a recording has to be made, but the mark gives no URL; or a recording has to be
                 extended, but the mark gives no command.
+            FaultRuleError: the fault rules cannot be used over HTTP.
             McpProxyError: the server does not start.
         """
         if not self._url:
@@ -173,7 +180,7 @@ class McpRecording:
 
     @property
     def sessions(self) -> list[str]:
-        """The traces of this test's sessions, in the order in which they began."""
+        """The paths of this test's traces, one a session, in the order in which they began."""
         names = {str(path).removesuffix(".journal") for path in self._folder.glob("*.jsonl*")}
         headers = [(_header(name), name) for name in names]
         return [name for _, name in sorted((h.started_ns if h else sys.maxsize, name) for h, name in headers)]
@@ -191,7 +198,8 @@ class McpRecording:
         """Stop the processes of the test and keep what was recorded. A second call does nothing.
 
         Raises:
-            McpProxyError: the client has not ended its session, or the recording cannot be kept.
+            McpProxyError: the client has not ended its session, a recorder is not done in time, or the
+                recording cannot be kept.
         """
         if self._is_finished:
             return
@@ -285,11 +293,11 @@ class McpRecording:
         """Write the sessions to ``path``.
 
         The first session becomes the recording, unless an older recording is kept. The other sessions are
-        added to the recording. Only recordings of stdio can be joined: a session over HTTP replaces an older
-        recording that lacks one of its requests.
+        added to the recording. Only recordings of stdio can be joined: if either is over HTTP, the session
+        replaces an older recording that lacks one of its requests.
 
         Raises:
-            UsageError: a session over HTTP would replace what another test of this run has recorded.
+            UsageError: a session would replace what another test of this run has recorded.
         """
         path = str(self.path)
         replaces = self.action == "record" and not self._adds
@@ -319,6 +327,9 @@ class McpFindings:
 
     ``level`` is the lowest severity that counts; ``select``, ``ignore``, ``rules`` and ``hosts`` are as for
     ``mcpproxy.check``. Something that one of ``hosts`` refuses or loses counts at any level.
+
+    Raises:
+        UsageError: ``level`` is no severity, or ``hosts`` names an unknown host.
     """
 
     def __init__(
@@ -356,7 +367,7 @@ class McpFindings:
         ]
 
     def _does_count(self, finding: Finding) -> bool:
-        """Whether a finding fails the test. A warning about a host does, because the user asked for it."""
+        """Whether a finding fails the test. Where the mark names hosts, a warning about one always does."""
         return finding.severity in self._counted or (
             self._hosts is not None and finding.rule.startswith("HOST-") and finding.severity == "warning"
         )

@@ -18,8 +18,8 @@ __all__ = ["McpModel"]
 class McpModel:
     """A model that follows ``script`` and answers at ``url`` until ``end``.
 
-    ``environment`` has the variables that lead hosts to it. Codex reads none of them; ``codex_arguments`` are
-    its options instead.
+    ``environment`` has the environment variables that make hosts use it. Codex reads none of them;
+    ``codex_arguments`` are its options instead.
 
     Raises:
         UsageError: the script cannot be read.

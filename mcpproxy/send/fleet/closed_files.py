@@ -1,7 +1,8 @@
 """Finds the closed files in a folder of recordings: nobody will change them, so they can be shipped.
 
 A file is closed when its last record says so and nobody may write it again: the recording has ended, or the
-recorder has saved that it writes a later file. A recording whose recorder was killed is completed first.
+recorder has saved that it writes a later file. A recording whose recorder was killed is completed first. A
+file without such a record, which nobody writes or has changed for a minute, counts as closed, too.
 """
 
 import os
@@ -25,9 +26,11 @@ from mcpproxy.send.fleet.running import read_journals
 
 SUFFIX: Final = ".jsonl"
 _HEADER_BYTES: Final = 1 << 20
+"""How much of the first line of a file is read."""
 _TAIL_BYTES: Final = 64 << 10
+"""How much of the end of a file is read to find its last record."""
 _QUIET_S: Final = 60.0
-"""A file without a last record counts as cut when it was not changed for so long."""
+"""A file without a last record counts as cut off when it was not changed for so long."""
 
 Signature = tuple[int, int, int, int]
 """Device, inode, size in bytes, time of the last change in nanoseconds: they change when the file does."""

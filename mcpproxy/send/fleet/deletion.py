@@ -1,8 +1,8 @@
 """Deletes shipped files, of recordings that have ended and of those that are still being made.
 
-While a recording is being made, its first file stays, and the others are deleted in order. Before each
-deletion, a note (``trace.shipped_files``) says where the deleted files are in the store. The first file is
-deleted last, with the note: without it, the others would look like recordings of their own.
+While a recording is being made, its first file stays, and the others are deleted in order. Before each of
+these deletions, a note (``trace.shipped_files``) says where the deleted files are in the store. The first
+file is deleted last, with the note: without it, the others would look like recordings of their own.
 """
 
 import os

@@ -34,7 +34,9 @@ _OTHER_FOLDERS: Final = ("manifests", "findings", "columns")
 _PART: Final = re.compile(r"(.+)\.(\d{1,9})\.jsonl(?:\.zst)?")
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=@+-]")
 _THREADS: Final = 8
+"""How many recordings are fetched at a time."""
 _MANY: Final = 20
+"""Before this many recordings are fetched, the user is told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +114,9 @@ def _explained(store: "Store", key: str, folder: str) -> Generator[None]:
 def fetch_to_cache(url: str, *, tell: Callable[[str], object], packed_only: bool = False) -> dict[str, str]:
     """Fetch the recordings that ``url`` names, a folder or an object.
 
-    Return the path of the first file of each, and its URL. They stay in this user's cache folder, so an
-    object is fetched once. ``packed_only`` leaves out recordings that are not compressed. ``tell`` gets a
-    line for the user before many are fetched.
+    Return, for each, the path of its first file -> its URL. They stay in this user's cache folder until it
+    needs their room, so an object is rarely fetched twice. ``packed_only`` leaves out recordings that are not
+    compressed. ``tell`` gets a line for the user before many are fetched.
 
     Raises:
         StoreError: the store or an object cannot be read.

@@ -22,6 +22,7 @@ VERSION: Final = 1
 """The version of the format. Members are only added; a reader ignores those that it does not know."""
 
 LIMIT_BYTES: Final = 1 << 20
+"""A larger object is no manifest."""
 _DIGEST: Final = re.compile(rb',"digest":"([0-9a-f]{64})"\}\n')
 _KEY: Final = re.compile(rf"{FOLDER}/([A-Za-z0-9._=-]+)/(\d{{12}})\.json")
 
@@ -34,12 +35,13 @@ class ManifestError(McpProxyError):
 class Manifest:
     """The facts about one shipped file.
 
+    It is ``number`` of its ``chain``, and ``previous`` is the SHA-256 of the manifest before it, or empty.
     ``key`` names the object, ``name`` the file on the machine that recorded it. The files of one recording
     share ``recording``; this is number ``part`` of them, and ``continues`` names the one before. ``frames``
-    and ``findings`` are the counts in its last record, from the start of the recording; ``rules`` counts the
-    findings in this file alone. ``sha256`` and ``bytes`` are of the content, ``packed_sha256`` and
-    ``packed_bytes`` of the object. Times are ISO 8601 in UTC; ``first_ns`` and ``last_ns`` are times of
-    records since ``started_at``.
+    and ``findings`` are the counts in its last record, from the start of the recording, or ``None`` if it has
+    none; ``rules`` counts the findings in this file alone. ``sha256`` and ``bytes`` are of the content,
+    ``packed_sha256`` and ``packed_bytes`` of the object. Times are ISO 8601 in UTC; ``first_ns`` and
+    ``last_ns`` are times of records since ``started_at``.
     """
 
     chain: str
@@ -77,7 +79,7 @@ class Manifest:
 
     @property
     def first_name(self) -> str:
-        """The name of the first file of the recording, of which ``NAME.2.jsonl`` is a later one."""
+        """The name of the first file without ``.jsonl``: ``NAME`` also for the file ``NAME.2.jsonl``."""
         stem = self.name.removesuffix(".jsonl")
         return stem if self.part == 1 else stem.rpartition(".")[0]
 

@@ -47,7 +47,8 @@ class ManifestChain:
     def find(self, key: str, written_s: float) -> Manifest | None:
         """Return the manifest of the object ``key``, which was written at ``written_s`` (Unix time).
 
-        Only manifests that were written after the object are read, each once. ``None`` if none names it.
+        Manifests are read from the newest, in batches and each once, down to those that are older than the
+        object. ``None`` if none of them names it.
 
         Raises:
             StoreError: a manifest cannot be read. The next call reads it.
@@ -66,7 +67,7 @@ class ManifestChain:
     def add(self, describe: Callable[[int, str], Manifest]) -> Manifest:
         """Add the manifest that ``describe`` makes of its number and the link to the one before.
 
-        If the chain already has a manifest of the same object, return that one.
+        If another writer has meanwhile added a manifest of the same object, return that one.
 
         Raises:
             StoreError: it cannot be written, or the last one cannot be read.

@@ -22,6 +22,7 @@ CACHE_BYTES: Final = 16 << 30
 _STEP_BYTES: Final = 1024
 """How many bytes are decompressed at once. Even hostile ones become at most 32 MiB."""
 _WINDOW_BYTES: Final = 128 << 20
+"""The largest window of zstd, which takes as much memory."""
 
 
 class DiskBudget(ByteBudget):

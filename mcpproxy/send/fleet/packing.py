@@ -106,7 +106,7 @@ def pack(file: ClosedFile, mask_key: bytes | None) -> Packed:
 
 
 def label_of(file: ClosedFile, mask_key: bytes | None) -> str:
-    """Return the label of a recording, masked like the recording."""
+    """Return a recording's label; with ``mask_key``, secrets in it are masked, alike in all recordings."""
     if mask_key is None:
         return file.header.label
     return Redaction(RedactionScope(secrets=True), mask_key=mask_key).header(file.header).label

@@ -72,11 +72,13 @@ class Shipper:
 
     With ``delete_after_s``, a shipped file is deleted when it was not changed for that many seconds and its
     object was read back; the first file of a recording stays until the recording has ended. With ``masks``,
-    secrets are masked in the shipped copies.
+    secrets are masked in the shipped copies. ``chain`` names the chain of manifests, by default as
+    ``chain_of``.
 
     Raises:
         StoreError: the store cannot be reached.
         UsageError: the URL cannot be used.
+        NotShippedError: the key of the masks cannot be used.
     """
 
     def __init__(
@@ -150,7 +152,10 @@ class Shipper:
         """Ship one file; return its manifest, and what the store had before.
 
         Raises:
-            NotShippedError: the file was changed, another process ships it, or its object has other content.
+            NotShippedError: the file was changed or cannot be masked, another process ships it, or its object
+                has other content.
+            StoreError: the store cannot be used.
+            OSError: the file cannot be read.
         """
         with lock_file(file.path) as is_locked:
             if not is_locked:
@@ -196,6 +201,7 @@ class Shipper:
 
         Raises:
             NotShippedError: the object has other content.
+            StoreError: the object cannot be read.
         """
         packed, plain = sha256(), sha256()
         size = 0

@@ -18,6 +18,7 @@ from mcpproxy.record.relay.stderr_line import write_own_line
 from mcpproxy.send.fleet import urls
 
 _PAUSE_S: Final = 5.0
+"""How long the process waits between two looks for closed files."""
 GIVE_UP_S: Final = 300.0
 """How long the process tries to ship the last file after the end of the session."""
 

@@ -89,7 +89,7 @@ class StoreError(McpProxyError):
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """An object: its key below the URL of the store, its size, and when it was written (Unix time)."""
+    """An object: key below the URL of the store, size in bytes, and when it was written (Unix time)."""
 
     key: str
     size: int
@@ -99,7 +99,7 @@ class StoredObject:
 class Store:
     """The folder of an object store that ``url`` names. A key is relative to it: ``a/b.jsonl.zst``.
 
-    Several threads may use it.
+    Several threads may use it. With ``creates``, a missing folder of this machine is created.
 
     Raises:
         UsageError: ``url`` is not a URL of a store.
@@ -131,6 +131,8 @@ class Store:
     def list(self, prefix: str = "", after: str = "", *, batch: int = 1000) -> Iterator[StoredObject]:
         """Yield the objects below the folder ``prefix`` whose keys follow ``after``, in no order.
 
+        A remote store is asked for ``batch`` of them at a time.
+
         Raises:
             StoreError: the folder cannot be listed.
         """
@@ -161,7 +163,7 @@ class Store:
         """Return the key, size and time of an object; ``None`` if it does not exist.
 
         Raises:
-            StoreError: the store gives no answer.
+            StoreError: the store gives no answer, or refuses.
         """
         try:
             with self._translated(key):
@@ -183,7 +185,7 @@ class Store:
             return bytes(content.bytes())
 
     def stream(self, key: str, limit: int) -> Iterator[bytes]:
-        """Yield the content of an object in pieces of a few MiB.
+        """Yield the content of an object in pieces: of at least 1 MiB, except the last.
 
         Raises:
             StoreError: as ``read``.

@@ -81,7 +81,7 @@ def escaped(name: str) -> str:
 def unescaped(part: str) -> str:
     """Return the name of the file for which ``escaped`` returned ``part``.
 
-    A name that could lead out of the folder stays escaped.
+    A name that ``is_file_name`` refuses, because it could for example lead out of the folder, stays escaped.
     """
     data = _ESCAPED.sub(lambda match: bytes([int(match[1], 16)]), part.encode("utf-8", "replace"))
     name = data.decode("utf-8", "replace")
@@ -94,7 +94,7 @@ def is_plain(name: str) -> bool:
 
 
 def is_file_name(name: str) -> bool:
-    """Whether ``name`` names a file in a folder, on every system."""
+    """Whether ``name`` can be the name of a file in a folder, without characters that Windows forbids."""
     return (
         name.strip(". ") != ""
         and len(name.encode("utf-8", "replace")) <= _LONGEST_NAME

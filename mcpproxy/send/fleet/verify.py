@@ -25,7 +25,7 @@ _READERS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An object that is not as it was shipped."""
+    """An object that is not as it was shipped; ``key`` is its key, or the head that no manifest has."""
 
     kind: Kind
     key: str

@@ -12,7 +12,9 @@ from mcpproxy.send.fleet.store import NoSuchBucketError, StoreError, is_temporar
 
 _LONGEST_PAUSE_S: Final = 60.0
 _LAST_PAUSE_S: Final = 0.25
+"""The pause between two passes after the stop."""
 NOT_OURS: Final = "not shipped, it is not a recording of mcpproxy"
+"""What ``report`` says of a file that mcpproxy did not record."""
 
 
 def watch(
@@ -28,7 +30,7 @@ def watch(
     A store or folder that cannot be reached is tried again, after longer and longer pauses, and so is a
     missing bucket: a sidecar may start before somebody creates it. A store that has worked is tried again
     after any error, because credentials are renewed. ``report`` gets a line for each pass that shipped or
-    deleted files, and one for each new fault.
+    deleted files, and one for each new fault or file that mcpproxy did not record.
 
     Returns:
         0 if the last pass left nothing, otherwise 2.

@@ -30,7 +30,10 @@ _TARGETS: Final = {"tools/call": "gen_ai.tool.name", "prompts/get": "gen_ai.prom
 def of_call(
     call: OpenCall, texts: Texts, header: Header, *, revision: str, is_acp: bool, content: bool
 ) -> Attributes:
-    """Return the attributes of a request. ``revision`` is the protocol revision, empty if unknown."""
+    """Return the attributes of a request. ``revision`` is the protocol revision, empty if unknown.
+
+    ``is_acp`` is whether the peers speak ACP. With ``content``, the arguments of tools and prompts are added.
+    """
     method = texts.short(call.request.method)
     if is_acp:
         values: Attributes = {"rpc.system.name": "jsonrpc", "rpc.method": method}
@@ -74,7 +77,10 @@ def of_server(header: Header) -> Attributes:
 
 
 def of_ending(call: OpenCall, ending: Ending, texts: Texts, *, content: bool) -> Attributes:
-    """Return the attributes of the answer, or of the reason why there is none."""
+    """Return the attributes of the answer, or of the reason why there is none.
+
+    With ``content``, the result of a tool is added.
+    """
     values: Attributes = {}
     if isinstance(ending.message, ErrorResponse) and (code := error_code_text(ending.message)):
         values["rpc.response.status_code"] = code
@@ -96,7 +102,7 @@ def of_ending(call: OpenCall, ending: Ending, texts: Texts, *, content: bool) ->
 def of_recording(
     call: OpenCall, ending: Ending, session: str, request_bytes: int, answer_bytes: int
 ) -> Attributes:
-    """Return the attributes that lead back to the recording: frame numbers, sizes in bytes, the outcome."""
+    """Return the attributes that lead back to the recording, such as frame numbers and sizes in bytes."""
     values: Attributes = {
         "mcpproxy.request.frame": call.seq,
         "mcpproxy.request.size": request_bytes,

@@ -37,7 +37,7 @@ class Collector:
         self.url: Final[str] = url or "the collector that the OTEL_* variables name"
 
     def send(self, spans: Sequence[ReadableSpan]) -> None:
-        """Send at most ``BATCH`` spans. This takes at most 10 s, the time-out of the exporter.
+        """Send at most ``BATCH`` spans. By default this takes at most 10 s, the time-out of the exporter.
 
         Raises:
             NotExportedError: they did not arrive.

@@ -19,6 +19,7 @@ from mcpproxy import __version__
 from mcpproxy.send.otel.attributes import SCHEMA_URL
 from mcpproxy.send.otel.collector import endpoint
 
+# The attributes of a session's span, and of a call's span, that become labels of its measurement.
 _OF_SESSION: Final = (
     "error.type",
     "mcp.protocol.version",
@@ -67,7 +68,7 @@ class Durations:
         )
 
     def measure(self, span: ReadableSpan) -> None:
-        """Measure the span of a call or of a session. Spans of another protocol are left out."""
+        """Measure the span of a call or a session of MCP. Spans of streams and of ACP are left out."""
         values = span.attributes or {}
         took_s = ((span.end_time or 0) - (span.start_time or 0)) / 1e9
         if "mcp.method.name" in values:

@@ -1,7 +1,7 @@
 """Findings as log records, for backends that raise alerts from logs.
 
-Each record has the context of the span of its call. The SDK collects and sends them. The same findings are
-events of spans, so log records that a collector does not accept are dropped.
+Each record has the context of the span to which its finding belongs. The SDK collects and sends them. The
+same findings are events of spans, so log records that a collector does not accept are dropped.
 """
 
 from typing import Final, cast

@@ -20,8 +20,8 @@ from mcpproxy.send.otel.span_source import SCOPE, SpanSource
 class OpenStream:
     """A response to GET that is an event stream. Times are nanoseconds since the start of the recording.
 
-    ``row`` is the row of its exchange in the index of the view. ``messages`` counts the server's messages in
-    it. ``was_cut`` is whether it was cut off.
+    ``row`` is the row of its exchange in the index of the view. ``findings`` counts the findings about it,
+    and ``messages`` the server's messages in it. ``was_cut`` is whether it was cut off.
     """
 
     row: int
@@ -44,7 +44,7 @@ class Streams:
         """Number of an exchange -> its stream."""
 
     def begin_stream(self, exchange: CarryingExchange, row: int) -> None:
-        """Open a stream if the response of ``exchange`` is one; ``row`` is the row of the exchange."""
+        """Open a stream if ``exchange`` is a GET whose response is one; ``row`` is the row of the exchange."""
         if exchange.request.method != "GET" or not exchange.is_stream:
             return
         stream = self._open[exchange.request.exchange] = OpenStream(row, exchange)
@@ -56,7 +56,10 @@ class Streams:
             stream.links.append(link(earlier, "stream"))
 
     def add_frame(self, frame: Frame) -> OpenStream | None:
-        """Count a frame in the stream in which the server sent it; return that stream."""
+        """Count a frame, unless it is empty, in the stream in which the server sent it; return that stream.
+
+        ``None`` if the server did not send it in an open stream.
+        """
         stream = self._open.get(frame.exchange) if frame.sender == SERVER else None
         if stream is not None:
             stream.messages += bool(frame.raw)
@@ -66,7 +69,7 @@ class Streams:
         return stream
 
     def end(self, end: ExchangeEnd) -> OpenStream | None:
-        """Close and return the stream that ends with an exchange."""
+        """Close and return the stream that ends with an exchange; ``None`` if it is no open stream."""
         stream = self._open.pop(end.exchange, None)
         if stream is not None:
             stream.ended_ns, stream.was_cut = end.observed_at_ns, end.cut

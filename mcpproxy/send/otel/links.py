@@ -16,6 +16,7 @@ from mcpproxy.protocol.message_parts import member
 
 _RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
 _REMEMBERED: Final = 4096
+"""How many requests and events are remembered."""
 
 _Key: TypeAlias = tuple[object, ...]
 
@@ -26,7 +27,10 @@ def link(context: SpanContext, what: str) -> Link:
 
 
 class Links:
-    """Remembers the latest requests that others may continue; ``session`` is the number of a session."""
+    """Remembers the latest requests and events that other requests may continue.
+
+    ``session`` is the number of a session.
+    """
 
     def __init__(self) -> None:
         self._contexts: Final[OrderedDict[_Key, SpanContext]] = OrderedDict()
@@ -62,7 +66,7 @@ class Links:
         self._remember_context((session, "event", id), context)
 
     def of_event(self, session: int, id: str) -> SpanContext | None:
-        """Return the span in which the event with this id was sent."""
+        """Return the span in which the event with this id was sent; ``None`` if it is not remembered."""
         return self._contexts.get((session, "event", id))
 
     def _remember_context(self, key: _Key, context: SpanContext) -> None:
@@ -72,14 +76,14 @@ class Links:
 
 
 def _task_named(method: str, params: JSONObject) -> str | None:
-    """Return the id of the task that a request is about."""
+    """Return the id of the task that a request is about; ``None`` if it is about none."""
     related = member(params, "_meta", _RELATED_TASK)
     id = params.get("taskId") if method.startswith("tasks/") else member(related, "taskId")
     return id if isinstance(id, str) else None
 
 
 def _task_made(method: str, result: JSONObject) -> str | None:
-    """Return the id of the task that a result announces."""
+    """Return the id of the task that a result announces; ``None`` if it announces none."""
     if method.startswith("tasks/"):
         return None
     id = member(result, "task", "taskId") or result.get("taskId")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcpproxy.send.otel.span_reader import SpanReader
 
 POLL_S: Final = 0.5
+"""The pause between two looks at the recording."""
 QUIET_S: Final = 1.0
 """After this long without a new record, no more findings about the last calls are expected."""
 _LINES: Final = 512
@@ -34,7 +35,10 @@ _LINES: Final = 512
 
 
 class LiveExport:
-    """Sends the spans of ``trace`` to the collector at ``url`` until the recording ends."""
+    """Sends the spans of ``trace`` to the collector at ``url`` until the recording ends.
+
+    With ``content``, spans have the arguments and results of tools.
+    """
 
     def __init__(self, trace: str, url: str, *, content: bool) -> None:
         self._trace: Final = trace
@@ -118,7 +122,10 @@ class LiveExport:
         )
 
     def _read_part(self, view: "View", reader: "SpanReader", outbox: "Outbox") -> bool:
-        """Read a part of the new records and queue their spans. Return whether there are more records."""
+        """Read a part of the new records and queue their spans. Return whether there are more records.
+
+        After ``QUIET_S`` without new ones, queue the spans that waited for findings.
+        """
         if view.columns.lines <= reader.next_line:
             _refresh(view, reader)
         now_s = time.monotonic()

@@ -55,8 +55,8 @@ class OpenCall:
 
     ``row`` is its row in the index of the view. ``element`` is its place in a batch. ``caller`` is the trace
     context that a peer sent with it. ``outer`` is the call during which the server sent it. ``ended_ns`` is
-    the time of the first piece of its answer, if the answer comes in pieces. ``ending`` is set when the call
-    has ended.
+    the time of the first piece of its answer, if the answer comes in pieces. ``findings`` counts the findings
+    about it. ``ending`` is set when the call has ended.
     """
 
     row: int
@@ -99,7 +99,8 @@ class Ending:
 
     ``at_ns`` is when, since the start of the recording. ``by_proxy`` says whether mcpproxy answered.
     ``error`` is the value of ``error.type``, empty if the call did not fail; ``why`` says more. ``seq`` is
-    the number of the answer's frame, ``message`` the answer if it is a response.
+    the number of the answer's frame, or of the HTTP response if that took the place of an answer. ``message``
+    is the answer if it is a response.
     """
 
     at_ns: int

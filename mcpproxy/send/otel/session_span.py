@@ -25,9 +25,10 @@ def session_span(
     events: Sequence[Event],
     was_stopped: bool,
 ) -> ReadableSpan:
-    """Return the span of a session of ``view``, which began at ``started_ns``.
+    """Return the span of a session of ``view``.
 
-    ``was_stopped`` is whether mcpproxy received a signal, so that the server did not end by itself.
+    ``started_ns`` is when the recording began, in nanoseconds since 1970. ``was_stopped`` is whether mcpproxy
+    received a signal, so that the server did not end by itself.
     """
     values: Attributes = {}
     for name, text in (

@@ -1,4 +1,4 @@
-"""One pass over a recording that makes spans: one for each request, and one for each session.
+"""One pass over a recording that makes spans: for each request, each stream of a GET, and each session.
 
 A span is made when its call ends: with its answer, with the notification that cancels it, when its HTTP
 exchange fails, or at the end of the recording. Its events are the notifications that belong to the call, and

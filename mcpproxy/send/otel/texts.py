@@ -34,7 +34,7 @@ class Texts:
         return text[: longest - 1] + "…" if len(text) > longest else text
 
     def value(self, name: str, value: JSON) -> str:
-        """Return the value of a member: a text as it is, another value as JSON, a credential as its mask."""
+        """Return the value of a member: a text shortened, another value as JSON, a credential as its mask."""
         text = value if isinstance(value, str) else json.dumps(value)
         if self._masks and names_credential(name, text):
             return MASK

@@ -1,7 +1,7 @@
 """The frames of many recordings as one table.
 
 A call of pyarrow takes as long for a recording of forty frames as for one of thousands. So the scans of all
-recordings are appended here, and made into columns at once.
+recordings (``FrameScan``) are appended here, and made into columns at once.
 """
 
 from array import array
@@ -29,7 +29,10 @@ _NS_IN_US: Final[Any] = pa.scalar(1000)
 
 
 class FrameBatch:
-    """The frames of many recordings, in columns of one number per frame or per row of the index."""
+    """The frames of many recordings, in columns with a number for each recording, frame, row or name.
+
+    A row is one of the recording's index (``read.view.index``): a request with its answer, or another record.
+    """
 
     def __init__(self) -> None:
         self._recordings: Final[list[str]] = []
@@ -68,7 +71,7 @@ class FrameBatch:
         return len(self._seq)
 
     def add(self, recording: str, started_us: int, scan: FrameScan) -> None:
-        """Add the frames of a recording that began at ``started_us``, in Unix time."""
+        """Add the frames of a recording that began at ``started_us``: microseconds of Unix time."""
         columns = scan.columns
         count = len(scan.of_seq)
         self._recording.extend(array("i", [len(self._recordings)]) * count)

@@ -1,7 +1,7 @@
 """The messages of a recording as columns, which are filled in the pass that makes its index.
 
-A row is a message; a row of the index is a call. A batch has several rows with one frame number, and a frame
-that is not a message has one.
+A row is a message; a row of the index (``read.view.index``) is a request with its answer, or another record.
+A batch has several rows with one frame number, and a frame that is not a message has one.
 """
 
 from array import array
@@ -30,7 +30,11 @@ class _NumberedColumns(Columns):
 
 
 class FrameScan(Scan):
-    """A scan that also keeps a row for each message. The columns with ``of_`` have one number a row."""
+    """A scan that also keeps a row for each message.
+
+    The columns with ``of_``, and ``is_of_client``, have one number a row. ``of_kind`` is a position in
+    ``MESSAGE_KINDS``. Sizes and numbers of exchanges are at most ``LARGEST``; exchange 0 means none.
+    """
 
     def __init__(self) -> None:
         self._numbered: Final = _NumberedColumns()

@@ -1,4 +1,4 @@
-"""The first questions about a fleet, answered from the manifests of shipped files alone.
+"""The first questions about a fleet, answered from the manifests of shipped files alone: see ``manifest``.
 
 A manifest says less than the tables. It counts the listed findings of each rule, without blame. It has the
 client and the revision of the first session only, and neither calls nor tools. So it answers three of the
@@ -18,15 +18,21 @@ from mcpproxy.send.fleet.manifest import Manifest, ManifestError
 from mcpproxy.send.fleet.store import NoSuchObjectError, Store, TooLargeError
 
 _READERS: Final = 16
+"""How many manifests are read at once."""
 _BATCH: Final = 1024
+"""How many manifests are waiting or in memory at a time."""
 _OLD: Final = "2024-11-05"
 """The revision that the last question is about."""
 _NO_TIME: Final = datetime.fromtimestamp(0, UTC)
+"""Stands for a time that cannot be read."""
 
 
 @dataclass(slots=True)
 class _Recording:
-    """A recording, as the manifest of its last file describes it; ``ending`` is empty if that has none."""
+    """A recording, as the manifest of its last file describes it; ``ending`` is empty if that has none.
+
+    ``part`` is the place of that file in the recording, from 1.
+    """
 
     part: int
     server: str
@@ -41,7 +47,7 @@ class _Recording:
 
 @dataclass(frozen=True, slots=True)
 class ManifestReport:
-    """The answers, the number of manifests, and a line for each manifest that cannot be read."""
+    """The answers, the number of files that manifests describe, and a line for each unreadable manifest."""
 
     answers: tuple[QueryAnswer, ...]
     manifests: int
@@ -179,7 +185,10 @@ class _Fleet:
 
 
 def _time(text: str) -> datetime:
-    """Return the time in a manifest; a header that somebody wrote by hand may have any text there."""
+    """Return the time in a manifest, in UTC if it names no zone.
+
+    A header that somebody wrote by hand may have any text there: ``_NO_TIME`` if it is no time.
+    """
     try:
         time = datetime.fromisoformat(text)
     except ValueError:

@@ -31,7 +31,7 @@ class ModelRows:
         self.turns: Final = [self._turn(turn) for turn in model_turns(trace)]
 
     def tools(self) -> Iterator[tuple[str, JSONObject, int]]:
-        """Yield each offered tool: its name, its last definition, and how often the model called it."""
+        """Yield the offered tools, at most ``_MOST_TOOLS``: name, last definition and number of calls."""
         for name, tool in self._offered.items():
             definition: JSONObject = {"name": tool.name, "description": tool.description}
             yield text(name), {**definition, "schema": tool.schema}, self._calls.get(name, 0)

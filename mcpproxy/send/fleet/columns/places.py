@@ -29,6 +29,7 @@ WRITTEN: Final = "_written"
 
 _SUFFIX: Final = ".parquet"
 _LIST_BYTES: Final = 64 << 20
+"""The size of the largest list that is read."""
 _TABLE: Final = re.compile(
     rf"(?:{'|'.join(TABLES)})/date=[\w-]+/server=[^/\\]*/part-\d+of\d+-\d{{6,}}\.parquet"
 )
@@ -46,7 +47,7 @@ def open_place(named: str) -> "Place":
 
 @dataclass(frozen=True, slots=True)
 class TableList:
-    """A list: which files are whole, and which recordings they hold."""
+    """A list: which files are whole, and which recordings they hold. ``version`` is that of the columns."""
 
     version: int
     recordings: Sequence[str]
@@ -91,7 +92,7 @@ class FolderPlace:
         return folder
 
     def has_others(self) -> bool:
-        """Whether the place holds something, but no list of tables."""
+        """Whether the place holds something, but no folder of lists."""
         names = os.listdir(self.where) if os.path.isdir(self.where) else []
         return bool(names) and WRITTEN not in names
 
@@ -99,7 +100,7 @@ class FolderPlace:
         """Yield the name of each list, and its content.
 
         Raises:
-            UsageError: one of them is not a list of tables.
+            UsageError: one of them cannot be read, or is not a list of tables.
         """
         lists = self._folder(WRITTEN)
         for name in lists.names():
@@ -124,7 +125,7 @@ class FolderPlace:
                         yield from filter(_TABLE.fullmatch, paths)
 
     def remove(self, path: str) -> None:
-        """Delete a file that no list names."""
+        """Delete a file, which no list names. What is not a regular file stays."""
         *below, name = path.split("/")
         folder = self._folder(*below)
         if stat.S_ISREG(folder.stat(name).st_mode):
@@ -143,7 +144,12 @@ class FolderPlace:
 
 
 class StorePlace:
-    """A folder of an object store. Its methods raise ``StoreError``."""
+    """A folder of an object store. Its methods are as in ``FolderPlace``, and raise ``StoreError``.
+
+    Raises:
+        UsageError: the URL cannot be used; in ``lists``, there is another file among them; in ``new_table``
+            and ``put_list``, the object exists already.
+    """
 
     def __init__(self, url: str) -> None:
         urls.check("export parquet", url)
@@ -207,6 +213,7 @@ def fetch_tables(url: str) -> Generator[str]:
 
     Raises:
         StoreError: they cannot be read.
+        UsageError: a list is damaged, or there is no room for the tables.
     """
     from mcpproxy.send.fleet.object_contents import DiskBudget, download
     from mcpproxy.send.fleet.store import Store

@@ -31,7 +31,7 @@ def open_tables(folder: str) -> duckdb.DuckDBPyConnection:
     """Return a database with the tables in ``folder``.
 
     Raises:
-        UsageError: there are none.
+        UsageError: there are none, or one of them is not a regular file.
     """
     if not _has_tables(Path(folder) / "recordings"):
         raise UsageError(folder, "holds no tables", "make them with mcpproxy export parquet")
@@ -54,7 +54,8 @@ def _has_tables(folder: Path) -> bool:
     """Whether there are files of a table.
 
     Raises:
-        UsageError: one of them is a pipe or a device, which the database would wait for.
+        UsageError: one of them is not a regular file, but for example a pipe, for which the database would
+            wait.
     """
     files = list(folder.rglob("*.parquet"))
     for path in files:
@@ -64,7 +65,11 @@ def _has_tables(folder: Path) -> bool:
 
 
 def answer_query(connection: duckdb.DuckDBPyConnection, name: str) -> QueryAnswer:
-    """Return the answer to one query."""
+    """Return the answer to one query.
+
+    Raises:
+        duckdb.Error: the tables cannot be read.
+    """
     table: Table = connection.sql((QUERIES / f"{name}.sql").read_text(encoding="utf-8")).to_arrow_table()
     # Arrow knows time zones; fetchall() would need another package for them.
     columns = tuple(table.column_names)

@@ -2,7 +2,8 @@
 
 A file holds the rows of many recordings. The files of one flush belong together: a list of them, written last
 into ``_written``, says that they are whole and which recordings they hold. Files that no list names are left
-from a run that was killed; the next run deletes them. So a recording is in the tables exactly once.
+from a run that was killed; the next run of the same shard (its part of the recordings) deletes them. So a
+recording is in the tables exactly once.
 """
 
 import json
@@ -21,20 +22,23 @@ from mcpproxy.send.fleet.columns.schema import TABLES, VERSION, in_file
 from mcpproxy.send.fleet.judge.shard import Shard
 
 _GROUP_ROWS: Final = 128 << 10
+"""How many rows a row group of a file has."""
 _FLUSH_ROWS: Final = 1 << 20
 _FLUSH_RECORDINGS: Final = 20_000
 """How many rows or recordings stay in memory before they are written."""
 
 _ROWS_AT_ONCE: Final = 1000
+"""How many rows of a table stay Python objects before they are made into columns."""
 
 _LONGEST_NAME: Final = 200
+"""How many characters the name of a server's folder may have."""
 
 
 class ColumnsWriter:
     """The tables in the folder or URL ``folder``, to which the recordings of one shard are added.
 
     Raises:
-        UsageError: the folder holds something else, or tables of another version.
+        UsageError: the folder holds something else, or tables of another version, or cannot be used.
         StoreError: the object store cannot be used.
     """
 
@@ -56,7 +60,7 @@ class ColumnsWriter:
             raise _write_error(folder, error) from None
 
     def add(self, name: str, rows: RecordingRows) -> None:
-        """Add a recording."""
+        """Add a recording. If many rows or recordings wait, write them all; errors are those of ``flush``."""
         waiting = self._waiting.setdefault((rows.date, rows.server), _Waiting())
         waiting.frames.add(name, rows.started_us, rows.scan)
         counts = {
@@ -76,7 +80,8 @@ class ColumnsWriter:
         """Write the recordings that were added.
 
         Raises:
-            UsageError: it cannot be written.
+            UsageError: the tables cannot be written.
+            StoreError: the object store cannot be used.
         """
         if not self._waiting_names:
             return
@@ -160,7 +165,10 @@ class _Waiting:
 
 
 def _folder_name(server: str) -> str:
-    """Return a server's name as the name of a folder, percent-encoded, as readers of tables decode it."""
+    """Return a server's name as the name of a folder, percent-encoded, as readers of tables decode it.
+
+    A name that is too long is cut and gets a digest of the whole name.
+    """
     name = quote(server, safe="")
     if len(name) <= _LONGEST_NAME:
         return name

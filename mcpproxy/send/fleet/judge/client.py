@@ -26,7 +26,7 @@ _FEW_ARENAS: Final = {"MALLOC_ARENA_MAX": "2"}
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits of one recording: seconds, of time and of a processor, and bytes of memory."""
+    """The limits of one recording: ``seconds`` of elapsed and of processor time, and bytes of memory."""
 
     seconds: float = 300.0
     memory_bytes: int = 2 << 30
@@ -36,7 +36,7 @@ class Limits:
 class JudgeJob:
     """The job of a judge: ``source`` is the folder or URL of the recordings, ``out`` that of the results.
 
-    ``key`` is ``rules.key()``.
+    ``key`` is ``rules.key()``, which names the rules and the version of mcpproxy.
     """
 
     source: str

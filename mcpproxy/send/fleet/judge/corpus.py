@@ -1,6 +1,7 @@
 """The recordings of a fleet: their names, and how one of them is opened on this machine.
 
-A name is the path of the first file of a recording in its folder or URL, with ``/`` between its parts.
+A name is the path of the first file of a recording in its folder or URL, with ``/`` between its parts and
+without ``.zst``.
 """
 
 import os
@@ -28,7 +29,10 @@ _LATER_FILE: Final = pattern(r".*\.\d+\.jsonl")
 
 @dataclass(frozen=True, slots=True)
 class FleetRecording:
-    """A recording by its name; in a store, with the keys of its files and their size in bytes."""
+    """A recording by its name; in a store, with the keys of its files.
+
+    ``size`` is in bytes: in a store that of its objects, in a folder that of its first file.
+    """
 
     name: str
     keys: tuple[str, ...] = ()
@@ -119,7 +123,7 @@ class StoreCorpus:
         """Return the objects of a recording as they are stored, each of at most ``limit`` bytes.
 
         Raises:
-            StoreError: one cannot be read.
+            StoreError: one cannot be read, or is larger.
         """
         return tuple(self._store.read(key, limit) for key in recording.keys)
 

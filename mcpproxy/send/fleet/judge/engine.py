@@ -1,4 +1,4 @@
-"""Engines spread recordings over processors and machines. Each maps the same function.
+"""Engines spread recordings over processors and machines.
 
 ``local`` starts processes on this machine. ``ray`` and ``dask`` use the cluster of the user, at
 ``RAY_ADDRESS`` or ``DASK_SCHEDULER_ADDRESS``; without an address each starts one on this machine. All workers
@@ -36,11 +36,11 @@ class UnitBatch:
 
 
 Engine: TypeAlias = Callable[[Sequence[UnitBatch], int], Iterator[list[UnitResult]]]
-"""Judges batches with a number of workers, and yields the results of each batch as it is done."""
+"""Judges batches with a number of workers, and yields lists of results, each as soon as it is there."""
 
 
 def judge_batch(batch: UnitBatch) -> list[UnitResult]:
-    """Judge the recordings of a batch. Every engine maps this function, and may repeat a call.
+    """Judge the recordings of a batch. Workers of Ray and Dask call this function, and may repeat a call.
 
     Raises:
         NoJudgeError: no process can be started to judge them, or it would judge by other rules than the job.

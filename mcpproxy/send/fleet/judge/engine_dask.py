@@ -23,6 +23,7 @@ def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]
 
     Raises:
         UsageError: the scheduler cannot be reached, or a batch failed for good.
+        NoJudgeError: as ``judge_batch``.
     """
     address: str | None = dask_config.get("scheduler-address", None)  # from DASK_SCHEDULER_ADDRESS
     cluster: Any = None

@@ -16,6 +16,10 @@ def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]
     """Judge the recordings of all ``batches``; see ``engine.Engine``.
 
     Each worker takes recordings from all batches, so its process is started only once.
+
+    Raises:
+        McpProxyError: a worker cannot judge them.
+        RuntimeError: a worker failed in another way.
     """
     waiting: SimpleQueue[FleetRecording] = SimpleQueue()
     done: SimpleQueue[UnitResult | BaseException | None] = SimpleQueue()

@@ -1,7 +1,8 @@
 """Judges recordings in a separate process, and continues if a recording kills it.
 
 The process gets several recordings at a time, so that it can fetch the next while it judges one. If it dies
-at a recording, a new process tries that one again, alone. If that dies too, the recording is skipped.
+at a recording, a new process tries that one again, alone. If that dies too, the recording is skipped. One
+that the process itself reports as skipped is tried twice as well.
 """
 
 from collections import deque
@@ -53,7 +54,7 @@ class _Guard:
         self._job: Final = job
         self._recordings: Final = recordings
         self._again: Final[deque[_Attempt]] = deque()
-        """The recordings of a process that died; the one that it was judging comes first."""
+        """Recordings to send again: a failed one comes first, then those that a dead process had left."""
         self._sent: Final[dict[int, _Attempt]] = {}
         self._number = 0
         self._client: JudgeClient | None = None

@@ -3,8 +3,9 @@
 Strangers sent the messages in a recording, which may make its reader crash, hang, or take all memory. So it
 is judged in a separate process, under limits of time and memory that end this process and nothing else.
 
-The first line of stdin is the job, each further line a recording and its number. One line of JSON on stdout
-says that its turn begins, another has the outcome. The process ends when stdin ends.
+The first line of stdin is the job, each further line a recording and its number. The first line of JSON on
+stdout says that the process is ready. For each recording, one line says that its turn begins, another has the
+outcome. The process ends when stdin ends.
 """
 
 import faulthandler
@@ -107,7 +108,7 @@ def _limit_memory(size: int) -> None:
 
 
 def _limit_cpu(seconds: float) -> None:
-    """Let the next recording use ``seconds`` of a processor, beside those that this process has used."""
+    """Let the next recording use ``seconds`` of a processor and up to two more, after those used so far."""
     if sys.platform != "win32":
         import resource
 

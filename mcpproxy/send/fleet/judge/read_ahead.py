@@ -15,7 +15,7 @@ from mcpproxy.send.fleet.judge.corpus import Corpus, FleetRecording, StoreCorpus
 LARGEST_AHEAD_BYTES: Final = 1 << 20
 """A larger recording is fetched in its turn."""
 REQUESTS: Final = 24
-"""How many recordings are fetched at a time."""
+"""How many recordings are fetched or waiting at a time."""
 
 
 def opened_in_turn(
@@ -23,8 +23,8 @@ def opened_in_turn(
 ) -> Generator[tuple[FleetRecording, AbstractContextManager[str]]]:
     """Yield each recording, in order, and a context manager that opens it: see ``StoreCorpus.opened``.
 
-    If they are in a store, ``REQUESTS`` recordings are fetched ahead. Close the generator if you do not read
-    it to its end: that cancels pending fetches.
+    If they are in a store, the small ones among the next ``REQUESTS`` are fetched ahead. Close the generator
+    if you do not read it to its end: that cancels pending fetches.
     """
     if not isinstance(corpus, StoreCorpus):
         for recording in recordings:

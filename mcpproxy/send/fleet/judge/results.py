@@ -92,7 +92,11 @@ class FolderResults:
 
 
 class StoreResults:
-    """Results in an object store. Its errors are ``StoreError``."""
+    """Results in an object store. Its methods raise ``StoreError``.
+
+    Raises:
+        UsageError: the URL cannot be used.
+    """
 
     def __init__(self, url: str, key: str) -> None:
         urls.check(url, url)

@@ -28,7 +28,8 @@ class JudgeRules:
     """Which rules to judge by. The members are the options of ``check`` with the same names.
 
     ``select`` is ``None`` for all rules that are on by default. ``rules`` are folders of custom rules,
-    ``versions`` and ``pins`` are files, or empty. ``hosts`` are the names of hosts whose facts are judged by.
+    ``versions`` and ``pins`` are paths of files, or empty. ``hosts`` are the names of hosts whose limits
+    count, too, and ``hosts_grade`` is the weakest kind of source of those limits, or empty.
     """
 
     select: tuple[str, ...] | None = None
@@ -82,7 +83,7 @@ class JudgeRules:
         return host_choice.chosen(self.hosts, self.hosts_grade)
 
     def named_hosts(self) -> tuple[NamedHost, ...]:
-        """Return the hosts in ``hosts``, none of them with a version that was ``seen``.
+        """Return the hosts in ``hosts``, without the client of a recording (``seen``).
 
         Raises:
             UsageError: there is no such host.

@@ -40,7 +40,7 @@ class JudgeTurn:
 
 @dataclass(frozen=True, slots=True)
 class KeptResult:
-    """The result of the recording with this number. If it has a record, that is written."""
+    """The result of the recording with this number. If it has a record, that has been written."""
 
     number: int
     result: UnitResult
@@ -90,7 +90,7 @@ class Transfers:
 
 
 class StoreTransfers(Transfers):
-    """Transfers with a store: small recordings are fetched before their turn, results written after it."""
+    """Transfers with a store: small recordings are fetched before their turn, small results written later."""
 
     def __init__(self, corpus: Corpus, results: Results) -> None:
         super().__init__(corpus, results)
