@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 HELP_COLUMNS: Final = 100
+"""The width of help on a wide terminal, and in a pipe."""
 
 SPAN_FORMS: Final = "90, 90s or 10m"
 """The forms of a time, as the help of an option names them."""
@@ -76,6 +77,7 @@ class Parser(argparse.ArgumentParser):
         Raises:
             UsageError: the arguments are not valid.
             SystemExit: the help was printed.
+            ParserDescription: ``only_describes`` is set.
         """
         namespace = argparse.Namespace()
         self.parse_into(args, namespace)
@@ -169,7 +171,10 @@ class _Help(argparse.RawDescriptionHelpFormatter):
 
 
 def _terminal_columns() -> int:
-    """Return the width of the terminal, as ``COLUMNS`` or the system says; ``HELP_COLUMNS`` in a pipe."""
+    """Return the width of the terminal, as ``COLUMNS`` or the system says; ``HELP_COLUMNS`` in a pipe.
+
+    A ``COLUMNS`` below 40 is ignored, and a narrower terminal counts as 40 wide.
+    """
     columns = os.environ.get("COLUMNS", "")
     if columns.isdecimal() and int(columns) >= 40:
         return int(columns)
@@ -216,7 +221,7 @@ def seconds(text: str) -> float:
 
 
 def seconds_or_none(text: str) -> float:
-    """Return a duration as ``seconds`` does; 0 is allowed, too."""
+    """Return a duration as ``seconds`` does; ``0`` and ``0.0`` are allowed, too."""
     return 0.0 if text.strip() in ("0", "0.0") else seconds(text)
 
 

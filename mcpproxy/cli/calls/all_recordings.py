@@ -18,8 +18,8 @@ from mcpproxy.read.view.view import View, open_view
 class AllRecordings:
     """The recordings ``paths``, in this order, and the filter of the ``wanted`` calls.
 
-    ``heads`` and ``full`` are as for ``listing``. ``faults`` has a text for each recording that could not be
-    read.
+    ``heads`` and ``full`` are as for ``listing``. When ``lines`` was read to its end, ``faults`` has a text
+    for each recording that could not be read.
     """
 
     paths: Sequence[str]
@@ -29,7 +29,10 @@ class AllRecordings:
     faults: list[str] = field(default_factory=list[str])
 
     def lines(self, style: Style) -> Iterator[str]:
-        """Yield a heading and the wanted calls of each recording that has some, then the totals."""
+        """Yield a heading and the wanted calls of each recording that has some, then the totals.
+
+        Without a filter, or with one for failures, sessions that failed before any message are included.
+        """
         calls = matching = 0
         failed_starts: list[str] = []
 

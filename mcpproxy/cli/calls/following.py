@@ -113,7 +113,11 @@ def _open_begun(path: str) -> View:
 
 
 def open_begun(path: str, open: Callable[[], T]) -> T:
-    """Open a recording. If it is just starting, wait until ``open`` finds its beginning."""
+    """Open a recording. If it is just starting, wait until ``open`` finds its beginning.
+
+    Raises:
+        TraceError: the recording cannot be read.
+    """
     give_up_s = time.monotonic() + _START_S
 
     def may_begin() -> bool:
@@ -198,7 +202,10 @@ class FollowedSession:
         return [row for row in new if row in passing]
 
     def _late_finding_lines(self, lines: CallLines) -> list[str]:
-        """Return the lines of findings about calls that were printed before, and about the session."""
+        """Return the lines of findings about calls that were printed before, and about the session.
+
+        With a filter, these findings are left out.
+        """
         printed: list[str] = []
         for row in [row for row in self._findings if row < self._next_row and row not in self._waiting]:
             where = f" (call {row})" if row else " (about the session)"

@@ -26,7 +26,11 @@ EVERYTHING: Span = (0, None)
 
 
 def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, following: bool) -> Iterator[str]:
-    """Yield the lines of the events that pass ``shown``; with ``following``, until the recording ends."""
+    """Yield the lines of the events that pass ``shown``; with ``following``, until the recording ends.
+
+    Raises:
+        TraceError: the recording cannot be read.
+    """
     growing = GrowingTrace(path)
     trace = open_begun(path, growing.open) if following else growing.open()
     transcript = Transcript(style, full=full, header=trace.header)
@@ -42,7 +46,11 @@ def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, followin
 
 
 def as_json(path: str, shown: EventFilter, *, full: bool, following: bool) -> Iterator[str]:
-    """Yield the header and the events that pass ``shown``, one JSON object each, like ``as_text``."""
+    """Yield the header, the events that pass ``shown`` and the notes, a JSON object each, like ``as_text``.
+
+    Raises:
+        TraceError: the recording cannot be read.
+    """
     growing = GrowingTrace(path)
     trace = open_begun(path, growing.open) if following else growing.open()
     header = trace.header

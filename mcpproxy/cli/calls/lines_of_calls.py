@@ -3,9 +3,10 @@
     call seconds                                                                took
        4   0.100 tools/call forecast {"city":"Oslo"} → Oslo: sunny           12.0 ms
 
-A request of the server begins with an arrow to the left. ``→`` comes before an answer, ``✗`` before an error,
-``…`` if there is no answer. If the style has a width, arguments and results are cut so that a call takes one
-line; an error or a cause that does not fit that line gets lines of its own, and is never cut.
+A request of the server begins with an arrow to the left. ``→`` comes before an answer, ``✗`` before an error
+or a cancellation, ``…`` if there is no answer. If the style has a width, arguments and results are cut so
+that a call takes one line; an error or a cause that does not fit that line gets lines of its own, and is
+never cut.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ _TOOK: Final = 8
 _LEAST_ROOM: Final = 12
 """Columns that arguments and answer get at least."""
 _NARROWEST: Final = 40
-"""Columns beside the gutter, however narrow the terminal is."""
+"""Columns beside the gutter (number, time, session), however narrow the terminal is."""
 
 
 class CallLines:
@@ -152,7 +153,8 @@ def seconds(ns: int) -> str:
 def session_marks(sessions: Sequence[SessionSummary]) -> dict[int, str]:
     """Return the number of each session -> its mark, the shortest beginning that makes all names differ.
 
-    The result is empty for a single session, which needs no mark.
+    A mark has at least four characters, if the name has them. The result is empty for a single session, which
+    needs no mark.
     """
     if len(sessions) < 2:
         return {}

@@ -16,6 +16,7 @@ def frames_of_calls(path: str, text: str) -> FrameFilter:
     """Return a filter for the frames of the calls that pass the filter ``text``.
 
     Raises:
+        TraceError: the recording cannot be read.
         FilterError: ``text`` is not a filter.
         UsageError: no call passes.
     """

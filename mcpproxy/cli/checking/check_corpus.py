@@ -24,7 +24,7 @@ _REPORTS: Final = ("output", "baseline", "write_baseline", "session", "strict")
 def run(options: argparse.Namespace, rules: JudgeRules) -> int:
     """Judge the recordings of a shard, one part of them all, that have no result yet.
 
-    Return the exit code: 2 if some could not be judged.
+    Return the exit code: 2 if some were skipped because judging them failed, otherwise 0.
 
     Raises:
         McpProxyError: the options do not fit together, or the recordings cannot be judged at all.

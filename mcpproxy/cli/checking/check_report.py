@@ -25,6 +25,8 @@ def report(
 ) -> None:
     """Print the report, or write it to ``path``. With ``streamed``, all but the summary is printed already.
 
+    With the format ``github``, also add it to the summary of the step.
+
     Raises:
         UsageError: the file cannot be written.
     """

@@ -61,7 +61,11 @@ exit codes: 0 nothing found that counts, 1 errors (with --strict also warnings),
 
 
 def run(argv: list[str]) -> int:
-    """Judge every trace that the arguments name, report the findings, and return the exit code."""
+    """Judge every trace that the arguments name, report the findings, and return the exit code.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or the report or baseline cannot be read or written.
+    """
     options = _arguments(argv)
     judge_rules = _judge_rules(options)
     if options.out or options.engine:
@@ -204,7 +208,10 @@ def _compared(
     selection: Selection,
     options: argparse.Namespace,
 ) -> JudgedTraces:
-    """Return the verdict compared with the baseline. ``--write-baseline`` writes the baseline first."""
+    """Return the verdict compared with the baseline.
+
+    ``--write-baseline`` writes the baseline first, unless a trace could not be judged.
+    """
 
     def was_judged(code: str) -> bool:
         if options.session or verdict.unjudged or code not in catalogue.rules:
@@ -253,7 +260,9 @@ def judge_all(
 
     Findings about several recordings together, such as servers of one client, come last. With ``located``,
     findings get their places in the trace files. The findings in the baseline ``accepted`` are marked as
-    known. ``hosts`` are hosts with a limit on all tools of all servers together.
+    known. Of ``hosts``, the limits on all tools of all servers together count, too. ``strict`` and
+    ``session`` are as for the options. A trace that cannot be judged is reported, and is among the result's
+    ``unjudged``.
     """
     collected: SeenInRecording | None = None
     takes = partial(_is_wanted, rules.catalogue, selection)
@@ -349,6 +358,7 @@ def judge(
     Raises:
         TraceError: the trace cannot be read.
         UsageError: the trace has no such session.
+        CustomRuleError: a custom rule failed.
     """
     trace = GrowingTrace(path).open()  # works also before the recorder has begun
     session_filter = http_sessions.session_filter(trace, session) if session else None

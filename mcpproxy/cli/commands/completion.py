@@ -15,7 +15,11 @@ EPILOG: Final = """\
 
 
 def run(argv: list[str]) -> int:
-    """Print the script or the man page."""
+    """Print the script or the man page; return 0.
+
+    Raises:
+        UsageError: the arguments are not valid.
+    """
     parser = Parser("completion", "Print the completion script of a shell, or the man page.", EPILOG)
     names = (*SHELLS, "man")
     add, help = parser.add_argument, "for which shell, or man for the man page"

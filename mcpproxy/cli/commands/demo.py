@@ -30,7 +30,11 @@ FAILED_CALL: Final = 6
 
 
 def run(argv: list[str]) -> int:
-    """Record a session, print it while it runs, and suggest next steps. Return 1 if it failed."""
+    """Record a session, print it while it runs, and suggest next steps. Return 1 if it failed.
+
+    Raises:
+        McpProxyError: nothing can be recorded, or the recording cannot be read.
+    """
     Parser("demo", "Watch mcpproxy record and judge a small server with three faults.").parse_args(argv)
     folder = paths.state_dir()
     try:

@@ -106,7 +106,7 @@ class HttpOptions:
         return True
 
     def members(self) -> dict[str, str]:
-        """Return further members of the START record; each value is JSON text."""
+        """Return further members of the START record, the first of a journal; each value is JSON text."""
         return {}
 
     @property
@@ -122,13 +122,13 @@ class HttpOptions:
 
     @property
     def label(self) -> str:
-        """What the recording calls the server: ``--label``, or the host."""
+        """What the recording calls the server: ``--label``, or its host, or ``forward`` in forward mode."""
         host = self.upstream.host if self.upstream else "forward"
         return paths.safe(self.recording.label) or paths.safe(host) or "server"
 
 
 def run(argv: list[str]) -> int:
-    """Serve until terminated.
+    """Serve until terminated, and return the exit code.
 
     Raises:
         McpProxyError: the arguments are not valid, the port is taken, or the recording cannot be written.
@@ -137,7 +137,7 @@ def run(argv: list[str]) -> int:
 
 
 def serve(options: HttpOptions) -> int:
-    """Serve until terminated.
+    """Serve until terminated, and return the exit code.
 
     Raises:
         McpProxyError: the port is taken, or the recording cannot be written.

@@ -83,7 +83,8 @@ def run(argv: list[str]) -> int:
     """List the state directory, or the folder or URL that the arguments name.
 
     Raises:
-        McpProxyError: the folder has no recordings, or cannot be read.
+        McpProxyError: the arguments are not valid, or the folder that they name has no recordings or cannot
+            be read.
     """
     parser = Parser("list", "List recordings, the latest first.", EPILOG)
     parser.add_argument(
@@ -290,7 +291,7 @@ def _columns(names: Sequence[str], rows: Sequence[dict[str, str]], *, has_handle
 
 
 def _right_aligned(rows: Sequence[Sequence[str]]) -> list[int]:
-    """Return the indexes of the columns with numbers."""
+    """Return the indexes of the columns that are aligned to the right: handles, durations and frames."""
     return [place for place, name in enumerate(rows[0]) if name in ("", "DURATION", "FRAMES")]
 
 

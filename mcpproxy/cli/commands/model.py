@@ -1,6 +1,7 @@
 """``mcpproxy model URL [OPTION...]``: run a proxy before the interface of a language model.
 
-It is the proxy of ``mcpproxy http``. Only the header of the recording differs, because nothing in it is MCP.
+It is the proxy of ``mcpproxy http``, without a path of its own. The header of the recording says that nothing
+in it is MCP. ``--script`` and ``--from`` are in ``model_script``.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ class ModelOptions(http.HttpOptions):
 
 
 def run(argv: list[str]) -> int:
-    """Serve until terminated.
+    """Serve until terminated, and return the exit code.
 
     Raises:
         McpProxyError: the arguments are not valid, the port is taken, or the recording cannot be written.

@@ -108,7 +108,7 @@ def print_script(recording: str) -> int:
 def serve(options: argparse.Namespace, host: Sequence[str]) -> int:
     """Serve the script that the options name, to the host with the command ``host``; empty for none.
 
-    Return 1 if a turn failed or did not run, otherwise the exit code of the host.
+    Return 1 if a turn failed or did not run, otherwise the exit code of the host; 0 without one.
 
     Raises:
         McpProxyError: the script cannot be read, the port is taken, or the host cannot be started.

@@ -44,13 +44,14 @@ exit codes: 0 pinned, or nothing has changed, 1 something has changed and --upda
   mcpproxy check recordings/ --pins pins.json"""
 
 _STDOUT: Final = "-"
+"""The name that stands for stdout instead of a file."""
 
 _MAX_LISTINGS: Final = 5
 """How often the tools are listed if the server announces a change each time."""
 
 
 def run(argv: list[str]) -> int:
-    """Pin the tools of a server; return 1 if they differ from the existing pins.
+    """Pin the tools of a server; return 1 if they differ from the existing pins and are not updated.
 
     Raises:
         McpProxyError: the arguments are not valid, a recording shows no tools, or the server fails.

@@ -44,7 +44,11 @@ _LAST_RECORDS: Final = (b'{"type":"close"', b'{"type":"continued"')
 
 @dataclass(frozen=True, slots=True)
 class OldRecording:
-    """A recording that may be deleted: its folder, the names of its files, their size (bytes) and age."""
+    """A recording that may be deleted: its folder, the names of its files, their size (bytes) and age.
+
+    ``names`` begins with the first file, or with the journal if there is no file, and has what belongs to the
+    recording beside its files, too.
+    """
 
     folder: str
     names: tuple[str, ...]
@@ -62,7 +66,11 @@ class KeptRecording:
 
 
 def run(argv: list[str]) -> int:
-    """Delete the recordings that are older than an age; return 2 if one could not be deleted."""
+    """Delete the recordings that are older than an age; return 2 if one could not be deleted.
+
+    Raises:
+        UsageError: the arguments are not valid, or the user does not confirm the deletion.
+    """
     parser = Parser(
         "prune", "Delete old recordings of a folder, also those of validate and fuzz in it.", EPILOG
     )
@@ -133,7 +141,8 @@ def _run_folders(path: str) -> Iterator[str]:
 def old_recordings(folder: Folder, age_s: float) -> Iterator[OldRecording | KeptRecording]:
     """Yield the recordings in ``folder`` that nobody has changed for ``age_s`` seconds, the oldest first.
 
-    Those that must not be deleted are yielded as ``KeptRecording``.
+    Those that must not be deleted are yielded as ``KeptRecording``, however old they are, if there is a
+    reason to tell the user.
     """
     for path in reversed(find_traces.recent(folder.path)):
         examined = _examine_recording(folder, os.path.basename(path))

@@ -46,7 +46,11 @@ nearest recorded request, reported on stderr, and makes the exit code 1.
 
 
 def run(argv: list[str]) -> int:
-    """Run ``replay server`` or ``replay client``, and return its exit code."""
+    """Run ``replay server`` or ``replay client``, and return its exit code. Without arguments, print the help.
+
+    Raises:
+        McpProxyError: there is no such part, or it fails.
+    """
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
         parser = Parser("replay", "Replace the server or the client by a recording.", _part_lines())

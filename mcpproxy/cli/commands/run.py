@@ -57,7 +57,11 @@ cannot be run, 2 if the arguments are wrong or what they name cannot be written.
 
 
 class RunOptions(new_recording.RecordingOptions):
-    """The values of the arguments."""
+    """The values of the arguments.
+
+    Raises:
+        UsageError: a value is not valid.
+    """
 
     def __init__(self, given: Given, command: list[str]) -> None:
         super().__init__("run", given)

@@ -41,6 +41,9 @@ def run(argv: list[str]) -> int:
 
     Returns:
         0; with ``--all``, 2 if a recording could not be read.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or the recording cannot be read.
     """
     parser = Parser("show", "Print the calls in a recording.", EPILOG)
     add = parser.add_argument

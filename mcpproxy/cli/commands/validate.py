@@ -52,7 +52,11 @@ PARTS: Final = ("server", "client")
 
 
 def run(argv: list[str]) -> int:
-    """Run ``validate client``, or ``validate server``, for which ``validate`` is short."""
+    """Run ``validate client``, or ``validate server``, for which ``validate`` is short; return the exit code.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or the peer cannot be tested.
+    """
     part = argv[0] if argv else ""
     if part == "client":
         code: int = import_module("mcpproxy.cli.commands.validating.client").run(argv[1:])

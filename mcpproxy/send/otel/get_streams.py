@@ -44,7 +44,7 @@ class Streams:
         """Number of an exchange -> its stream."""
 
     def begin_stream(self, exchange: CarryingExchange, row: int) -> None:
-        """Open a stream if ``exchange`` is a GET whose response is one; ``row`` is the row of the exchange."""
+        """Open a stream if ``exchange`` is a GET whose response is one; ``row`` is the exchange's row."""
         if exchange.request.method != "GET" or not exchange.is_stream:
             return
         stream = self._open[exchange.request.exchange] = OpenStream(row, exchange)

@@ -54,7 +54,7 @@ class Outbox:
                 self._changed.notify_all()
 
     def drain(self, timeout_s: float) -> bool:
-        """Try again at once, and wait up to ``timeout_s`` until all spans are sent. Return whether they are."""
+        """Try again at once, and wait up to ``timeout_s`` until all are sent. Return whether they are."""
         self._may_retry.set()
         with self._changed:
             return self._changed.wait_for(lambda: not self._waiting, timeout_s)

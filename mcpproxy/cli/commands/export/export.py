@@ -19,7 +19,11 @@ PARTS: Final = {
 
 
 def run(argv: list[str]) -> int:
-    """Run ``export FORMAT``, and return its exit code."""
+    """Run ``export FORMAT``, and return its exit code. Without arguments, print the help.
+
+    Raises:
+        McpProxyError: there is no such format, or its command fails.
+    """
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
         width = max(map(len, PARTS)) + 2

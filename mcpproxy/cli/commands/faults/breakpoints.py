@@ -34,10 +34,10 @@ what is wrong with them, the list names the rules, and show says on stderr what 
 
 
 def run(argv: list[str]) -> int:
-    """List the held messages, or answer one of them.
+    """List the held messages, or show or answer one of them; return 0.
 
     Raises:
-        McpProxyError: the session does not run, or holds no such message.
+        McpProxyError: the arguments are not valid, the session does not run, or it holds no such message.
     """
     options = _arguments(argv)
     trace = find_traces.one(options.trace)

@@ -1,4 +1,4 @@
-"""``mcpproxy faults``: lists the ready-made sets of faults, and plans rules on a recording."""
+"""``mcpproxy faults``: lists the ready-made sets of faults, and says what rules would do to a recording."""
 
 import argparse
 import json
@@ -31,7 +31,11 @@ the recording are left out. With the same seed a new session with the same messa
 
 
 def run(argv: list[str]) -> int:
-    """Run ``faults list`` or ``faults plan``, and return its exit code."""
+    """Run ``faults list`` or ``faults plan``, and return its exit code. Without arguments, print the help.
+
+    Raises:
+        McpProxyError: there is no such part, or it fails.
+    """
     part = argv[0] if argv else "--help"
     if part in ("-h", "--help"):
         parser = Parser(

@@ -37,7 +37,7 @@ _FORMATS: Final = ("text", "json", "html")
 
 
 def run(argv: list[str]) -> int:
-    """Run ``fleet report``.
+    """Run ``fleet report``; return 2 if a manifest could not be read.
 
     Raises:
         McpProxyError: the arguments are not valid, or the tables cannot be read.

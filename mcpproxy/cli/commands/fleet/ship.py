@@ -1,4 +1,7 @@
-"""``mcpproxy ship``: copy the closed recordings of a folder to an object store, each exactly once."""
+"""``mcpproxy ship``: copy the closed recordings of a folder to an object store, each exactly once.
+
+A file of a recording is closed when nobody will write it any more.
+"""
 
 import os
 import signal
@@ -36,7 +39,11 @@ _GRACE_S: Final = 20.0
 
 
 def run(argv: list[str]) -> int:
-    """Ship a folder, once or until a signal. Return 2 if a closed recording was not shipped."""
+    """Ship a folder, once or until a signal. Return 2 if something was not shipped, or not deleted.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or the store cannot be used.
+    """
     parser = Parser("ship", "Ship the closed recordings of a folder to an object store.", EPILOG)
     add = parser.add_argument
     add("folder", metavar="DIR", help="the folder of recordings; those in folders below it are not shipped")
@@ -91,7 +98,7 @@ def run(argv: list[str]) -> int:
 
 
 def _ship_once(shipper: "Shipper") -> int:
-    """Ship the recordings that have ended, and return the exit code."""
+    """Ship the files that are closed, and return the exit code."""
     from mcpproxy.send.fleet.watch import NOT_OURS, summary
 
     try:
@@ -109,7 +116,7 @@ def _ship_once(shipper: "Shipper") -> int:
 
 
 def _watch_folder(make_shipper: Callable[[], "Shipper"], what: str, *, pause_s: float, grace_s: float) -> int:
-    """Ship recordings as they end, until the process is told to stop. Return the exit code."""
+    """Ship files as they are closed, until SIGTERM or SIGINT. Return the exit code."""
     from mcpproxy.send.fleet.watch import watch
 
     stop = Event()

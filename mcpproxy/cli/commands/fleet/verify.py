@@ -25,7 +25,11 @@ exit codes: 0 everything is as it was shipped, 1 something is not, 2 the store c
 
 
 def run(argv: list[str]) -> int:
-    """Verify one folder of a store. Return 1 if something is missing or was changed."""
+    """Verify one folder of a store. Return 1 if something is not as it was shipped.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or the store cannot be read.
+    """
     parser = Parser("verify", "Verify what mcpproxy ship has shipped.", EPILOG)
     add = parser.add_argument
     add("url", metavar="URL", help="the folder of a store, as it was named to ship")

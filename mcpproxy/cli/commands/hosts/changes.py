@@ -105,7 +105,7 @@ class Changes:
     ) -> Iterator[FilePlan]:
         """Carry out ``plans`` with ``write``. Yield those whose file was written, and report the others.
 
-        A file that was written, but is not in the ledger, is reported and yielded.
+        A file that was written, but is not in ``ledger``, our list of changes, is reported and yielded.
         """
         for plan in plans:
             try:

@@ -22,7 +22,7 @@ from mcpproxy.hosts.plans import FilePlan
 def add(places: Places, *, is_dry: bool, asks: bool) -> int:
     """Add ``mcpproxy mcp`` and the skill to the user's files of the host that ``places`` names.
 
-    With ``asks``, the user is asked before the skill is added.
+    With ``asks``, the user is asked before the skill is added. With ``is_dry``, the changes are only printed.
 
     Raises:
         McpProxyError: there is no such host or file, or it cannot be written; then it is unchanged.
@@ -47,7 +47,8 @@ def add(places: Places, *, is_dry: bool, asks: bool) -> int:
 def remove(places: Places, *, is_dry: bool) -> int:
     """Remove every entry that starts ``mcpproxy mcp`` from the files of the host that ``places`` names.
 
-    The skill that was added to the host is removed, too.
+    The skill that was added to the host is removed, too. With ``is_dry``, the changes are only printed.
+    Return 2 if a file could not be searched.
 
     Raises:
         McpProxyError: there is no such host, or a file cannot be written, which is then unchanged.

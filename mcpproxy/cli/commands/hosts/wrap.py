@@ -45,6 +45,7 @@ the PATH of a terminal. Files of a project that are under version control get th
 another command, such as /opt/bin/mcpproxy. For the same reason it may not find npx: --keep-path helps."""
 
 FIRST_PORT: Final = 8765
+"""The port of ``mcpproxy http`` for the first remote server by default; the next ones take higher ports."""
 
 
 def run(argv: list[str]) -> int:
