@@ -1,4 +1,4 @@
-"""``--enforce RULE,...`` of ``run`` and ``http``: refuse requests that break these rules.
+"""``--enforce RULE,...`` of ``run``, ``http`` and ``bridge``: refuse requests that break these rules.
 
 This module imports the whole judge, so it is imported only if the option is given. A custom rule is enforced
 like any other. If its Python function fails, a message on stderr says so, and the rule is no longer enforced.

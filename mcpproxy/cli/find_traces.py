@@ -5,7 +5,7 @@ A handle names a recording of the state directory in a few characters:
 - nothing: the latest that has a message; a command that could not be started leaves one without;
 - ``-2``: the one before the latest, and so on; ``-1`` is the latest;
 - a label: the latest recording with that label; ``LABEL~1`` is the one before it with that label;
-- a part of the file name that no other recording there has.
+- its file name, with or without the suffix, or a part of it that no other recording there has.
 
 An existing file of that name comes first: then the name is not a handle. The URL of an object store means its
 recordings, which are fetched into a cache folder. A compressed file (``.jsonl.zst``) is unpacked into it.
@@ -65,6 +65,7 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
     Raises:
         UsageError: the folder holds no traces, nothing was recorded yet, there is no recording at the
             position ``-N`` or ``LABEL~N``, or a part of a name means more than one.
+        StoreError: what a URL names cannot be fetched.
     """
     if named is not None and is_url(named):
         return _fetched(named)
@@ -144,7 +145,7 @@ def fetched_urls(url: str) -> dict[str, str]:
     """Fetch the recordings that ``url`` names. Return the path of each -> its own URL.
 
     Raises:
-        UsageError: as in ``expand``.
+        UsageError, StoreError: as in ``expand``.
     """
     from mcpproxy.send.fleet import urls
     from mcpproxy.send.fleet.fetch import fetch_to_cache
@@ -169,9 +170,10 @@ def one(named: str | None, *, tells: bool = True, several: str = "name one of th
 
 
 def find_pair(a: str | None, b: str | None) -> tuple[str, str]:
-    """Return the two recordings to compare, the earlier first.
+    """Return the two recordings to compare.
 
-    With ``b``, they are the two named. Otherwise, recordings without a message are passed over, and
+    With ``b``, they are the two named, in this order. Otherwise the earlier is the first, recordings without
+    a message are passed over, and
 
     - no name means the latest recording, and the one before it with its label;
     - a label means the last two recordings with this label;
@@ -281,7 +283,7 @@ def tell_of_folders_below(folder: str, command: Callable[[str], list[str]]) -> N
 
 
 def recent(folder: str) -> list[str]:
-    """Return the paths of the recordings directly in ``folder``, the latest first.
+    """Return the paths of the recordings directly in ``folder``, the latest first; none if it does not exist.
 
     Of a rotated recording, which has several files, only the first is returned.
 

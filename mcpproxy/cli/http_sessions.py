@@ -59,7 +59,10 @@ def session_filter(trace: Trace, session: str, shown: EventFilter = lambda _: Tr
 
 
 def frame_number(event: Event | Finding) -> int | None:
-    """Return the number of a frame or head; for a finding, the number of the frame that it is about."""
+    """Return the number of a frame or head; for a finding, the number of the frame that it is about.
+
+    ``None`` for any other event.
+    """
     match event:
         case Frame() | RequestHead() | ResponseHead():
             return event.seq

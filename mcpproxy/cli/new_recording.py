@@ -1,4 +1,4 @@
-"""Begin a recording for ``run``, ``http`` and ``bridge``: options, file name, the journal's START record.
+"""Begin a recording for ``run``, ``http``, ``model`` and ``bridge``: options, file name, START record.
 
 The journal is the folder into which the relay copies the traffic; the recorder makes the trace from it. Its
 first record, START, has the facts about the session. A wrapped server starts only when the recording has
@@ -99,7 +99,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
         ("--ship", "URL", "copy each closed file to an object store (s3://, gs://, az://, file://)"),
     ),
 }
-"""The options that ``run`` and ``http`` share: title of a group -> its options, for an ``OptionTable``."""
+"""Title of a group -> its options, for an ``OptionTable``: ``run`` and ``http`` have all, others some."""
 
 POLICIES = {
     "--enforce": "mcpproxy.cli.enforce_options",
@@ -196,6 +196,8 @@ class RecordingOptions:
     def resolve_gate(self) -> None:
         """Set ``gate`` if an option holds messages, and ``fault_rules`` if an option may alter them.
 
+        A gate holds each message until it is decided whether and how the message passes.
+
         Raises:
             McpProxyError: an option cannot be used.
         """
@@ -267,8 +269,9 @@ class RecordingOptions:
     def run_with_companions(self, trace: str, record: Callable[[], None]) -> None:
         """Run ``record`` beside the companions that the options name.
 
-        They serve the page, send spans, ship files and delete old recordings. The recorder calls this
-        method. The companions end with this process, however it ends, except that a deletion is finished.
+        They serve the page, send spans, ship files and delete old recordings. This method runs in the process
+        of the recorder. However that ends, the page ends with it; spans and files are sent for a limited time
+        after it, and a deletion is finished.
         """
         page = spans = shipping = None
         if self.keep:
@@ -325,9 +328,9 @@ class RecordingOptions:
         """Begin the recording; ``label`` and ``members`` are as for ``create_recording``.
 
         Returns:
-            The path of the trace, its journal, and a sentence for stderr. If the disk is full, or the
-            default folder cannot be written, the journal is ``None``, and the traffic passes without being
-            recorded.
+            The path of the trace, its journal, and a sentence for stderr. If the disk is full, or the default
+            folder cannot be written, the path is empty, the journal is ``None``, and the traffic passes
+            without being recorded.
 
         Raises:
             UsageError: nothing can be written to the file or folder that the options name.

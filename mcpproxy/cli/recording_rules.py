@@ -1,4 +1,4 @@
-"""The options of ``run`` and ``http`` that select rules.
+"""The options of ``run``, ``http`` and ``bridge`` that select rules.
 
 This module imports the whole judge, so it is imported only if one of these options is given. Their values are
 checked before the server starts.

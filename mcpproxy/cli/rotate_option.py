@@ -14,7 +14,7 @@ def rotation_member(text: str, command: str) -> str:
     """Return ``100M`` or ``12h`` as JSON for the journal's START record; ``null`` without a rotation.
 
     Raises:
-        UsageError: ``text`` is neither a size nor a duration.
+        UsageError: ``text`` is neither a size of at least 64 KiB nor a duration.
     """
     if not text:
         return "null"

@@ -37,7 +37,7 @@ INSTEAD: Final = {
 
 
 def is_command(word: str) -> bool:
-    """Whether a command of mcpproxy has this name."""
+    """Whether a module in ``commands``, ``commands.hosts`` or ``commands.view`` has this name."""
     module = f"{word}_" if iskeyword(word) else word
     specs = (find_spec(f"mcpproxy.cli.commands.{folder}{module}") for folder in ("", "hosts.", "view."))
     # A folder of commands is not a command.

@@ -46,6 +46,8 @@ def add_options(parser: argparse.ArgumentParser, *, has_header: bool = True) -> 
 def from_namespace(options: argparse.Namespace, url: str = "https:") -> UpstreamSettings:
     """Return the settings for a command that connects to ``url``, which is empty for a server on stdio.
 
+    The default of ``url`` stands for a URL that is not known yet.
+
     Raises:
         UsageError: a file cannot be used, or the options do not fit the URL.
     """

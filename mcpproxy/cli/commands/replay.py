@@ -46,7 +46,7 @@ nearest recorded request, reported on stderr, and makes the exit code 1.
 
 
 def run(argv: list[str]) -> int:
-    """Run ``replay server`` or ``replay client``, and return its exit code. Without arguments, print the help.
+    """Run ``replay server`` or ``replay client``; return its exit code. Without arguments, print the help.
 
     Raises:
         McpProxyError: there is no such part, or it fails.

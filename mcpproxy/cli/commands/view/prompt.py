@@ -92,6 +92,9 @@ def show_prompt(
 ) -> None:
     """Print what the model saw in the run of ``model``, a recording of its interface or of a server.
 
+    ``servers`` are the recordings of servers, by default those that were open at the same time. With
+    ``everything``, also print what is unchanged; with ``as_object``, print JSON.
+
     Raises:
         McpProxyError: a recording cannot be read, or none of a model's interface is beside it.
     """
@@ -132,7 +135,7 @@ def _latest() -> str:
 def lines(
     report: PromptReport, findings: Sequence[PromptFinding], style: Style, *, everything: bool = False
 ) -> Iterator[str]:
-    """Yield the report as text."""
+    """Yield the report as text; with ``everything``, also what is unchanged."""
     dialect = DIALECTS[report.dialect].title if report.dialect else "no request with tools"
     title = [visible(report.model), dialect, f"{count(report.requests, 'request')} with tools"]
     yield from (

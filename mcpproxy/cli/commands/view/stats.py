@@ -37,7 +37,11 @@ _LEFT_OUT: Final = ("TOKENS", "P95", "IN", "MAX", "OUT", "REFUSED", "UNREADABLE"
 
 
 def run(argv: list[str]) -> int:
-    """Print the statistics of one recording, or of several together; return 2 if one could not be read."""
+    """Print the statistics of recordings, all together; return 2 if one of several could not be read.
+
+    Raises:
+        McpProxyError: the arguments are not valid, or the only recording cannot be read.
+    """
     parser = Parser("stats", "Count calls per tool and method, with latencies and sizes.", EPILOG)
     parser.add_argument(
         "trace", nargs="*", metavar="TRACE|DIR", help="recordings or folders; without them the latest one"

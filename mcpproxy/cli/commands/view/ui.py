@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _LISTEN: Final = "127.0.0.1:0"
 PINS: Final = "pins.json"
-"""The file of pins in a folder of recordings."""
+"""The file of pins, the approved definitions of tools, in a folder of recordings."""
 
 EPILOG: Final = """\
 The page shows the recordings of a folder, and new ones as they are made. Its address has a token, which
@@ -164,7 +164,7 @@ def _print_no_address() -> None:
 
 
 def _print_address(keys: "PageKeys", home: str) -> None:
-    """Print an address with a ticket, and the next one when the ticket was used."""
+    """Print an address with a ticket, a token that works once; print the next one when it was used."""
     ticket = keys.new_ticket(lambda: _print_address(keys, home))
     try:
         sys.stdout.write(f"{home}?token={ticket}\n")
