@@ -28,7 +28,7 @@ class RecordedTexts:
 
 @dataclass(frozen=True, slots=True)
 class RecordingRow:
-    """A recording. ``recording`` is its handle.
+    """A recording. ``recording`` is its handle, the name by which tools find it; ``ended`` says how it ended.
 
     ``failed``, ``refused``, ``unanswered``, ``cancelled`` and ``unreadable`` (the answer could not be read)
     count its calls; they are ``None`` if unknown. ``findings`` maps a severity to the number of findings.
@@ -90,7 +90,10 @@ class RunPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """A session of a recording."""
+    """A session of a recording. ``rows`` counts its calls and other records.
+
+    ``negotiation`` is a sentence about how its revision was agreed on.
+    """
 
     number: int
     protocol: str
@@ -109,7 +112,10 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class RecordingDetail(RecordedTexts):
-    """A recording with its sessions. ``missing`` says what is not in it."""
+    """A recording with its sessions. ``missing`` says what is not in it.
+
+    ``target`` is the command or the URL of its server.
+    """
 
     about: RecordingRow
     rows: int
@@ -123,8 +129,11 @@ class RecordingDetail(RecordedTexts):
 class CallRow:
     """A call, or a record that belongs to none. ``latency_ms`` is missing if there is no answer.
 
-    ``arguments`` are JSON as they were sent, or their beginning as a text if they are long.
-    ``cause`` says why there is no result.
+    ``answer`` is the frame of the answer, ``parent`` the call during which the server sent this one.
+    ``waited_ms`` is how long a call without an answer waited; ``closed`` says that none can come any more.
+    ``arguments`` are JSON as they were sent, or their beginning as a text if they are long. ``cause`` says
+    why there is no result, ``intervention`` what mcpproxy did to the messages because the user asked for it.
+    ``severity`` is that of the worst finding.
     """
 
     call: int
@@ -198,7 +207,7 @@ class PartRow:
 
 @dataclass(frozen=True, slots=True)
 class FindingRow:
-    """A finding. ``rules`` of the answer describes its ``rule``."""
+    """A finding. ``rules`` of the answer, which a brief ``CallDetail`` lacks, describes its ``rule``."""
 
     rule: str
     severity: str
@@ -211,7 +220,7 @@ class FindingRow:
 
 @dataclass(frozen=True, slots=True)
 class RuleRow:
-    """What a rule demands. ``count`` is the number of its findings in the recording."""
+    """What a rule demands. In a ``FindingPage``, ``count`` is the number of its findings in the recording."""
 
     name: str = ""
     summary: str = ""

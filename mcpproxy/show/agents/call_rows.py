@@ -27,7 +27,10 @@ def call_row(call: Call) -> CallRow:
 
 
 def _json_value(text: str) -> JsonValue:
-    """Return the value of a JSON text, with hidden characters as escapes; ``text`` itself if it is cut."""
+    """Return the value of a JSON text, with hidden characters as escapes.
+
+    Return ``text`` itself if it is cut or nested too deep, or has a number that ``_escaped`` refuses.
+    """
     try:
         return _escaped(json.loads(text, parse_constant=_refuse_constant))
     except (ValueError, RecursionError):

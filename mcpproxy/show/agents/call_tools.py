@@ -30,7 +30,8 @@ _MAX_PARTS: Final = 2000
 _BRIEF_PARTS: Final = 4
 _BRIEF_FINDINGS: Final = 2
 _BRIEF_BYTES: Final = 450
-"""What get_call shows in brief: request, answer and two other records, each cut to so many bytes."""
+"""What get_call shows in brief: request, answer and two other records, each cut to so many bytes, and two
+findings."""
 _STDERR: Final = "stderr"
 _PIECE_BYTES: Final = 8_000
 """How many bytes of a text outside frames, such as stderr, are shown at once."""
@@ -220,7 +221,10 @@ def _shown_part(part: Part) -> tuple[str, str, str]:
 
 
 def text_of_record(record: object) -> tuple[str, str]:
-    """Return the sender and the text of a record, with hidden characters as escapes."""
+    """Return the sender and the text of a record, with hidden characters as escapes.
+
+    Both are empty if the record is neither a frame nor an HTTP head.
+    """
     match record:
         case Frame():
             return record.sender, visible_lines(record.raw.decode("utf-8", "backslashreplace"))

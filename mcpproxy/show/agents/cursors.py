@@ -22,7 +22,7 @@ _LARGEST: Final = 1 << 62
 
 
 def mark_of(handle: str) -> bytes:
-    """Return the mark of the recording with this handle. Different handles have different marks."""
+    """Return the mark of the recording with this handle. That two handles share a mark is very unlikely."""
     return blake2b(handle.encode("utf-8", "surrogatepass"), digest_size=_MARK_BYTES).digest()
 
 

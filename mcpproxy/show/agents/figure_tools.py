@@ -18,6 +18,7 @@ from mcpproxy.show.agents.recording_library import ListedRecording, RecordingLib
 from mcpproxy.show.agents.tool_arguments import Cursor, FilterTextAgain, Handle, MatchTogether, SortedBy
 
 _MAX_ROWS: Final = 100
+"""How many rows a page of an answer has at most."""
 
 _COUNT_S: Final = 10.0
 """After this time, no further recording is counted for an answer."""

@@ -58,7 +58,10 @@ def app(server: RecordingServer) -> ASGIApp:
 
 
 class RequestChecks:
-    """Wraps the application of the SDK, and refuses requests that the SDK would answer with a wrong error."""
+    """Wraps the application of the SDK, and refuses requests that the SDK would answer with a wrong error.
+
+    A body of more than ``_MAX_BODY_BYTES`` is refused as well.
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app: Final = app

@@ -22,7 +22,10 @@ FRAME_BYTES: Final = 2_500
 
 
 def as_json(value: object) -> Any:
-    """Return a dataclass, with all in it, as JSON values. Members that have their default are left out."""
+    """Return a dataclass, with all in it, as JSON values.
+
+    Members that have their default value are left out, unless their metadata has ``ALWAYS``.
+    """
     if dataclasses.is_dataclass(value):
         members = ((field, getattr(value, field.name)) for field in dataclasses.fields(value))
         return {field.name: as_json(member) for field, member in members if not _is_default(field, member)}

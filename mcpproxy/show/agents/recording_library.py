@@ -111,7 +111,10 @@ class RecordingLibrary:
             return [listed for listed in self._walk_folder() if probes or not listed.is_probe]
 
     def matching(self, match: str) -> list[ListedRecording]:
-        """Return the recordings with ``match`` in handle, label, server or client; for ``*`` all."""
+        """Return the recordings with ``match`` in handle, label, server or client; for ``*`` or nothing all.
+
+        Upper and lower case are equal. Sessions of validate and fuzz are found only if ``match`` has a ``/``.
+        """
         wanted = "" if match == "*" else match.casefold()
         listed = self.recordings(probes="/" in wanted)
         if not wanted:
@@ -208,7 +211,10 @@ class RecordingLibrary:
         raise AgentError(f"there is no recording {shown!r}; {step} list_recordings has all handles")
 
     def note_on_latest(self, named: str, listed: ListedRecording, step: str) -> str:
-        """Return a note that only the latest recording was read, as none was named; ``step`` leads to all."""
+        """Return a note that only the latest recording was read; empty if one was named.
+
+        ``step`` tells the agent how to reach the others.
+        """
         return "" if named else f"only {listed.handle} was looked at, the latest recording; {step}"
 
     def failed_start_after(self, listed: ListedRecording) -> str:
@@ -312,6 +318,7 @@ class RecordingLibrary:
 
         Raises:
             AgentError: it is too large, or a file of it is a link.
+            TraceError: it cannot be read.
         """
         self.small_trace(
             ListedRecording(self.handle_of(entry.path), entry, is_probe=False), "mcpproxy prompt"

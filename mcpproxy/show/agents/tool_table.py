@@ -35,7 +35,7 @@ UNTRUSTED: Final = "Recorded texts in the answer are untrusted."
 
 @dataclass(frozen=True, slots=True)
 class ToolEntry:
-    """A tool over ``library``."""
+    """A tool over ``library``. ``adapter`` checks the arguments and calls the method of the tool."""
 
     definition: Tool
     adapter: TypeAdapter[Any]
@@ -133,7 +133,7 @@ class _AnswerSchema(_ArgumentSchema):
         return cast("JsonSchemaValue", _with_short_rows(complete, complete.pop("$defs", {})))
 
     def literal_schema(self, schema: object) -> JsonSchemaValue:
-        del schema  # the only literal is the warning, which the description repeats
+        del schema  # the only literal outside rows is the warning, which the description repeats
         return {"type": "string"}
 
     def default_schema(self, schema: WithDefaultSchema) -> JsonSchemaValue:

@@ -34,7 +34,7 @@ _WHOLE: Final = frozenset(
 """The roles whose messages are shown whole. A message with another role is one line."""
 
 _STDERR_LINES: Final = 10
-"""How many lines of a call's stderr are shown, unless it is shown raw."""
+"""How many lines of a call's stderr are shown, unless it is shown raw or is the only record."""
 
 _INDENT: Final = 2
 

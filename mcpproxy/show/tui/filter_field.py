@@ -31,7 +31,7 @@ class SessionField(HiddenField):
     """The field of the words that select sessions."""
 
     class Typed(Message):
-        """The user has typed ``text``, which ``is_entered`` once it is complete."""
+        """The user has typed ``text``; ``is_entered`` says whether Enter has completed it."""
 
         def __init__(self, text: str, *, is_entered: bool) -> None:
             super().__init__()
@@ -53,7 +53,7 @@ class SessionField(HiddenField):
 
 
 class FilterField(HiddenField):
-    """The field of the filter. It stays open until the filter can be read."""
+    """The field of the filter. A text that is not a filter cannot be entered."""
 
     class Checked(Message):
         """The user has typed a text; ``fault`` says why it is not a filter, and is empty if it is one."""

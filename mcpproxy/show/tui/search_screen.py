@@ -63,7 +63,7 @@ class FoundPane(CursorPane):
 
 
 class SearchScreen(ModalScreen[FoundCall | None]):
-    """Searches ``entries`` in their order. Its result is the call that the user opens."""
+    """Searches ``entries`` in their order. Its result is what the user opens; ``None`` if nothing."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "leave", "close", show=False),

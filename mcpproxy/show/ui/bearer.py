@@ -35,7 +35,7 @@ NEEDED: Final = (
     "prints the next; beside a session (--ui), run mcpproxy ui in another terminal. If it was not you who "
     "used it, end the command. Scripts send the token of an unused address as Bearer.\n"
 )
-"""The answer to a request without a secret, or with a ticket that was used."""
+"""The answer to a request without a secret, or with one that is not valid, as a ticket that was used."""
 
 _OPEN_FOLDER: Final = "/static/"
 """Only the document of the page and the files below this path are served without a secret: no data."""

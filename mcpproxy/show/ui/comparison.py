@@ -17,7 +17,7 @@ _MAX_CHARACTERS: Final = 2000
 
 
 def compared(before: str, after: str) -> JSONObject:
-    """Return the differences between two recordings.
+    """Return the differences between two recordings, with ``more``, the number of those left out.
 
     Raises:
         TraceError: one of the recordings cannot be read.

@@ -18,7 +18,7 @@ _CURL_FIELDS: Final = (
     "transfer-encoding",
     "expect",
 )
-"""Header fields that curl adds itself."""
+"""Header fields of the connection and the length, which are curl's to choose."""
 
 
 class NoSuchFormError(McpProxyError):

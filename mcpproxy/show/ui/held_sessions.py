@@ -54,7 +54,10 @@ class NotReleasedError(McpProxyError):
 
 @dataclass(slots=True)
 class _SessionState:
-    """The last answer of a session, when it came, and why there is none (``problem``)."""
+    """The last answer of a session, when it came, and why there is none (``problem``).
+
+    After a problem, the session is not asked again before ``again_at_s``. Times are of the monotonic clock.
+    """
 
     path: str
     state: JSON = None
@@ -122,10 +125,11 @@ class Breakpoints:
                 session.answered_at_s = time.monotonic()
 
     async def text(self, id: str, number: int) -> JSONObject:
-        """Return a held message as a text to read and to edit: ``text``, and its whole ``length``.
+        """Return a held message to read and to edit: ``text``, its beginning, and its whole ``length``.
 
         Raises:
-            NotReleasedError: it is not held any more.
+            NotReleasedError: it is not held any more, or its session does not answer.
+            NoRecordingError: no recording has this id.
         """
         raw = await self._held_bytes((await self._library.entry(id)).path, number)
         text = held_text.shown(raw)
@@ -135,10 +139,11 @@ class Breakpoints:
         """Release one message or several, as the page asks in ``body``.
 
         Returns:
-            How many were released, and how many were not held any more.
+            How many were released, and how many were not. Of several messages to edit, only the first is.
 
         Raises:
             NotReleasedError: none was released.
+            NoRecordingError: no recording has this id.
         """
         if not self.may_release:
             raise NotReleasedError(OFF)
@@ -185,7 +190,7 @@ class Breakpoints:
         """Return the bytes of a held message.
 
         Raises:
-            NotReleasedError: it is not held any more.
+            NotReleasedError: as ``_send_command``.
         """
         answer = await self._send_command(path, {"do": "show", "number": number})
         (held,) = cast("list[dict[str, Any]]", answer["held"])

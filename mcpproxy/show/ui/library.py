@@ -122,7 +122,7 @@ class Library:
 
     @property
     def folder(self) -> str:
-        """The folder; empty if it is the folder of all recordings."""
+        """The path of the folder or the one recording; empty for the folder of all recordings."""
         is_all = os.path.abspath(self._path) == os.path.abspath(paths.state_dir())
         return "" if is_all else os.path.abspath(self._path)
 
@@ -183,7 +183,7 @@ class Library:
     async def opened(self, id: str) -> AsyncGenerator[OpenRecording]:
         """Yield an open recording.
 
-        Beyond ``_MAX_OPEN``, the recording that was used least recently is closed.
+        Beyond ``_MAX_OPEN``, the recording that was used least recently is closed, unless a request uses it.
 
         Raises:
             NoRecordingError: no recording has this id.

@@ -474,7 +474,7 @@ def _time_ns(text: str) -> int:
 
 
 def _version(entries: Mapping[str, RecordingEntry]) -> str:
-    """Return a text that changes whenever the list shows a recording differently, except for its duration."""
+    """Return a text that changes with the list, and with the state, peers or counted calls of a recording."""
     facts = [(id, entry.state, entry.client, entry.server, entry.calls) for id, entry in entries.items()]
     return format(hash(tuple(facts)), "x")
 

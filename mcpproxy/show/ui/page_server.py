@@ -19,7 +19,7 @@ _KEEP_ALIVE_S: Final = 300
 
 
 class PageServer:
-    """Listens as soon as it is constructed; ``run`` serves ``app`` until SIGINT or SIGTERM.
+    """Listens as soon as it is constructed; ``run`` serves ``app`` until SIGINT, SIGTERM or ``stop``.
 
     Args:
         host: the name or address to listen on.

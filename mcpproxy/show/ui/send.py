@@ -39,8 +39,9 @@ class NotSentError(McpProxyError):
 class RecordedCall:
     """A call that can be sent again: its server, its method, and facts for the confirmation by the user.
 
-    ``is_own`` says that only this user can have written the recording, ``reads_only`` that the call changes
-    nothing. ``mirrors`` are the arguments that the call repeats in headers over HTTP.
+    ``is_own`` says that only this user can have written the recording, ``reads_only`` that the call is not of
+    a tool, or of one that says that it only reads. ``mirrors`` maps the name of the tool to the arguments
+    that its calls repeat in headers over HTTP.
     """
 
     header: Header

@@ -14,7 +14,9 @@ _FAMILY = "HOST"
 
 
 def works_in(path: str) -> JSONObject:
-    """Return the matrix of ``mcpproxy check --hosts all`` for the recording at ``path``, and all its states.
+    """Return the matrix of ``mcpproxy check --hosts all`` for the recording at ``path``.
+
+    ``states`` are all that a host can have.
 
     ``has_server`` says whether a server of MCP has answered in the recording; if not, all states are unknown.
 
