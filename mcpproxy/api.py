@@ -73,10 +73,11 @@ StrPath: TypeAlias = str | os.PathLike[str]
 class Call:
     """A request and its answer, in either direction. ``sender`` is the peer that sent the request.
 
-    ``params`` is ``None`` if the request has none. ``result`` and ``error`` are parsed JSON; an answer has
-    one of the two, and the other is ``None``. ``is_error`` is true for an error and for a tool result with
-    ``isError``. ``frame`` and ``answer_frame`` are frame numbers, as ``mcpproxy show`` prints them. ``at_ns``
-    is the time of the request. ``answer_frame`` and ``latency_ns`` are ``None`` without an answer,
+    ``id`` is ``None`` if it is neither a string nor an integer, ``params`` if the request has none.
+    ``result`` and ``error`` are parsed JSON; an answer has one of the two, and the other is ``None``.
+    ``is_error`` is true for an error and for a tool result with ``isError``, but not if a server declines
+    ``server/discover``. ``frame`` and ``answer_frame`` are frame numbers, as ``mcpproxy show`` prints them.
+    ``at_ns`` is the time of the request. ``answer_frame`` and ``latency_ns`` are ``None`` without an answer,
     ``latency_ns`` also if the recording has no times.
     """
 

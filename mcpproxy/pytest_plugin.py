@@ -155,7 +155,7 @@ def mcp_recording(
 
 @pytest.fixture
 def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") -> "McpFindings":
-    """Fail the test if its client or its server breaks a rule of the protocol."""
+    """Return the findings of the test, which fail it at its end if they are at the level that counts."""
     from mcpproxy.errors import McpProxyError
     from mcpproxy.testing import McpFindings
 

@@ -283,7 +283,7 @@ def tell_of_folders_below(folder: str, command: Callable[[str], list[str]]) -> N
 
 
 def recent(folder: str) -> list[str]:
-    """Return the paths of the recordings directly in ``folder``, the latest first; none if it does not exist.
+    """Return the paths of the recordings directly in ``folder``, the latest first; none without a folder.
 
     Of a rotated recording, which has several files, only the first is returned.
 

@@ -15,7 +15,7 @@ _NEXT_STEP: Final = "name a file in a folder that you may write to"
 
 
 def check_writable(path: str) -> None:
-    """Check, before the work begins, that a report can be written to ``path``, but for permissions.
+    """Check, before the work begins, that ``path`` is a place for a report. Permissions are not checked.
 
     Raises:
         UsageError: the folder of ``path`` does not exist, or ``path`` is a folder or a link.
@@ -29,7 +29,7 @@ def check_writable(path: str) -> None:
 
 
 def check_new(path: str) -> None:
-    """Check, before the work begins, that a new file can be made at ``path``, but for permissions.
+    """Check, before the work begins, that ``path`` is a place for a new file. Permissions are not checked.
 
     Raises:
         UsageError: there is something at ``path``, or its folder does not exist.

@@ -27,6 +27,7 @@ from mcpproxy.record.trace import chain
 _DEADLINE_S: Final = 30.0
 """How long the proxy may take to exit, and then the recorder to complete the trace."""
 _HEADER: Final = b'{"type":"header"'
+"""The beginning of a trace that mcpproxy recorded."""
 _LISTENING: Final = re.compile(r"listening on (http://\S+)")
 
 

@@ -10,7 +10,7 @@ FINDING_FORMATS: Final = ("text", "json", "sarif", "junit", "github", "markdown"
 """The formats of ``check`` and ``validate``, which report findings."""
 
 LOCATED_FORMATS: Final = ("json", "sarif", "github", "markdown")
-"""The formats in ``FINDING_FORMATS`` that name the line of the trace file in which a frame is."""
+"""The formats that have fingerprints or the places of related frames, for which a trace is read again."""
 
 
 def add_format(parser: argparse.ArgumentParser, formats: tuple[str, ...]) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # most runs are not about hosts
     from mcpproxy.read.reports.host_matrix import HostMatrix
 
 _BAR_COLUMNS: Final = 20
+"""The width of the progress bar."""
 
 
 def add_detail_options(parser: argparse.ArgumentParser) -> None:

@@ -180,7 +180,7 @@ class McpRecording:
 
     @property
     def sessions(self) -> list[str]:
-        """The paths of this test's traces, one a session, in the order in which they began."""
+        """The paths of the traces of this test's sessions, in the order in which they began."""
         names = {str(path).removesuffix(".journal") for path in self._folder.glob("*.jsonl*")}
         headers = [(_header(name), name) for name in names]
         return [name for _, name in sorted((h.started_ns if h else sys.maxsize, name) for h, name in headers)]

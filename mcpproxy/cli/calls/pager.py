@@ -2,7 +2,7 @@
 
 The pager is the command in ``PAGER``, or ``less``. ``LESS=FRX`` is set unless the user has set ``LESS``: text
 that fits on the screen is printed at once, colours are shown, and the text stays on the screen afterwards.
-``LV=-c`` does so for the colours of the pager ``lv``.
+``LV=-c`` lets the pager ``lv`` show colours.
 """
 
 import os

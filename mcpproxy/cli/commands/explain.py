@@ -63,7 +63,7 @@ def run(argv: list[str]) -> int:
 
 
 def _by_handle(name: str) -> list[str]:
-    """Return the recording that a handle, a part of its name, means; empty for none, as a misspelt rule."""
+    """Return the recording that a handle (see ``find_traces``) means; empty if it means none."""
     from mcpproxy.cli import find_traces  # not needed for names of rules
 
     try:

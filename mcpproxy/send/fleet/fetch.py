@@ -36,7 +36,7 @@ _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._=@+-]")
 _THREADS: Final = 8
 """How many recordings are fetched at a time."""
 _MANY: Final = 20
-"""Before this many recordings are fetched, the user is told."""
+"""If at least this many recordings are to be fetched, the user is told first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,7 @@ def _explained(store: "Store", key: str, folder: str) -> Generator[None]:
 def fetch_to_cache(url: str, *, tell: Callable[[str], object], packed_only: bool = False) -> dict[str, str]:
     """Fetch the recordings that ``url`` names, a folder or an object.
 
-    Return, for each, the path of its first file -> its URL. They stay in this user's cache folder until it
+    Return the path of the first file of each -> its URL. They stay in this user's cache folder until it
     needs their room, so an object is rarely fetched twice. ``packed_only`` leaves out recordings that are not
     compressed. ``tell`` gets a line for the user before many are fetched.
 

@@ -35,7 +35,7 @@ class ManifestError(McpProxyError):
 class Manifest:
     """The facts about one shipped file.
 
-    It is ``number`` of its ``chain``, and ``previous`` is the SHA-256 of the manifest before it, or empty.
+    ``number`` is its place in ``chain``, and ``previous`` the SHA-256 of the manifest before it, or empty.
     ``key`` names the object, ``name`` the file on the machine that recorded it. The files of one recording
     share ``recording``; this is number ``part`` of them, and ``continues`` names the one before. ``frames``
     and ``findings`` are the counts in its last record, from the start of the recording, or ``None`` if it has

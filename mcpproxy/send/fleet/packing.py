@@ -23,6 +23,7 @@ from mcpproxy.send.fleet.manifest import FILES
 from mcpproxy.send.fleet.store import SINGLE_PUT_BYTES
 
 _LEVEL: Final = 6
+"""The level of compression of zstd."""
 _FINDING: Final = b'"finding"'
 _CONTINUED: Final = b'{"type":"continued"'
 _START_BYTES: Final = 96
@@ -30,6 +31,7 @@ _START_BYTES: Final = 96
 _TIME: Final = re.compile(rb'"t":(\d{1,20})[,}]')
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _LABEL_CHARACTERS: Final = 60
+"""How many characters of a label a key has."""
 
 
 @dataclass(slots=True)

@@ -16,7 +16,7 @@ from mcpproxy.record.relay import journal
 from mcpproxy.record.trace.records import Header
 
 JOURNAL: Final = ".jsonl.journal"
-"""How the name of a journal ends: the folder with what was seen and is not yet in the recording."""
+"""How the name of a journal ends, the folder from which the recorder makes the recording."""
 
 
 @dataclass(slots=True)

@@ -38,12 +38,14 @@ _WORKERS: Final = 2
 """How many files are shipped at once; each may take 32 MiB of memory."""
 _KEY_NAME: Final = ".ship-key"
 _KEY_BYTES: Final = 32
+"""The name and the size of the file with the key of the masks."""
 _OTHERS: Final = stat.S_IRWXO
 """The group's permissions are not checked: volumes of containers belong to a group."""
 _CHAIN_CHARACTERS: Final = 40
+"""How many characters of the host name the name of a chain has."""
 
 _How: TypeAlias = Literal["known", "adopted", "shipped"]
-"""Whether the store had before: the object and its manifest, the object alone, or neither."""
+"""What the store had before: the object and its manifest, the object alone, or neither."""
 
 
 class NotShippedError(McpProxyError):
@@ -73,7 +75,7 @@ class Shipper:
     With ``delete_after_s``, a shipped file is deleted when it was not changed for that many seconds and its
     object was read back; the first file of a recording stays until the recording has ended. With ``masks``,
     secrets are masked in the shipped copies. ``chain`` names the chain of manifests, by default as
-    ``chain_of``.
+    ``chain_of`` returns it.
 
     Raises:
         StoreError: the store cannot be reached.

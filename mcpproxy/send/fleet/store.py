@@ -31,11 +31,13 @@ SINGLE_PUT_BYTES: Final = 16 << 20
 """Up to this size an object is created in one request, which fails if the object exists."""
 
 _CHUNK_BYTES: Final = 8 << 20
+"""The size of the parts in which a larger object is uploaded."""
 _TRIES: Final = 3
 """How often a write is tried if its answer was lost. The library repeats reads."""
 
 _CREDENTIALS: Final = "check the credentials in the environment, and what they allow"
 _DENIED: Final = {"401", "403"}
+"""The HTTP status codes by which a store denies access."""
 _CODE: Final = re.compile(r"<Code>([A-Za-z0-9]{1,60})</Code>")
 _NO_KEY: Final = re.compile(r"#\d+$|[\x00-\x1f\x7f\ud800-\udfff]")
 """Matches names that are no keys: files that the library is writing (``NAME#1``), and names that are no

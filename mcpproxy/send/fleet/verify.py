@@ -19,8 +19,11 @@ from mcpproxy.send.fleet.object_contents import decompress_pieces
 from mcpproxy.send.fleet.store import Store, StoredObject, StoreError, TooLargeError, is_missing, is_temporary
 
 Kind = Literal["changed", "missing", "reordered", "doubled", "unlisted"]
+"""A manifest is ``reordered`` if it was moved, and ``doubled`` if another one names the same file with other
+content. An object is ``unlisted`` if no manifest names it."""
 
 _READERS: Final = 8
+"""How many objects are read at once."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from mcpproxy.send.fleet.ship import NotShippedError, Shipped, Shipper
 from mcpproxy.send.fleet.store import NoSuchBucketError, StoreError, is_temporary
 
 _LONGEST_PAUSE_S: Final = 60.0
+"""The longest pause between two tries to reach the store."""
 _LAST_PAUSE_S: Final = 0.25
 """The pause between two passes after the stop."""
 NOT_OURS: Final = "not shipped, it is not a recording of mcpproxy"

@@ -38,6 +38,7 @@ _OF_CALL: Final = (
     "rpc.response.status_code",
 )
 _BOUNDARIES_S: Final = [0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 120, 300]
+"""The boundaries of the buckets of both histograms."""
 
 
 def collector_reader(url: str) -> MetricReader:

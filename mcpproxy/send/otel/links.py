@@ -15,6 +15,7 @@ from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import member
 
 _RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
+"""The member of ``_meta`` that names the task to which a message belongs."""
 _REMEMBERED: Final = 4096
 """How many requests and events are remembered."""
 

@@ -10,6 +10,7 @@ from opentelemetry.exporter.otlp.proto.common.trace_encoder import encode_spans
 from opentelemetry.sdk.trace import ReadableSpan
 
 _IDS: Final = ("traceId", "spanId", "parentSpanId")
+"""The members of spans and links that are ids."""
 
 
 def protobuf_pieces(batches: Iterable[Sequence[ReadableSpan]]) -> Iterator[bytes]:

@@ -65,6 +65,7 @@ def of_fields(fields: Fields) -> SpanContext | None:
 
 
 _LONGEST_FIELD = 8192
+"""How many characters of a field are read; a longer one counts as missing."""
 
 
 def _digest(*parts: object) -> bytes:

@@ -18,7 +18,9 @@ Position: TypeAlias = tuple[int, bytes]
 
 _QUESTION_BYTES: Final = 4
 _MARK_BYTES: Final = 6
+"""The sizes of the two digests in a cursor."""
 _LARGEST: Final = 1 << 62
+"""A cursor with this number or a larger one is refused."""
 
 
 def mark_of(handle: str) -> bytes:

@@ -111,7 +111,7 @@ class RecordingLibrary:
             return [listed for listed in self._walk_folder() if probes or not listed.is_probe]
 
     def matching(self, match: str) -> list[ListedRecording]:
-        """Return the recordings with ``match`` in handle, label, server or client; for ``*`` or nothing all.
+        """Return the recordings with ``match`` in handle, label, server or client; all for ``*`` or no text.
 
         Upper and lower case are equal. Sessions of validate and fuzz are found only if ``match`` has a ``/``.
         """

@@ -113,8 +113,7 @@ def may_be_answered(call: Call) -> bool:
 def outcome_mark(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
     """Return the mark and the tone of an outcome.
 
-    A call has those of a waiting one if it ``waits``, or if its answer may be in a part that was not read
-    yet.
+    A call whose answer may be in a part that was not read yet has those of one that ``waits``.
     """
     is_unread = call.outcome is Outcome.UNANSWERED and call.waited_ns is None
     return _WAITING if waits or is_unread else _MARKS[call.outcome]

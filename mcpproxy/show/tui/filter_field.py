@@ -31,7 +31,7 @@ class SessionField(HiddenField):
     """The field of the words that select sessions."""
 
     class Typed(Message):
-        """The user has typed ``text``; ``is_entered`` says whether Enter has completed it."""
+        """The user has typed ``text``; ``is_entered`` says whether Enter was pressed."""
 
         def __init__(self, text: str, *, is_entered: bool) -> None:
             super().__init__()

@@ -18,7 +18,7 @@ _CURL_FIELDS: Final = (
     "transfer-encoding",
     "expect",
 )
-"""Header fields of the connection and the length, which are curl's to choose."""
+"""Header fields that are left out: curl sets those that its own request needs."""
 
 
 class NoSuchFormError(McpProxyError):

@@ -29,6 +29,7 @@ TOKEN: Final = "MCPPROXY_MCP_TOKEN"
 """The environment variable with the user's own token."""
 
 _SHORTEST_TOKEN: Final = 16
+"""How many characters that token has at least."""
 
 
 def check_installed() -> None:

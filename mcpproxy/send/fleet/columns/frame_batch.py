@@ -19,7 +19,8 @@ CALL_TOOL: Final = "tools/call"
 _ARROW_TYPES: Final = {
     "B": pa.uint8(), "H": pa.uint16(), "I": pa.uint32(), "i": pa.int32(), "q": pa.int64(),
 }  # fmt: skip
-# Scalars of pyarrow, because for each number of Python it would look for pandas.
+# Scalars of pyarrow, because for each number of Python it would look for pandas. ``_KIND_BITS`` are the bits
+# of a row's kind without the flag ``FROM_SERVER``.
 _REQUEST: Final[Any] = pa.scalar(MESSAGE_KINDS.index("request"), pa.uint8())
 _ROW_REQUEST: Final[Any] = pa.scalar(KINDS.index(Kind.REQUEST), pa.uint8())
 _KIND_BITS: Final[Any] = pa.scalar(0xFF & ~FROM_SERVER, pa.uint8())

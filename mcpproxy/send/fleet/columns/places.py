@@ -147,7 +147,7 @@ class StorePlace:
     """A folder of an object store. Its methods are as in ``FolderPlace``, and raise ``StoreError``.
 
     Raises:
-        UsageError: the URL cannot be used; in ``lists``, there is another file among them; in ``new_table``
+        UsageError: the URL cannot be used; in ``lists``, one of them is no list; in ``new_table``
             and ``put_list``, the object exists already.
     """
 

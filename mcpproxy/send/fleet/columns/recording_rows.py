@@ -98,7 +98,7 @@ class _Reader:
         return RecordingRows(date, server, self._started_us, self._scan, rows)
 
     def _first_session(self) -> SessionSummary | None:
-        """Return the first session in which a peer gave its name, else the first one; ``None`` if none is."""
+        """Return the first session in which a peer gave its name, else the first; ``None`` for none."""
         named = (session for session in self._sessions if session.server or session.client)
         return next(named, self._sessions[0] if self._sessions else None)
 

@@ -9,6 +9,7 @@ from typing import Any, Final
 from mcpproxy.send.fleet.columns.arrow import Schema, pa
 
 VERSION: Final = 1
+"""The version of the columns."""
 
 _TIME: Final[Any] = pa.timestamp("us", tz="UTC")
 _WORD: Final[Any] = pa.dictionary(pa.int32(), pa.string())

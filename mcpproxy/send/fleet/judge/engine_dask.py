@@ -16,6 +16,7 @@ distributed: Final[Any] = untyped_distributed
 """Their annotations are partly unknown."""
 
 _RETRIES: Final = 3
+"""How often a batch is tried again."""
 
 
 def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]]:

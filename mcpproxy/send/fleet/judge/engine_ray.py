@@ -17,7 +17,9 @@ ray: Final[Any] = untyped_ray
 """Its annotations are partly unknown."""
 
 _RETRIES: Final = 3
+"""How often a batch is tried again."""
 _CONNECT_S: Final = 10.0
+"""How long the cluster may take to accept a connection."""
 _ADDRESS: Final = re.compile(r"(?:ray://)?([^/:]+):(\d{1,6})")
 _AHEAD: Final = 256
 """How many batches Ray has at a time: their results stay in its memory until they are read."""

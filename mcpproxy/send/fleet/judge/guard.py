@@ -15,6 +15,7 @@ from mcpproxy.send.fleet.judge.corpus import FleetRecording
 from mcpproxy.send.fleet.judge.unit import UnitResult
 
 _ATTEMPTS: Final = 2
+"""How often a recording is tried."""
 
 AHEAD: Final = 24
 """How many recordings the process has at a time. A store that is 50 ms away then costs 2 ms for each."""

@@ -108,7 +108,7 @@ def _limit_memory(size: int) -> None:
 
 
 def _limit_cpu(seconds: float) -> None:
-    """Let the next recording use ``seconds`` of a processor and up to two more, after those used so far."""
+    """Let the next recording use ``seconds`` of processor time, and up to two more, beyond what was used."""
     if sys.platform != "win32":
         import resource
 

@@ -25,11 +25,12 @@ if TYPE_CHECKING:  # most runs are not about hosts
 
 @dataclass(frozen=True, slots=True)
 class JudgeRules:
-    """Which rules to judge by. The members are the options of ``check`` with the same names.
+    """Which rules to judge by. The members are the options of ``check`` with these names.
 
-    ``select`` is ``None`` for all rules that are on by default. ``rules`` are folders of custom rules,
-    ``versions`` and ``pins`` are paths of files, or empty. ``hosts`` are the names of hosts whose limits
-    count, too, and ``hosts_grade`` is the weakest kind of source of those limits, or empty.
+    ``select`` is ``None`` for all rules that are on by default, and ``extend`` is ``--extend-select``.
+    ``rules`` are folders of custom rules, ``versions`` and ``pins`` are paths of files, or empty. ``hosts``
+    are the names of hosts whose limits count, too, and ``hosts_grade`` is the weakest kind of source of those
+    limits, or empty.
     """
 
     select: tuple[str, ...] | None = None

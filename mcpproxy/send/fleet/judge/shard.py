@@ -1,4 +1,4 @@
-"""A shard is the part of a fleet that one run of ``mcpproxy check`` judges, beside the runs for the others.
+"""A shard is the part of a fleet's recordings that one run of a command handles; other runs handle the rest.
 
 A digest of its name decides to which shard a recording belongs. So shards need not know of each other, nobody
 assigns recordings to them, and a new recording moves no other.
