@@ -108,7 +108,11 @@ def _encoded(line: str) -> bytes:
 
 
 def _refuse_link(path: str) -> None:
-    """Refuse a link, except in /dev: a stranger's checkout may contain a link to any file of the user."""
+    """Refuse a link, except in /dev and /proc: a stranger's checkout may contain a link to any file of the user.
+
+    Raises:
+        UsageError: ``path`` is such a link.
+    """
     if os.path.islink(path) and not _is_system_path(path):
         raise UsageError(path, "is a symbolic link, which is not followed", "name the file that it points to")
 

@@ -100,7 +100,11 @@ def _is_ours(path: str) -> bool:
 
 @contextmanager
 def _proxy_before(url: str, command: list[str]) -> Generator[str]:
-    """Run a proxy before the server at ``url`` during the context. Yield the proxy's URL."""
+    """Run a proxy before the server at ``url`` during the context. Yield the proxy's URL.
+
+    Raises:
+        McpProxyError: the proxy ends before it listens.
+    """
     command = [*command, url, "--listen", "127.0.0.1:0", "--live", "off"]
     process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None

@@ -81,7 +81,11 @@ def arguments(settings: UpstreamSettings) -> list[str]:
 
 
 def _checked(settings: UpstreamSettings, url: str) -> UpstreamSettings:
-    """Check the settings and return them. Files are read now, because later nobody would see an error."""
+    """Check the settings and return them. Files are read now, because later nobody would see an error.
+
+    Raises:
+        UsageError: a file cannot be used, or the settings do not fit the URL.
+    """
     if settings.key and not settings.cert:
         refuse("--client-key", "needs --client-cert", "give the certificate as well")
     _check_proxy(settings, url)
@@ -98,7 +102,11 @@ def _checked(settings: UpstreamSettings, url: str) -> UpstreamSettings:
 
 
 def _check_proxy(settings: UpstreamSettings, url: str) -> None:
-    """Check the proxy for ``url`` that the settings or the environment name, if there is one."""
+    """Check the proxy for ``url`` that the settings or the environment name, if there is one.
+
+    Raises:
+        UsageError: it cannot be used, or ``--proxy`` is given without a URL.
+    """
     if settings.proxy and not url:
         refuse("--proxy", "goes together with a URL", "leave it out")
     if not settings.proxy and not any(name.lower().endswith("_proxy") for name in os.environ):

@@ -263,7 +263,11 @@ class McpRecording:
         return [*options, "--fault-seed", str(self._fault_seed)]
 
     def _server_command(self, kind: Literal["command", "url"]) -> list[str]:
-        """Return the command of the server behind the proxy: the real server, or a replay."""
+        """Return the command of the server behind the proxy: the real server, or a replay.
+
+        Raises:
+            UsageError: the real server is needed, and the mark does not name it.
+        """
         if self.action == "record":
             if not self._server:
                 raise self._cannot_record(kind)

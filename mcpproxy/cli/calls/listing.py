@@ -95,7 +95,7 @@ def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:
 
 
 def why_lines(view: View, call: Call, lines: CallLines) -> list[str]:
-    """Return lines that may explain a failed call: details of its error, and stderr."""
+    """Return lines that may explain why a call has no result: details of its error, and stderr."""
     parts = view.parts(call.number).parts
     more = said_beyond(call, parts)
     shown_by = f"show --call {call.number} {find_traces.handle_of(view.path)}".strip()

@@ -77,7 +77,11 @@ def _counterpart(path: str, sessions: list[RecordedSession], ids: list[str]) -> 
 
 
 def _sessions(path: str, comparison: Comparison) -> list[RecordedSession]:
-    """Return the sessions of a recording, and add its notes to ``comparison``."""
+    """Return the sessions of a recording, and add its notes to ``comparison``.
+
+    Raises:
+        TraceError: the recording cannot be read, or has no message.
+    """
     source = replay_source(load(path, SERVER))
     comparison.notes += [f"{path}: {note}" for note in source.notes]
     sessions = sessions_of(source)

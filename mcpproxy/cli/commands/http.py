@@ -279,7 +279,11 @@ def _upstream(options: HttpOptions) -> Upstream:
 
 
 def _tls(options: HttpOptions) -> tuple[TlsClient | None, TlsServer | None]:
-    """Return TLS to upstream and TLS to clients; ``None`` for one that the options do not ask for."""
+    """Return TLS to upstream and TLS to clients; ``None`` for one that the options do not ask for.
+
+    Raises:
+        UsageError: the certificate cannot be used.
+    """
     up = down = None
     if options.cert or (options.upstream and options.upstream.is_tls):
         from mcpproxy.record.relay.http import tls

@@ -134,7 +134,11 @@ def serve(options: argparse.Namespace, host: Sequence[str]) -> int:
 
 
 async def _serve_until_end(server: "ModelServer", host: Sequence[str]) -> int:
-    """Serve until a signal comes or the host has ended. Return the exit code of the host; 0 without one."""
+    """Serve until a signal comes or the host has ended. Return the exit code of the host; 0 without one.
+
+    Raises:
+        UsageError: the host cannot be started.
+    """
     loop = asyncio.get_running_loop()
     with suppress(NotImplementedError):  # on Windows, Ctrl-C ends the process
         for number in (signal.SIGINT, signal.SIGTERM):

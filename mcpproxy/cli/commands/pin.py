@@ -105,7 +105,11 @@ def _save_pins(path: str, pins: Pins) -> None:
 
 
 def _collect_pins(options: argparse.Namespace, command: list[str]) -> tuple[str, CollectedPins]:
-    """Return the name of the source for messages, and the pins from it: from recordings, or from a server."""
+    """Return the name of the source for messages, and the pins from it: from recordings, or from a server.
+
+    Raises:
+        McpProxyError: the arguments do not fit together, a recording cannot be read, or the server fails.
+    """
     sources: list[str] = options.paths
     urls = [name for name in sources if name.startswith(("http://", "https://"))]
     recordings = set(sources) - set(urls)
@@ -133,6 +137,9 @@ def _collect_live_pins(
     """Record the server while it lists its tools, and collect the pins from that recording.
 
     Without ``--revision``, try the newest revision with a handshake, then the newest without.
+
+    Raises:
+        McpProxyError: the server fails, or declares no tools.
     """
     name = shown((url,) if url else command)
     with tempfile.TemporaryDirectory(prefix="mcpproxy-") as folder:
@@ -203,6 +210,9 @@ async def _list_tools(connection: "AbstractAsyncContextManager[Client]") -> tupl
 
     Return the name that the server gave in the handshake, ``None`` without a handshake; and whether the last
     list is complete.
+
+    Raises:
+        McpProxyError: the server fails, or declares no tools.
     """
     async with connection as client:
         await client.connect()

@@ -105,7 +105,12 @@ def serve(argv: list[str]) -> int:
 
 
 def _combined_source(recordings: Sequence[LoadedTrace]) -> ReplaySource:
-    """Return the replayable messages of ``recordings``, and print notes about the others to stderr."""
+    """Return the replayable messages of ``recordings``, and print notes about the others to stderr.
+
+    Raises:
+        TraceError: a recording has no message.
+        UsageError: one of several was recorded over HTTP.
+    """
     sources = [replay_source(recording) for recording in recordings]
     for recording, source in zip(recordings, sources, strict=True):
         # ``unnamed`` has the messages without a session id: on stdio all of them.
@@ -131,7 +136,11 @@ def print_summary(engines: Sequence[ReplayEngine], passed: int) -> int:
 def _serve_http(
     where: str, source: ReplaySource, replay_options: ReplayOptions, command: Sequence[str]
 ) -> int:
-    """Serve the replay over HTTP until interrupted, and return the exit code."""
+    """Serve the replay over HTTP until interrupted, and return the exit code.
+
+    Raises:
+        UsageError: ``where`` is not HOST:PORT, or nothing can listen there.
+    """
     host, port = split_listen("replay server", where, "--http")
     # This imports a web server, which stdio does not need.
     from mcpproxy.peers.replay.server.http_server import HttpReplayServer

@@ -71,7 +71,11 @@ def _play_all(
     options: argparse.Namespace,
     live: Update,
 ) -> bool:
-    """Play the chosen sessions to the ``live`` server. Return whether all were played to their end."""
+    """Play the chosen sessions to the ``live`` server. Return whether all were played to their end.
+
+    Raises:
+        McpProxyError: the recording has no message, or the server cannot be reached or sends nothing.
+    """
     source = replay_source(recording)
     sessions = sessions_of(source)
     if options.session:

@@ -149,7 +149,11 @@ def parse(argv: list[str]) -> RunOptions:
 
 
 def _split_words(value: str) -> list[str]:
-    """Return the words of a command, as a shell would read them."""
+    """Return the words of a command, as a shell would read them.
+
+    Raises:
+        UsageError: they cannot be read, or there are none.
+    """
     import shlex
 
     try:
@@ -171,7 +175,11 @@ def _advice_about(word: str) -> str:
 
 
 def _grace_s(value: str) -> float:
-    """Return the value of ``--grace`` in seconds."""
+    """Return the value of ``--grace`` in seconds.
+
+    Raises:
+        UsageError: it is not a time below a day.
+    """
     from argparse import ArgumentTypeError  # few hosts give this option
 
     from mcpproxy.cli import arguments

@@ -101,7 +101,11 @@ def run(argv: list[str]) -> int:
 
 
 def _show_all(options: argparse.Namespace, wanted: Filter, style: Style) -> int:
-    """Show the calls of all recordings, and return the exit code."""
+    """Show the calls of all recordings, and return the exit code.
+
+    Raises:
+        UsageError: an option is not for ``--all``, or there are no recordings.
+    """
     from mcpproxy.cli.calls.all_recordings import AllRecordings
 
     for name in ("follow", "call", "session", "json"):
@@ -118,7 +122,12 @@ def _show_all(options: argparse.Namespace, wanted: Filter, style: Style) -> int:
 
 
 def _call_lines(path: str, wanted: Filter, options: argparse.Namespace, style: Style) -> Iterator[str]:
-    """Yield the lines of the calls that pass ``wanted``, or the details of the calls in ``--call``."""
+    """Yield the lines of the calls that pass ``wanted``, or the details of the calls in ``--call``.
+
+    Raises:
+        TraceError: the recording cannot be read.
+        UsageError: it has no such call or session.
+    """
     from mcpproxy.cli.calls.listing import listing
     from mcpproxy.read.view.view import open_view
 

@@ -134,7 +134,11 @@ def _run_validation(
 
 
 def _target(options: argparse.Namespace, command: list[str]) -> Target:
-    """Return the server that the arguments name."""
+    """Return the server that the arguments name.
+
+    Raises:
+        UsageError: they name none or two, or an option does not fit it.
+    """
     if bool(options.url) == bool(command):
         raise UsageError(
             "validate", "one of -- COMMAND and URL is needed", "mcpproxy validate -- python server.py"

@@ -68,7 +68,11 @@ def _add_command(commands: Any, name: str, line: str, parser: Parser) -> None:
 
 
 def _parser_of(run: Callable[[list[str]], int], argv: list[str]) -> Parser:
-    """Run a command until it has made its parser, and return the parser."""
+    """Run a command until it has made its parser, and return the parser.
+
+    Raises:
+        LookupError: the command returns without a parser.
+    """
     Parser.only_describes = True
     try:
         run(argv)

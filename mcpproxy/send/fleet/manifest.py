@@ -151,7 +151,11 @@ def _counts_or_none(name: str, value: object) -> Mapping[str, int] | None:
 
 
 def _key(name: str, value: object) -> str:
-    """Check a key: it is in the folder of the files, and no part of it leads out of that folder."""
+    """Check a key: it is in the folder of the files, and no part of it leads out of that folder.
+
+    Raises:
+        ManifestError: it is no such key.
+    """
     key = _text(name, value)
     first, *parts = key.split("/")
     if first != FILES or not parts or any(part in ("", ".", "..") for part in parts) or not key.isprintable():

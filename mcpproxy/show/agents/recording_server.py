@@ -79,7 +79,11 @@ class RecordingServer:
     async def _call_tool(
         self, context: ServerRequestContext[dict[str, object]], params: CallToolRequestParams
     ) -> CallToolResult:
-        """Call a tool in a thread, one at a time. Its errors become results, which the agent can read."""
+        """Call a tool in a thread, one at a time. Its errors become results, which the agent can read.
+
+        Raises:
+            MCPError: there is no such tool.
+        """
         del context
         entry = self._tools.get(params.name)
         if entry is None:

@@ -179,7 +179,11 @@ class RecordingTools:
         return CallPage(found, opened.view.count(wanted), note=", ".join(notes), next=next)
 
     def _find_in_all(self, wanted: Filter, cursor: str, limit: int) -> CallPage:
-        """Return the calls that pass the filter, from ``cursor`` on, those of the latest recording first."""
+        """Return the calls that pass the filter, from ``cursor`` on, those of the latest recording first.
+
+        Raises:
+            AgentError: the recording of the cursor is gone.
+        """
         question = ("find_calls", wanted.text, "")
         last, mark = cursors.read(question, cursor)
         listed = self._library.recordings()

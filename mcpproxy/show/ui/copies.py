@@ -57,7 +57,11 @@ def _messages(view: View, number: int) -> str:
 
 
 def _curl(view: View, number: int) -> str:
-    """Return a call over HTTP as a curl command. Masked values are left to the user."""
+    """Return a call over HTTP as a curl command. Masked values are left to the user.
+
+    Raises:
+        NoSuchFormError: the call is not over HTTP.
+    """
     records = [part.record for part in view.parts(number).parts]
     head = next((record for record in records if isinstance(record, RequestHead)), None)
     if head is None:

@@ -171,7 +171,12 @@ class Breakpoints:
         return {"released": released, "missing": len(numbers) - released}
 
     async def _edit_command(self, path: str, number: JSON, request: Mapping[str, JSON]) -> Command:
-        """Return the command for an edited message; a message with the same bytes is only resumed."""
+        """Return the command for an edited message; a message with the same bytes is only resumed.
+
+        Raises:
+            NotReleasedError: the text cannot be used or needs a confirmation, or the message is not held any
+                more.
+        """
         text = request.get("text")
         if not isinstance(text, str):
             raise NotReleasedError("text: a string is expected.")

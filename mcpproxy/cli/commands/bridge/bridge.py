@@ -121,7 +121,11 @@ def _run_inside(options: BridgeOptions) -> int:
 
 
 def _run_before_stdio(options: BridgeOptions) -> int:
-    """Serve HTTP, with a process of the command for each session."""
+    """Serve HTTP, with a process of the command for each session.
+
+    Raises:
+        McpProxyError: there is no such command, the port is taken, or the recording cannot be written.
+    """
     from mcpproxy.peers.bridge.leg import Leg, StderrLines
 
     if shutil.which(options.command[0]) is None:

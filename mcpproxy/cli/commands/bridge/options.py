@@ -223,7 +223,11 @@ def _last_value(given: Given, name: str, read: Callable[[str], T], default: U) -
 
 
 def _values(given: Given, name: str, read: Callable[[str], T]) -> list[T]:
-    """Return all values of the option ``name``, as ``read``, an argparse type, returns them."""
+    """Return all values of the option ``name``, as ``read``, an argparse type, returns them.
+
+    Raises:
+        UsageError: ``read`` refuses a value.
+    """
     try:
         return [read(value) for value in given[name]]
     except argparse.ArgumentTypeError as error:
@@ -241,14 +245,22 @@ def _recording_options(given: Given) -> RecordingOptions:
 
 
 def _header_field(name: str, value: str) -> tuple[str, str]:
-    """Return name and value of a header, with the values of environment variables. No error shows them."""
+    """Return name and value of a header, with the values of environment variables. No error shows them.
+
+    Raises:
+        UsageError: the bridge sends this field itself, or the name, the value or a variable cannot be used.
+    """
     if not _NAME.fullmatch(name) or name.lower() in _OWN_FIELDS:
         _refuse(f"--header {name} cannot be set", "the bridge sends this field itself, or it is not a name")
     return name, _with_variables(f"--header {name}", value)
 
 
 def _with_variables(option: str, value: str) -> str:
-    """Return the value of an option with the values of the environment variables that it names."""
+    """Return the value of an option with the values of the environment variables that it names.
+
+    Raises:
+        UsageError: a variable is not set, or no header can have the value.
+    """
 
     def variable(match: re.Match[str]) -> str:
         content = os.environ.get(match[1])

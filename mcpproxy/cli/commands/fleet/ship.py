@@ -98,7 +98,12 @@ def run(argv: list[str]) -> int:
 
 
 def _ship_once(shipper: "Shipper") -> int:
-    """Ship the files that are closed, and return the exit code."""
+    """Ship the files that are closed, and return the exit code.
+
+    Raises:
+        StoreError: the store cannot be used.
+        UsageError: the folder cannot be read.
+    """
     from mcpproxy.send.fleet.watch import NOT_OURS, summary
 
     try:

@@ -132,7 +132,11 @@ def _options(argv: list[str]) -> argparse.Namespace:
 
 
 def _change_own(options: argparse.Namespace) -> int:
-    """Add mcpproxy's own server to a host, or remove it."""
+    """Add mcpproxy's own server to a host, or remove it.
+
+    Raises:
+        McpProxyError: the options do not fit together, or a file cannot be read or written.
+    """
     from mcpproxy.cli.commands.hosts import own_server_options
 
     if (options.add_mcp and options.remove_mcp) or options.host or options.file:

@@ -138,7 +138,11 @@ def _config_template(options: argparse.Namespace, command: list[str]) -> "Config
 
 
 def _job_count(options: argparse.Namespace, command: list[str]) -> int:
-    """Return how many servers run at once. The default for a host is one, because it may keep a state."""
+    """Return how many servers run at once. The default for a host is one, because it may keep a state.
+
+    Raises:
+        UsageError: ``--jobs`` does not fit the other arguments.
+    """
     has_one_address = bool(options.listen) and not options.listen.endswith(":0")
     if options.jobs > 1 and not command:
         raise UsageError("--jobs", "you lead the client to one server after the other", "leave it out")
@@ -166,7 +170,11 @@ def _beside_model(options: argparse.Namespace, command: list[str]) -> "BesideMod
 
 
 def _check_command(command: list[str], options: argparse.Namespace) -> None:
-    """Refuse a command that is missing, or that has a misspelt or useless placeholder."""
+    """Refuse a command that is missing, or that has a misspelt or useless placeholder.
+
+    Raises:
+        UsageError: the command is such a one.
+    """
     if not command and not options.listen:
         next_step = f"{EXAMPLE}, or --listen HOST:PORT for one that you connect yourself"
         raise UsageError("validate client", "the command of the client is missing", next_step)

@@ -96,7 +96,11 @@ def run(argv: list[str]) -> int:
 
 
 def _serve_http(server: "RecordingServer", where: str, host: str, port: int, token: str) -> None:
-    """Serve over HTTP until interrupted, and print the URL and, if none was given, a new token."""
+    """Serve over HTTP until interrupted, and print the URL and, if none was given, a new token.
+
+    Raises:
+        UsageError: the port is not available.
+    """
     from mcpproxy.show.agents import http
     from mcpproxy.show.ui.bearer import one_secret
     from mcpproxy.show.ui.page_server import PageServer

@@ -43,7 +43,7 @@ part of a session, and it changes nothing unless --allow-send is given.
 
 
 def run(argv: list[str]) -> int:
-    """Serve the page until it is interrupted.
+    """Serve the page until it is interrupted; with ``--open``, open one that runs already instead.
 
     Raises:
         McpProxyError: the arguments are not valid, or the port is taken.
@@ -142,7 +142,10 @@ def _socket_path(path: str, options: argparse.Namespace, upstream: "UpstreamSett
 
 
 def _open_running_page(page_socket: str) -> bool:
-    """Open the browser on a page that runs already, and wait until it is open; ``False`` if none runs."""
+    """Open the browser on a page that runs already; return ``False`` if none runs.
+
+    Wait until its address was used, for at most a minute.
+    """
     from mcpproxy.show.ui.running_page import RunningPage
 
     try:
@@ -242,7 +245,11 @@ def _end_with_stdin(server: "PageServer") -> None:
 
 
 def _state_folder() -> str:
-    """Create and return the folder of all recordings; the first may be made while the page is open."""
+    """Create and return the folder of all recordings; the first may be made while the page is open.
+
+    Raises:
+        UsageError: it cannot be created.
+    """
     folder = paths.state_dir()
     try:
         paths.make_private(folder)
