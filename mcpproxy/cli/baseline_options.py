@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def read(options: argparse.Namespace) -> "Baseline | None":
-    """Return the baseline that the arguments name, if any.
+    """Return the baseline that the arguments name; ``None`` if they name none.
 
     Raises:
         UsageError: ``--write-baseline`` is given without ``--baseline``, or the baseline

@@ -420,7 +420,7 @@ def start_payload(label: str, started_ns: int, members: Mapping[str, str]) -> by
 
 
 def _boot_id() -> str:
-    """Return the boot id, as ``recorder.liveness`` does; importing that module takes longer."""
+    """Return the boot id as ``recorder.liveness`` does, whose import takes longer; empty if unknown."""
     try:
         fd = os.open("/proc/sys/kernel/random/boot_id", os.O_RDONLY)
     except OSError:

@@ -108,7 +108,7 @@ def _encoded(line: str) -> bytes:
 
 
 def _refuse_link(path: str) -> None:
-    """Refuse a link, except in /dev and /proc: a stranger's checkout may contain a link to any file of the user.
+    """Refuse a link, except in /dev and /proc: a stranger's checkout may have a link to any file of the user.
 
     Raises:
         UsageError: ``path`` is such a link.

@@ -256,7 +256,7 @@ class McpRecording:
         return first and f"not recorded{more}: {visible(_NOT_IN_HEADLINES.sub('', first))}"
 
     def _fault_options(self, transport: Literal["stdio", "http"]) -> list[str]:
-        """Return the options that make a session inject the faults of this test."""
+        """Return the options that make a session inject the faults of this test; none without faults."""
         if not self._faults:
             return []
         options = _read_faults(self._faults, transport, self._fault_seed)

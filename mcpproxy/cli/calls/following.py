@@ -238,7 +238,7 @@ class FollowedSession:
         return printed
 
     def _live_lines(self, waiting: dict[int, Call], inner: dict[int, list[Call]]) -> list[str]:
-        """Return the lines at the bottom of the screen."""
+        """Return the lines at the bottom of the screen; none when the recording has ended."""
         if not self._view.running:
             return []
         style = self._screen.style

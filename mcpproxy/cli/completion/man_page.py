@@ -60,7 +60,7 @@ def _usage(action: argparse.Action) -> str:
 
 
 def _subparsers(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
-    """Return the parsers of the commands, or of the parts of a command, that ``parser`` selects from."""
+    """Return the parsers of the commands, or parts of a command, that ``parser`` selects from; or none."""
     for action in parser._actions:  # pyright: ignore[reportPrivateUsage] # as above
         if isinstance(action, argparse._SubParsersAction):  # pyright: ignore[reportPrivateUsage] # as above
             return cast("Mapping[str, argparse.ArgumentParser]", cast("Any", action).choices)

@@ -173,7 +173,7 @@ def _content(entry: Manifest) -> tuple[int, str, int, str]:
 
 
 def _check_file(store: Store, entry: Manifest) -> list[Fault]:
-    """Compare a file with its manifest."""
+    """Compare a file with its manifest. Return what is wrong with it; an empty list if nothing is."""
     packed, plain = sha256(), sha256()
     size = 0
 

@@ -65,7 +65,7 @@ def of_transport(header: Header) -> Attributes:
 
 
 def of_server(header: Header) -> Attributes:
-    """Return the address of the server, if it is reached over HTTP and the command named it."""
+    """Return the address of the server, if it is reached over HTTP and the command named it, else nothing."""
     try:
         parts = urlsplit(header.upstream)
         host, port = parts.hostname, parts.port

@@ -82,7 +82,7 @@ class Streams:
         return list(self._open.values())
 
     def of_event(self, event: Event) -> OpenStream | None:
-        """Return the open stream to which a recorded event belongs."""
+        """Return the open stream to which a recorded event belongs; ``None`` if it belongs to none."""
         if isinstance(event, Frame | RequestHead | ResponseHead):
             return self._open.get(event.exchange)
         return None

@@ -44,7 +44,7 @@ def local(trace_id: int, span_id: int, caller: SpanContext | None = None) -> Spa
 
 
 def remote(carrier: Mapping[str, object]) -> SpanContext | None:
-    """Return the context that ``traceparent`` and ``tracestate`` of ``carrier`` name, if it is valid.
+    """Return the context that ``traceparent`` and ``tracestate`` of ``carrier`` name; ``None`` if not valid.
 
     Source: https://www.w3.org/TR/trace-context/
     """
@@ -60,7 +60,7 @@ def remote(carrier: Mapping[str, object]) -> SpanContext | None:
 
 
 def of_fields(fields: Fields) -> SpanContext | None:
-    """Return the context that the header fields of an HTTP request name."""
+    """Return the context that the header fields of an HTTP request name; ``None`` if they name none."""
     return remote({name: fields.get(name) for name in ("traceparent", "tracestate")})
 
 

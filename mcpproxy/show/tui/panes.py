@@ -34,7 +34,7 @@ class SessionPane(CursorPane):
 
     @property
     def chosen(self) -> SessionItem | None:
-        """The item under the cursor."""
+        """The item under the cursor; ``None`` if there are no items."""
         return self.items[self.cursor] if self.cursor < len(self.items) else None
 
     def show(self, items: list[SessionItem]) -> None:
@@ -86,7 +86,7 @@ class CallPane(CursorPane):
 
     @property
     def chosen(self) -> Call | None:
-        """The call under the cursor."""
+        """The call under the cursor; ``None`` if there are no calls."""
         return self.rows.call(self.cursor) if self.rows and self.cursor < self.total else None
 
     def show(self, rows: CallRows | None, number: int = 0) -> None:

@@ -38,7 +38,7 @@ def line_width(line: Iterable[Span]) -> int:
 
 
 def cut(text: str, width: int) -> str:
-    """Return a text in at most ``width`` columns, with a mark where it was cut."""
+    """Return a text in at most ``width`` columns, with a mark where it was cut; empty without columns."""
     if width_of(text) <= width:
         return text
     if width <= 0:

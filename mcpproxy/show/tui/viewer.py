@@ -116,7 +116,7 @@ class Viewer(App[None]):
 
     @property
     def _rows(self) -> CallRows | None:
-        """The rows of the open recording."""
+        """The rows of the open recording; ``None`` while none is open."""
         return self._recording.rows
 
     def _is_held(self) -> bool:

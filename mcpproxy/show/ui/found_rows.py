@@ -158,7 +158,7 @@ def _cause(view: View, call: Call) -> str:
 
 
 def _finding_row(finding: Finding | None) -> JSONObject | None:
-    """Return a finding, with the beginning of its text."""
+    """Return a finding, with the beginning of its text; ``None`` for none."""
     if finding is None:
         return None
     return {"rule": finding.rule, "severity": finding.severity, "message": shortened(finding.message)}

@@ -109,7 +109,10 @@ class _Guard:
         self._client.send(self._number, attempt.recording)
 
     def _requeue_sent(self, client: JudgeClient) -> UnitResult | None:
-        """Requeue the recordings of a dead process; return a result if the guilty one is not tried again."""
+        """Requeue the recordings of a dead process, and return the result of the one at which it died.
+
+        ``None`` if that one is tried again.
+        """
         self._client = None
         reason = client.cause_of_death()
         sent = list(self._sent.items())
