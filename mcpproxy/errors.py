@@ -133,7 +133,7 @@ def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
 
 
 def nearest_option(name: str, options: Iterable[str]) -> str | None:
-    """Like ``nearest``, for command-line options: dashes at the start do not count, and names must be closer."""
+    """Like ``nearest``, for options: dashes at the start do not count, and names must be closer."""
     by_name = {option.lstrip("-"): option for option in options}
     match = nearest(name.lstrip("-"), by_name, cutoff=0.7)
     return by_name[match] if match else None

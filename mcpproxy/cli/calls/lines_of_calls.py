@@ -132,7 +132,7 @@ class CallLines:
         return [self.indent + self._style.paint(part, *colour) for part in self._wrap(text)]
 
     def _wrap(self, text: str, taken: int = 0) -> list[str]:
-        """Return ``text`` wrapped to the width beside the gutter and ``taken`` more columns; none if empty."""
+        """Return ``text`` wrapped to the width beside the gutter and ``taken`` columns; none if empty."""
         if not text:
             return []
         width = self._style.width
