@@ -61,7 +61,8 @@ class Manifest:
     first_ns: int
     last_ns: int
     ending: str
-    """``exited``, ``signalled``, ``cut``; ``continued`` if another file follows; empty if unknown."""
+    """``exited``, ``signalled``, ``not started`` or ``cut``, as in ``Close``; ``continued`` if another file
+    follows; empty if unknown."""
     frames: Mapping[str, int] | None
     findings: Mapping[str, int] | None
     rules: Mapping[str, int]

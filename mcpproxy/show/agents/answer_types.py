@@ -92,7 +92,8 @@ class RunPage(RecordedTexts):
 class SessionRow:
     """A session of a recording. ``rows`` counts its calls and other records.
 
-    ``negotiation`` is a sentence about how its revision was agreed on.
+    ``negotiation`` says how the peers agreed on its revision, if ``initialize`` did not get what it asked
+    for.
     """
 
     number: int

@@ -16,7 +16,7 @@ _FAMILY = "HOST"
 def works_in(path: str) -> JSONObject:
     """Return the matrix of ``mcpproxy check --hosts all`` for the recording at ``path``.
 
-    ``states`` are all that a host can have.
+    ``states`` are those of hosts about which there are facts, the best first.
 
     ``has_server`` says whether a server of MCP has answered in the recording; if not, all states are unknown.
 
