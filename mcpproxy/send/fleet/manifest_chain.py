@@ -41,7 +41,7 @@ class ManifestChain:
 
     @property
     def length(self) -> int:
-        """The number of the last manifest."""
+        """The number of the last manifest; 0 if there is none."""
         return max(self._written_s, default=0)
 
     def find(self, key: str, written_s: float) -> Manifest | None:

@@ -72,7 +72,7 @@ class JudgeClient:
 
     def __init__(self, job: JudgeJob) -> None:
         self.current = 0
-        """The number of the recording that is being judged, or was judged last."""
+        """The number of the recording that is being judged, or was judged last; 0 before the first."""
         self._limits: Final = job.limits
         self._unsent = b""
         self._began_s = time.monotonic()
