@@ -21,6 +21,7 @@ _LISTEN: Final = "127.0.0.1:8766"
 _SCRIPTED: Final = ("--script", "--from")
 """Options that replace the service by a model that follows a script."""
 _DIALECTS: Final = ("anthropic", "chat", "responses", "gemini")
+"""The interfaces of models that are known, by the names that ``--dialect`` takes."""
 _NOT_HERE: Final = ("--otlp", "--otlp-content")
 """Output options of other recordings that concern calls of MCP."""
 
