@@ -28,7 +28,7 @@ class Given(dict[str, list[str]]):
         return []
 
     def text(self, name: str, default: str = "") -> str:
-        """Return the last value of the option ``name``."""
+        """Return the last value of the option ``name``; ``default`` if it was not given."""
         return (self[name] or (default,))[-1]
 
 

@@ -83,7 +83,10 @@ def detail(view: View, number: int, style: Style, model_side: ModelSide) -> Iter
 
 
 def _part_lines(part: Part, number: int, started_ns: int, style: Style) -> Iterator[str]:
-    """Yield a heading for a record of the call, then its content. Times count from the start of the call."""
+    """Yield a heading for a record of the call, then its content.
+
+    The heading has the time since the start of the recording, and the time since the start of the call.
+    """
     record = part.record
     after = f"+{duration(part.at_ns - started_ns)}" if part.at_ns > started_ns else ""
     where = f"frame {part.seq}" if part.seq else ""

@@ -155,7 +155,7 @@ def _key(name: str, value: object) -> str:
     """Check a key: it is in the folder of the files, and no part of it leads out of that folder.
 
     Raises:
-        ManifestError: it is no such key.
+        ManifestError: it is not such a key.
     """
     key = _text(name, value)
     first, *parts = key.split("/")

@@ -2,7 +2,8 @@
 
 For each file the shipper creates the object, which fails if it exists, and then adds a manifest to the chain.
 After a kill in between, the next shipper finds the object without a manifest, compares it with the file, and
-adds the manifest. All state is in the store, so shipping resumes after any kill, even on a full disk.
+adds the manifest. All state but the key of the masks is in the store, so shipping resumes after any kill,
+even on a full disk.
 """
 
 import os

@@ -37,7 +37,7 @@ _LINES: Final = 512
 class LiveExport:
     """Sends the spans of ``trace`` to the collector at ``url`` until the recording ends.
 
-    With ``content``, spans have the arguments and results of tools.
+    With ``content``, spans have the arguments of tools and prompts, and the results of tools.
     """
 
     def __init__(self, trace: str, url: str, *, content: bool) -> None:

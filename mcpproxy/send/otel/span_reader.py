@@ -50,10 +50,10 @@ _FINDING: Final = "mcpproxy.finding"
 class SpanReader:
     """Makes the spans of ``view``, in the order in which their calls end.
 
-    With ``content``, spans have the arguments and results of tools. With ``masks``, secrets are masked in
-    every text. ``not_sampled`` counts the calls that their callers do not sample, whose spans are not
-    yielded. ``measure`` gets every span, even those. ``log`` gets the event of every finding, and the context
-    of its span.
+    With ``content``, spans have the arguments of tools and prompts, and the results of tools. With ``masks``,
+    secrets are masked in every text. ``not_sampled`` counts the calls that their callers do not sample, whose
+    spans are not yielded. ``measure`` gets every span, even those. ``log`` gets the event of every finding,
+    and the context of its span.
     """
 
     def __init__(

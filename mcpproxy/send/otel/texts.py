@@ -1,4 +1,4 @@
-"""Texts of peers as values of attributes: escaped, shortened, and without secrets."""
+"""Texts of peers as values of attributes: escaped, shortened, and masked unless the user keeps secrets."""
 
 import json
 from typing import Final

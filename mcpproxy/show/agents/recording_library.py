@@ -230,7 +230,8 @@ class RecordingLibrary:
         """Return the two recordings to compare.
 
         The default of ``before`` is the recording before ``after`` with the same label. The default of
-        ``after`` is the latest with the label of ``before``, or the latest of all if neither is given.
+        ``after`` is the latest with the label of ``before``, or the latest with a message if neither is
+        given.
 
         Raises:
             AgentError: a name means no recording or several, or no other recording has the label.

@@ -64,6 +64,6 @@ def head_title(rows: CallRows | None, about: Line, *, is_paused: bool) -> Line:
 
 
 def detail_title(number: int | None, *, is_raw: bool) -> Line:
-    """Return the title over the detail of the call with this number; ``None`` if a recording is shown."""
+    """Return the title over the detail of the call ``number``, or of a recording if that is ``None``."""
     name = " Recording" if number is None else f" Call {number}"
     return Span(name), Span("  bytes as they passed" if is_raw else "", "dim")

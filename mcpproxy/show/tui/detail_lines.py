@@ -1,4 +1,7 @@
-"""The detail of a call as lines: first its findings, then the records that belong to it."""
+"""The detail of a call as lines: its facts, its findings, the records that belong to it, and its notes.
+
+Notes are the findings of severity ``info``.
+"""
 
 from collections.abc import Iterator
 from typing import Final
@@ -91,7 +94,9 @@ def _fact_line(call: Call, waited_ns: int | None) -> Line:
 
 
 def finding_lines(found_rule: FoundRule, *, indent: int = 0, more: str = "") -> Iterator[Line]:
-    """Yield a finding: its message, the sentence of the specification, and what to do instead.
+    """Yield a finding: its message, the sentence of the specification, what to do instead, and a link.
+
+    Without a sentence, the summary of the rule takes its place.
 
     ``more`` is a text about further findings with the same message.
     """

@@ -73,7 +73,7 @@ class OpenRecording:
             self._searches -= 1
 
     async def changes_since(self, version: int) -> tuple[RowChange, int, bool]:
-        """Read new records, and return all changes after ``version`` as one change.
+        """Read new records unless a search runs, and return all changes after ``version`` as one change.
 
         If not all of them are remembered, every row counts as changed.
 

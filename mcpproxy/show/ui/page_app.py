@@ -336,7 +336,7 @@ class PageApp:
     # Streams
 
     async def live(self, request: Request) -> Response:
-        """Send an event when rows of a running recording are new or have changed."""
+        """Send an event when rows of a recording are new or have changed, and when it has ended."""
         id: str = request.path_params["id"]
         # Before the first event the page has no version; -1 makes that event say that every row has changed.
         last = _number(request.headers.get("last-event-id"), -1)

@@ -1,8 +1,8 @@
 """Let the next ``mcpproxy ui --open`` on the same folder find a page that already runs, and open it again.
 
 The page listens at a socket in the state folder, to which only its own user can connect. A program that
-connects gets an address with a ticket, and a second line when the ticket was used. So no secret is in a file,
-and a page that has ended is never mistaken for a running one.
+connects gets an address with a ticket, a token that works once, and a second line when it was used. So no
+secret is in a file, and a page that has ended is never mistaken for a running one.
 """
 
 import os

@@ -112,7 +112,7 @@ def refusal(header: Header) -> str:
 
 
 def _refuse_unconfirmed(recorded: RecordedCall) -> None:
-    """Raise an error if the call needs a confirmation."""
+    """Raise a ``NotSentError`` if the call needs a confirmation."""
     if not recorded.is_own:
         what = "URL" if recorded.header.transport == "http" else "command"
         fact = f"the {what} comes from a recording that somebody else may have written"

@@ -173,7 +173,7 @@ def _check_command(command: list[str], options: argparse.Namespace) -> None:
     """Refuse a command that is missing, or that has a misspelt or useless placeholder.
 
     Raises:
-        UsageError: the command is such a one.
+        UsageError: the command is refused.
     """
     if not command and not options.listen:
         next_step = f"{EXAMPLE}, or --listen HOST:PORT for one that you connect yourself"
