@@ -124,8 +124,7 @@ class Piece:
 def read_server(view: View, number: int, label: str, path: str, started_ns: int) -> WireServer:
     """Read the recording of a server. ``started_ns`` is when it began, in nanoseconds since 1970.
 
-    If it has several sessions, the calls of all are read, and each tool as it was listed last. Calls are
-    looked for in the first rows of the recording, as many as ``View.calls`` returns at once.
+    If it has several sessions, the calls of all are read, and each tool as it was listed last.
     """
     sessions = view.sessions
     name = sessions[0].server if sessions else ""

@@ -19,8 +19,8 @@ from mcpproxy.read.view.view import open_view
 
 EPILOG = f"""\
 FAILED are the calls that ended with an error, UNANSWERED those without an answer, CANCELLED those that were
-given up, REFUSED those that mcpproxy answered itself, and UNREADABLE those whose answer could not be decoded,
-or was not recorded. 95 of 100 calls took no longer than P95. P50, P95
+given up, REFUSED those that mcpproxy kept from the server, and UNREADABLE those whose answer could not be
+decoded, or was not recorded. 95 of 100 calls took no longer than P95. P50, P95
 and MAX count a call without an answer with the time that it waited, until it was cancelled or the recording
 ended: >12.0 s is such a time. IN and OUT are the sizes of all requests and of all answers.
 {stats.ESTIMATE[0].upper()}{stats.ESTIMATE[1:]}. A definition costs its tokens
