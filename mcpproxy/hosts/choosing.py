@@ -22,8 +22,8 @@ NOT_WRITTEN: Final = "nothing was written"
 class Places:
     """The options that select the files to search. ``where`` is the name of the command, for errors.
 
-    ``key`` is the path to the servers in ``file``, with ``/`` between its levels. ``project`` is the folder
-    whose project files are searched.
+    ``hosts`` are ids or names of hosts. ``key`` is the path to the servers in ``file``, with ``/`` between
+    its levels. ``project`` is the folder whose project files are searched.
     """
 
     where: str

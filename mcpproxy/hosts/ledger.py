@@ -36,7 +36,8 @@ State = Literal["wrapping", "wrapped", "unwrapping"]
 class WrapRecord:
     """One wrapped server. ``at`` is the path to its entry in ``file``; see ``ServerEntry.place``.
 
-    The hashes are those of the file before and after the change. ``wrapped_at`` is as ``now`` returns it.
+    ``host`` is the id of the host, and ``name`` that of the server. The hashes are those of the file before
+    and after the change. ``wrapped_at`` is as ``now`` returns it.
     """
 
     file: str

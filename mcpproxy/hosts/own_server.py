@@ -31,7 +31,7 @@ _TABLE: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class OwnEntry:
-    """The entry for ``mcpproxy mcp``, and the file that gets it."""
+    """The entry for ``mcpproxy mcp``, and the file that gets it, by its row of ``hosts.toml``."""
 
     host: Host
     row: ServerFile

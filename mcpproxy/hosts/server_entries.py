@@ -41,7 +41,12 @@ class ConfigFile:
 
 @dataclass(frozen=True, slots=True)
 class ServerEntry:
-    """The entry of one server in the file of a host."""
+    """The entry of one server in the file of a host.
+
+    ``row`` is the row of ``hosts.toml`` that describes the file, ``node`` the value of the entry. ``shape``
+    says where the entry has its command; ``None`` if it has none. ``url`` is the address of a remote server;
+    empty for any other.
+    """
 
     host: Host
     row: ServerFile
@@ -127,6 +132,7 @@ class Search:
     project: str = ""
     """The folder whose project files were searched; empty if a file was named instead."""
     by_place: dict[tuple[str, Path], ServerEntry] = field(default_factory=dict[tuple[str, Path], ServerEntry])
+    """The entries, by ``ServerEntry.place``."""
     files: dict[str, ConfigFile] = field(default_factory=dict[str, ConfigFile])
     """The files that were read, by the path that links lead to."""
     problems: list[HostFileError] = field(default_factory=list[HostFileError])

@@ -1,8 +1,8 @@
 """Mask the secrets in the text of a configuration file before it is shown.
 
-People paste shown changes into reports, and one line may contain a complete entry. So every value below
-``env`` or ``headers`` is masked. Elsewhere, the same values are masked as in a recorded command: those with
-the name of a secret, parts of URLs, and keys of known providers.
+People paste shown changes into reports, and one line may contain a complete entry. So every text and number
+below ``env``, ``headers`` and the like is masked. Elsewhere, the same values are masked as in a recorded
+command: those with the name of a secret, parts of URLs, and keys of known providers.
 """
 
 from collections.abc import Iterator

@@ -24,7 +24,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> object:
-    # Imported on first use, because every wrapped server imports this package at its start.
+    # Imported on first use, because mcpproxy imports this package whenever it starts a server.
     if name in __all__:
         from mcpproxy.protocol import single_objects
 

@@ -154,7 +154,8 @@ class LostRequest:
 class SentEvent:
     """One SSE event with an id, and the stream and exchange in which the event was first sent.
 
-    ``position`` counts, from 1, the events of the stream that have an id.
+    ``position`` counts, from 1, the events of the stream that have an id. ``data_hash`` is the hash of its
+    data, by which a repeated event is recognised.
     """
 
     stream: HttpStream
@@ -208,9 +209,10 @@ class HttpSession:
 class HttpExchange:
     """One HTTP request with its response, as far as they have been recorded.
 
-    ``messages`` are the messages in the request body; ``requests`` and ``initialize`` are among them.
-    ``answered`` are the ids of the requests whose response came in this exchange. ``cursor`` is the event
-    that the request's Last-Event-ID names, if that event was recorded.
+    ``fields`` are the header fields of the request, ``response_fields`` those of the response. ``messages``
+    are the messages in the request body; ``requests`` and ``initialize`` are among them. ``answered`` are the
+    ids of the requests whose response came in this exchange. ``cursor`` is the event that the request's
+    Last-Event-ID names, if that event was recorded.
     """
 
     request: RequestHead

@@ -23,8 +23,9 @@ MAX_QUESTIONS: Final = 256
 class Question:
     """The request under one key of a task's inputRequests. Frame ``seq`` was the first to contain it.
 
-    ``answered`` is set once the client has answered the request. ``gone_seq`` is the first later frame whose
-    inputRequests lack the request; 0 if there is none yet.
+    ``answered`` is set once the client has answered the request. ``gone_seq`` is the first frame, of the
+    answers to later requests, whose inputRequests lack the answered request; 0 if there is none, or if the
+    request is there again.
     """
 
     value: JSON
@@ -38,9 +39,10 @@ class ExtensionTask:
     """One task, and the state that the server reported for it.
 
     ``created_seq`` is the frame that created the task; 0 if it was not recorded. The latest ``state`` was
-    reported in frame ``seq``, with the timestamp ``updated``. ``fetched`` is set once tasks/get has returned
-    the task, ``dropped`` once the client has asked to cancel it. ``poll`` is the latest tasks/get, and
-    ``poll_ms`` is the time, in milliseconds, that the client must wait before the next.
+    reported in frame ``seq``, with the timestamp ``updated``. ``ttl_ms`` is the lifetime, in milliseconds,
+    that the server named for it. ``fetched`` is set once tasks/get has returned the task, ``dropped`` once
+    the client has asked to cancel it. ``poll`` is the latest tasks/get, ``None`` if the client may poll again
+    at once, and ``poll_ms`` is the time, in milliseconds, that the client must wait before the next.
     """
 
     id: str

@@ -149,9 +149,9 @@ Headers = tuple[tuple[str, str], ...]
 class RequestHead:
     """The head of an HTTP request, as the client wrote it.
 
-    ``target`` is the request target (path and query, or a URL), and ``endpoint`` says whether it is the MCP
-    endpoint. Requests to other targets are forwarded and recorded, but only a few rules apply to them.
-    ``fault`` and ``by_proxy`` mean the same as for a frame.
+    ``version`` is that of HTTP. ``target`` is the request target (path and query, or a URL), and ``endpoint``
+    says whether it is the MCP endpoint. Requests to other targets are forwarded and recorded, but only a few
+    rules apply to them. ``fault`` and ``by_proxy`` mean the same as for a frame.
     """
 
     seq: int
@@ -272,8 +272,9 @@ class Signal:
 class Gap:
     """Bytes that were forwarded but not recorded. Their content is unknown.
 
-    ``reason`` is a clause for people ("the disk was full"). ``exchange`` is the HTTP exchange to whose answer
-    the bytes belong; 0 if it is unknown.
+    ``client_bytes``, ``server_bytes`` and ``stderr_bytes`` are their numbers, by stream. ``reason`` is a
+    clause for people ("the disk was full"). ``exchange`` is the HTTP exchange to whose answer the bytes
+    belong; 0 if it is unknown.
     """
 
     reason: str

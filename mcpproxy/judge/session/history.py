@@ -191,7 +191,9 @@ class UsedIds:
 class Side:
     """The messages that one peer has sent, as far as checks need them."""
 
+    # The requests of this side that wait for an answer, by id.
     pending: dict[RequestId, SentRequest] = field(default_factory=dict[RequestId, SentRequest])
+    # The ids of the requests that reached the receiver, as far as is known.
     used_ids: UsedIds = field(default_factory=UsedIds)
     # The ids of requests that never reached the receiver's program, because mcpproxy refused them or the
     # server refused them with an HTTP status.
@@ -241,8 +243,10 @@ class History:
     The first messages show the ``protocol``. ``candidates`` are the revisions that the session may use: all
     at first, the stateful ones after initialize, one after the negotiation. ``has_gap`` is set if messages
     are missing, such as the start of the session; nothing is then concluded from the absence of a message.
-    ``masked`` is set if values in messages may be masked. If it is not set, a text that looks like a mask was
-    written by a peer.
+    ``negotiated`` is the revision in the result of initialize, or the one that the judge was given.
+    ``initialized`` is set once the client has sent notifications/initialized, in frame ``initialized_seq``.
+    ``answered_requests`` are the latest requests of both sides that were answered. ``masked`` is set if
+    values in messages may be masked. If it is not set, a text that looks like a mask was written by a peer.
     """
 
     client: Side = field(default_factory=Side)

@@ -27,7 +27,7 @@ class Task:
     or unknown. ``poll`` is the latest tasks/get; ``None`` if another report came since. ``poll_ms`` is the
     time, in milliseconds, that the other peer must wait before the next poll. ``first_got_seq`` is the frame
     of the first answer to tasks/get. ``deleted`` is set once the runner has answered that it does not know
-    the task.
+    the task, until it reports the task again.
     """
 
     id: str

@@ -55,7 +55,7 @@ class SchemaFlaw:
     """One flaw of a schema. ``what`` is a clause about the faulty value: ``should be a string, is 3``.
 
     ``pointer`` is the JSON Pointer of the value in the schema. For a missing member it is the place where the
-    member would be.
+    member would be. ``keyword`` is the one whose value is faulty; empty if the root is not an object.
     """
 
     pointer: str
@@ -74,8 +74,8 @@ class _Subschema:
 
     For a ``root`` or ``own`` subschema, no other schema does. For a ``composed`` subschema, which is below a
     keyword such as anyOf, the schema around it does. For a ``definition`` this depends on the references to
-    the definition. ``document`` is the innermost schema with an id of its own, or else the root: paths in
-    references begin there.
+    the definition. ``dialect`` is ``None`` if it is unknown. ``document`` is the innermost schema with an id
+    of its own, or else the root: paths in references begin there.
     """
 
     pointer: str
