@@ -240,7 +240,7 @@ class HttpExchange:
     event_count: int = 0  # the number of SSE events that the server has sent
     event_id_count: int = 0  # the number of events with an id
     unfinished_seq: int = 0  # the frame of an event with an answer, but without a blank line at its end
-    late_messages: int = 0  # the number of messages that came after all requests were answered
+    late_messages: int = 0  # the number of frames with messages after all requests were answered
     stream: HttpStream | None = None
     cursor: SentEvent | None = None
     earlier_event: SentEvent | None = None  # the earlier event with the id of the current event
@@ -361,7 +361,7 @@ class HttpHistory:
     challenged: bool = False  # a 401 was seen
     authorized: dict[int, int] = field(
         default_factory=dict[int, int]
-    )  # by connection: the first request with Authorization
+    )  # by connection: the first stateless request with Authorization
     proofs: dict[str, int] = field(
         default_factory=dict[str, int]
     )  # by DPoP proof, masked or not: the request that had it, once it was answered
