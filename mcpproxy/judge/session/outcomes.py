@@ -126,7 +126,7 @@ class CallCounts:
     cancelled: int = 0
     """Calls that the client cancelled, for a user or because of its own time limit."""
     refused: int = 0
-    """Calls that mcpproxy refused or answered with an error: they could not, or must not, reach the server."""
+    """Calls that mcpproxy refused or answered with an error: they could not, or must not, reach a server."""
     declined: int = 0
     unreadable: int = 0
     """Calls whose answer could not be read."""
