@@ -1,9 +1,12 @@
-"""The recipes of the documents work: applied to a copy of the tree, their blocks pass the tests they name."""
+"""The recipes of the documents work: applied to a copy of the tree, their blocks pass ruff and the tests they
+name."""
 
+import filecmp
 import os
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 from typing import Final
 
@@ -86,11 +89,12 @@ def _add_policy(copy: Path) -> None:
     for path in ("mcpproxy/gate/intercept/call_limit.py", "tests/intercept/test_call_limit.py"):
         (copy / path).write_text(file(path), encoding="utf-8")
     options = copy / "mcpproxy/cli/new_recording.py"
-    for block, before in (
-        (named("row of a new option"), '        ("--faults", "FILE"'),
-        (named("row of a new policy"), '    "--enforce": "'),
+    for block, before, indent in (
+        (named("row of a new option"), '        ("--faults", "FILE"', 8),
+        (named("row of a new policy"), '    "--enforce": "', 4),
     ):
-        _insert(options, before, block.text.splitlines(keepends=True)[1])
+        row = block.text.splitlines(keepends=True)[1]
+        _insert(options, before, textwrap.indent(textwrap.dedent(row), " " * indent))
 
 
 def _insert(path: Path, before: str, text: str) -> None:
@@ -136,3 +140,23 @@ def test_recipes_pass_the_tests_that_they_name(tree: Path) -> None:
     for path, name in NAMED.items():
         assert any(line.startswith(f"PASSED {path}") and name in line for line in passed), name
     assert any("tsv" in line for line in passed)
+
+
+@pytest.mark.parametrize("command", ["check --output-format=concise", "format --check"])
+def test_what_recipes_write_passes_ruff(tree: Path, command: str) -> None:
+    modules = [path.relative_to(tree) for path in sorted(tree.rglob("*.py"))]
+    written = [str(path) for path in modules if not _is_unchanged(tree, path)]
+    assert "mcpproxy/gate/intercept/call_limit.py" in written
+    ran = subprocess.run(
+        [sys.executable, "-m", "ruff", *command.split(), "--no-cache", *written],
+        cwd=tree,
+        capture_output=True,
+        text=True,
+        timeout=DEADLINE_S,
+    )
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+def _is_unchanged(tree: Path, path: Path) -> bool:
+    """Whether the project has this file, with the same content."""
+    return (ROOT / path).is_file() and filecmp.cmp(ROOT / path, tree / path, shallow=False)
