@@ -18,10 +18,10 @@ TOLD: Final = b'{"jsonrpc":"2.0","method":"notifications/x"}'
 class Endpoint(SessionEndpoint):
     """Knows no session, and no revision but ours."""
 
-    def __init__(self, token: str = "") -> None:
+    def __init__(self, token: str = "", origin: str = "https://app.example") -> None:
         self.said: Final[list[str]] = []
-        guard = Guard(True, ["127.0.0.1"], ["https://app.example"])
-        origins = ["https://app.example"]
+        guard = Guard(True, ["127.0.0.1"], [origin])
+        origins = [origin]
         super().__init__(["/mcp"], guard, self.said.append, origins=origins, token=token)
 
     async def answer_post(self, request: HttpRequest, respond: HttpResponder) -> None:
@@ -119,6 +119,13 @@ def test_an_allowed_page_learns_what_it_may_ask() -> None:
     assert status == 204
     assert b"POST" in header[b"access-control-allow-methods"]
     assert b"content-length" not in header
+
+
+def test_where_all_pages_are_allowed_each_learns_so_before_it_asks() -> None:
+    endpoint = Endpoint(origin="*")
+    for method, status in (("OPTIONS", 204), ("POST", 202)):
+        got, header, _ = asked(endpoint, method, origin="https://any.example")
+        assert (got, header[b"access-control-allow-origin"]) == (status, b"https://any.example")
 
 
 def test_a_fault_of_ours_ends_one_request_and_is_said() -> None:

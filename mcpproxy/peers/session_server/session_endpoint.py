@@ -89,7 +89,7 @@ class SessionEndpoint(ABC):
 
     async def _answer_request(self, request: HttpRequest, respond: HttpResponder) -> None:
         self._check_site(request)
-        if request.method == "OPTIONS" and request.fields.get("origin", "").lower() in self._origins:
+        if request.method == "OPTIONS" and self._may_read(request.fields.get("origin", "")):
             allowed = {
                 "access-control-allow-methods": METHODS["allow"],
                 "access-control-allow-headers": "*, Authorization",
@@ -134,10 +134,14 @@ class SessionEndpoint(ABC):
 
     def _cross_origin(self, request: HttpRequest) -> dict[str, str]:
         origin = request.fields.get("origin", "")
-        if origin.lower().rstrip("/") not in self._origins and "*" not in self._origins:
+        if not self._may_read(origin):
             return {}
         return {
             "access-control-allow-origin": origin or "*",
             "access-control-expose-headers": "Mcp-Session-Id",
             "vary": "Origin",
         }
+
+    def _may_read(self, origin: str) -> bool:
+        """Whether pages of ``origin``, which is as the request wrote it, may read the answers."""
+        return "*" in self._origins or origin.lower().rstrip("/") in self._origins
