@@ -204,7 +204,29 @@ def test_an_editor_changes_a_message(
     held.end()
     given = [e for e in read_trace(held.trace).events() if isinstance(e, Frame) and e.by_proxy]
     assert [b'"find"' in frame.raw for frame in given] == [True]
-    monkeypatch.setenv("EDITOR", "no-such-editor")
+
+
+@pytest.mark.parametrize(
+    ("variable", "editor", "why"),
+    [
+        ("EDITOR", "  ", "EDITOR names no editor; set EDITOR to a command, or give --text"),
+        ("EDITOR", "vi '", "EDITOR=vi ' cannot be read (No closing quotation); set EDITOR to a command"),
+        ("VISUAL", " ", "VISUAL names no editor; set VISUAL to a command"),
+        ("EDITOR", "''", "EDITOR names no editor"),
+        ("EDITOR", "no-such-editor", "no-such-editor cannot be started (No such file or directory)"),
+    ],
+)
+def test_an_editor_that_is_none_leaves_the_message_held(
+    held: Held, mcpproxy: Mcpproxy, monkeypatch: pytest.MonkeyPatch, variable: str, editor: str, why: str
+) -> None:
+    monkeypatch.delenv("VISUAL", raising=False)
+    monkeypatch.setenv(variable, editor)
+    held.call(1)
+    number = held.held()[1]
+    said = mcpproxy("breakpoints", "edit", str(number), "--trace", held.trace)
+    assert (said.code, said.err.count("\n")) == (2, 1)
+    assert f"breakpoints: {why}" in said.err
+    assert held.held() == {1: number}
 
 
 def test_a_relay_that_is_killed_while_a_call_is_held_leaves_what_the_client_said(held: Held) -> None:

@@ -119,7 +119,7 @@ def _edited(raw: bytes) -> bytes:
     Raises:
         UsageError: there is no editor, or it has failed.
     """
-    editor = shlex.split(os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi")
+    editor = _editor()
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "message.json")
         with open(path, "wb") as file:
@@ -133,3 +133,22 @@ def _edited(raw: bytes) -> bytes:
             raise UsageError("breakpoints", f"{editor[0]} ended with {code}", "the message is still held")
         with open(path, "rb") as file:
             return file.read().strip()
+
+
+def _editor() -> list[str]:
+    """Return the command of the user's editor.
+
+    Raises:
+        UsageError: the variable that names it cannot be read as a command, or names none.
+    """
+    variable = "VISUAL" if os.environ.get("VISUAL") else "EDITOR"
+    named = os.environ.get(variable) or "vi"
+    next_step = f"set {variable} to a command, or give --text"
+    try:
+        words = shlex.split(named)
+    except ValueError as fault:
+        fact = f"{variable}={visible(named)} cannot be read ({fault})"
+        raise UsageError("breakpoints", fact, next_step) from None
+    if not words or not words[0]:
+        raise UsageError("breakpoints", f"{variable} names no editor", next_step)
+    return words
