@@ -71,6 +71,11 @@ def ungettable_prompts(server: Server) -> None:
 
 
 @flaw
+def nameless_prompt(server: Server) -> None:
+    server.prompts.insert(0, {"arguments": [{"name": "language", "required": True}]})
+
+
+@flaw
 def refused_completion(server: Server) -> None:
     server.methods["completion/complete"] = refuse()
 

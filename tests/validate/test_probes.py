@@ -214,6 +214,12 @@ def test_no_probe_is_without_its_flaw() -> None:
     assert {probe.name for probe in PROBES} - broken == {"connect"}
 
 
+@pytest.mark.parametrize("probe", ["get-prompts", "complete", "missing-prompt-argument"])
+def test_a_prompt_without_a_name_is_left_to_the_judge(probe: str, tmp_path: Path) -> None:
+    result = tried(target("nameless-prompt"), tmp_path, (probe,))
+    assert check(result, probe).status == "passed", check(result, probe).conclusion
+
+
 def test_silence_after_a_mistake_shows_nothing_where_no_ping_is_answered(tmp_path: Path) -> None:
     result = tried(target("silent-ping"), tmp_path, ("ping", "malformed-json"), timeout_s=1.5)
     assert check(result, "ping").status == "failed"

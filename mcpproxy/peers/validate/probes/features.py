@@ -11,7 +11,7 @@ from mcpproxy.peers.validate.outcome import Conclusion
 from mcpproxy.peers.validate.probe import Probe, passed, remarked
 from mcpproxy.peers.validate.probe_context import ProbeContext
 from mcpproxy.peers.validate.probes.jsonrpc import harmless_method
-from mcpproxy.peers.validate.probes.walk import ensure_prompts_listed, ensure_resources_listed
+from mcpproxy.peers.validate.probes.walk import ensure_prompts_listed, ensure_resources_listed, named_prompts
 from mcpproxy.protocol.error_message import INVALID_PARAMS, RESOURCE_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import member
@@ -115,7 +115,7 @@ async def _unknown_prompt(context: ProbeContext) -> Conclusion:
 
 async def _missing_prompt_argument(context: ProbeContext) -> Conclusion:
     await ensure_prompts_listed(context)
-    for prompt in context.inventory.prompts:
+    for prompt in named_prompts(context):
         arguments = prompt.get("arguments")
         for argument in arguments if isinstance(arguments, list) else ():
             if member(argument, "required") is True:

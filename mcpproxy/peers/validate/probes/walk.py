@@ -269,10 +269,14 @@ async def _read_resources(context: ProbeContext) -> Conclusion:
     return passed(f"{len(uris)} read", tuple(frames))
 
 
+def named_prompts(context: ProbeContext) -> list[JSONObject]:
+    """Return the listed prompts whose ``name`` is a string. No request can name the others."""
+    return [prompt for prompt in context.inventory.prompts if text_member(prompt, "name") is not None]
+
+
 async def _get_prompts(context: ProbeContext) -> Conclusion:
     await ensure_prompts_listed(context)
-    all_prompts = context.inventory.prompts
-    prompts = [prompt for prompt in all_prompts if isinstance(prompt.get("name"), str)][:_MAX_ITEMS]
+    prompts = named_prompts(context)[:_MAX_ITEMS]
     if not prompts:
         raise Skipped("there are no prompts")
     frames: list[int] = []
@@ -320,10 +324,10 @@ async def _completable(context: ProbeContext) -> tuple[JSONObject, str] | None:
     """
     if context.declares("prompts"):
         await ensure_prompts_listed(context)
-    for prompt in context.inventory.prompts:
+    for prompt in named_prompts(context):
         arguments = prompt.get("arguments")
         for argument in arguments if isinstance(arguments, list) else ():
-            if isinstance(argument, dict) and isinstance(name := argument.get("name"), str):
+            if (name := text_member(argument, "name")) is not None:
                 return {"type": "ref/prompt", "name": prompt["name"]}, name
     if context.declares("resources"):
         await ensure_resources_listed(context)
