@@ -2,8 +2,6 @@
 
 import shutil
 from collections.abc import Iterable, Sequence
-from importlib.util import find_spec
-from keyword import iskeyword
 from typing import Final
 
 from mcpproxy.cli.arguments import UsageError, nearest, nearest_option
@@ -37,11 +35,10 @@ INSTEAD: Final = {
 
 
 def is_command(word: str) -> bool:
-    """Whether a module in ``commands``, ``commands.hosts`` or ``commands.view`` has this name."""
-    module = f"{word}_" if iskeyword(word) else word
-    specs = (find_spec(f"mcpproxy.cli.commands.{folder}{module}") for folder in ("", "hosts.", "view."))
-    # A folder of commands is not a command.
-    return word.isidentifier() and any(spec and not spec.submodule_search_locations for spec in specs)
+    """Whether ``mcpproxy`` has a command of this name."""
+    from mcpproxy.cli.main import COMMANDS  # the module that imports this one
+
+    return any(word in group for group in COMMANDS.values())
 
 
 def refusal(args: Sequence[str], commands: Iterable[str], run_options: Sequence[str]) -> UsageError:

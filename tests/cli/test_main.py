@@ -140,6 +140,14 @@ REFUSED = {
 }
 
 
+def test_each_command_and_no_module_beside_it_is_known_after_an_option_of_run(mcpproxy: Mcpproxy) -> None:
+    for command in (name for group in COMMANDS.values() for name in group):
+        said = mcpproxy("--quiet", command).err
+        assert said.endswith(f"the name of a command comes first: mcpproxy {command}\n"), said
+    for word in ("model_script", "replay_client", "changes", "import_", "no.module"):
+        assert mcpproxy("--quiet", word).err.endswith(f"put -- before the server command: mcpproxy -- {word}\n")
+
+
 @pytest.mark.parametrize(("argv", "expected"), REFUSED.values(), ids=REFUSED)
 def test_refuses_in_one_line(mcpproxy: Mcpproxy, argv: list[str], expected: str) -> None:
     refused = mcpproxy(*argv)
