@@ -63,7 +63,7 @@ class Message:
         Of members with the same name, only the last is kept. Integers of more than 1,000 digits are floats.
 
         Raises:
-            ValueError: the bytes are not JSON, or are nested more than 1,000 levels deep.
+            ValueError: the bytes are not JSON, or are nested too deep to be read (about 1,000 levels).
         """
         if self._value is _UNREAD:
             value = read(self.raw)
@@ -100,8 +100,9 @@ class Message:
     def set(self, pointer: str, value: object) -> Self:
         """Return the message with ``value`` at a JSON Pointer; every other byte stays.
 
-        Objects that are missing on the way are added. A value on the way that is no object, and no array with
-        such an index, is replaced by an object.
+        The value replaces an existing one, or is added to an existing object or array; the pointer to a new
+        element ends in ``-`` or the next index. In all other cases objects that are missing on the way are
+        added, and any other value on the way, even an array, is replaced by an object.
 
         Raises:
             ValueError: ``pointer`` is not a JSON Pointer, or JSON has no such value (NaN).

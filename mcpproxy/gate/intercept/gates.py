@@ -1,4 +1,7 @@
-"""Factories of gates: the gate of a session can only be made when its relay or proxy exists."""
+"""Factories of gates. A gate holds each message until it has decided whether the message passes.
+
+The gate of a session can only be made when its relay or proxy exists.
+"""
 
 from typing import TYPE_CHECKING
 

@@ -101,6 +101,7 @@ class RuleOptions:
 
         Raises:
             UnfitRuleOptionsError: the rules are gone or have changed, or another user chose the folders.
+            OSError: a folder or a file with rules cannot be read.
         """
         if not self.folders:
             return

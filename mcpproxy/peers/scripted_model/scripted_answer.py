@@ -21,7 +21,10 @@ class ScriptedCall:
 
 @slotted(frozen=True)
 class ScriptedAnswer:
-    """A whole answer. ``number`` goes into its ids."""
+    """A whole answer, sent after ``wait_s`` seconds.
+
+    ``number`` is a text that the dialects put into the ids of the answer.
+    """
 
     number: str
     text: str = ""
@@ -31,9 +34,10 @@ class ScriptedAnswer:
 
 @slotted(frozen=True)
 class ScriptedFailure:
-    """An answer that fails.
+    """An answer that fails, sent after ``wait_s`` seconds.
 
-    ``status`` is its HTTP status, ``None`` if the answer breaks off after some text.
+    ``status`` is its HTTP status, ``None`` if the answer breaks off after some text. ``message`` is the text
+    of the error; without a status it is not sent.
     """
 
     status: int | None

@@ -1,5 +1,7 @@
 """Check the head of a stateless request, and choose the HTTP status for a JSON-RPC error.
 
+A stateless request belongs to no session: its ``_meta`` has the revision and the client's capabilities.
+
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation
 """
 
@@ -55,7 +57,12 @@ def mismatch(
 
 
 def status_of(message: Message, request: Message) -> int:
-    """Return the HTTP status for the response ``message`` to a stateless request."""
+    """Return the HTTP status for the response ``message`` to a stateless request.
+
+    The status is 200 for a result and for errors that have no status of their own. An error for invalid
+    parameters gets 400 only if ``request`` lacks the client's capabilities, because its ``_meta`` is then
+    incomplete.
+    """
     code = member(error_of(message), "code")
     if code == INVALID_PARAMS and isinstance(request, Request) and not _has_capabilities(request):
         return 400

@@ -1,8 +1,9 @@
 """Let the next ``mcpproxy ui --open`` on the same folder find a page that already runs, and open it again.
 
 The page listens at a socket in the state folder, to which only its own user can connect. A program that
-connects gets an address with a ticket, a token that works once, and a second line when it was used. So no
-secret is in a file, and a page that has ended is never mistaken for a running one.
+connects gets two lines: an address with a ticket (a token that works once), and, when the ticket has been
+used, a line that says so. So no secret is in a file, and a page that has ended is never mistaken for a
+running one.
 """
 
 import os
@@ -34,8 +35,9 @@ def socket_path(folder: str, options: str) -> str:
 def announced(path: str, new_address: Callable[[Callable[[], None]], str]) -> Generator[None]:
     """Answer at the socket ``path`` within this context.
 
-    ``new_address`` returns an address that works once, within ``LIFETIME_S``, and calls its argument then. If
-    the socket cannot be made, as beside another page of this folder, nothing is answered.
+    ``new_address`` returns an address that works once, within ``LIFETIME_S``. Its argument is called when the
+    address is used. If the socket cannot be made, for example because another page of this folder has it,
+    nothing is answered.
     """
     try:
         if not hasattr(socket, "AF_UNIX"):
@@ -86,7 +88,7 @@ class RunningPage:
             raise
 
     def wait_until_used(self) -> None:
-        """Wait until the address was used, for at most ``LIFETIME_S``."""
+        """Wait until the address has been used, for at most ``LIFETIME_S``."""
         self._socket.settimeout(LIFETIME_S)
         with suppress(OSError):
             self._lines.readline()

@@ -1,5 +1,5 @@
 """The gate over HTTP if an addon fails closed: it also refuses bodies that no addon can be asked about,
-because they are compressed, too long, or no JSON."""
+because they are compressed, too long, or not JSON."""
 
 import re
 from string import punctuation

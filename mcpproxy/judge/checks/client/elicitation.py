@@ -262,9 +262,9 @@ def parse_url(url: str) -> "SplitResult | None":
 
 
 def is_local(host: str) -> bool:
-    """Whether ``host`` is this machine, probably another one on the local network, or a reserved name.
+    """Whether ``host`` seems to be this machine or one on the local network, or is a reserved name.
 
-    A host without a dot counts as local.
+    A host without a dot, such as an IPv6 address, counts as local.
     """
     return "." not in host or LOCAL.search(host) is not None
 

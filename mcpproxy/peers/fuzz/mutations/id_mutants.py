@@ -36,7 +36,7 @@ _UNLAWFUL: Final[Mapping[str, bytes]] = {
 }
 """Ids, by the name of the change, that a request must not have, or that not every JSON reader preserves.
 
-Source: RFC 8259, section 6."""
+Source: RFC 8259, sections 6 and 8.2."""
 
 
 def mutants(material: Material) -> Iterator[Mutant]:

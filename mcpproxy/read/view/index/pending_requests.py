@@ -17,7 +17,10 @@ Token: TypeAlias = tuple[bool, int, RequestId]
 
 
 class PendingRequests:
-    """The rows of open requests. ``client`` is whether the client sent the request; row 0 means none."""
+    """The rows that open requests have in the index.
+
+    ``client`` is whether the client sent the request; row 0 means none.
+    """
 
     def __init__(self) -> None:
         self.by_key: Final[tuple[dict[Key, int], dict[Key, int]]] = ({}, {})
@@ -53,7 +56,7 @@ class PendingRequests:
         return next((rows[key] for rows in tables for key in keys if key in rows), 0)
 
     def close_row(self, row: int, client: bool) -> None:
-        """Remove the request of a row, with all of its keys."""
+        """Remove a request that ``add`` added, with all of its keys; any other row is ignored."""
         for key in self._keys.pop(row, ()):
             for rows in (self.by_key[client], self._given_up[client]):
                 if rows.get(key) == row:
