@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, Self, TypeAlias, cast
 from mcpproxy.protocol.error_message import error_message
 from mcpproxy.protocol.jsonrpc import Flaw, read
 from mcpproxy.protocol.message_parts import target_of
-from mcpproxy.protocol.raw_json import put, value_bytes, with_value, without_value
+from mcpproxy.protocol.raw_json import value_bytes, with_value, without_value
 
 __all__ = ["DROP", "Addon", "Answer", "Finding", "Message", "Result", "Session"]
 
@@ -100,16 +100,18 @@ class Message:
     def set(self, pointer: str, value: object) -> Self:
         """Return the message with ``value`` at a JSON Pointer; every other byte stays.
 
-        The value replaces an existing one, or is added to an existing object or array; the pointer to a new
-        element ends in ``-`` or the next index. In all other cases objects that are missing on the way are
-        added, and any other value on the way, even an array, is replaced by an object.
+        The value replaces an existing one, or is added to an existing object or array; a new element of an
+        array has the index ``-`` or the next one. Objects that are missing on the way are added. A value on
+        the way that cannot contain the next one, as an array has no such index, is replaced by an object.
 
         Raises:
             ValueError: ``pointer`` is not a JSON Pointer, or JSON has no such value (NaN).
             TypeError: JSON has no such type.
         """
         tokens, text = _pointer_tokens(pointer), _json_bytes(value)
-        return self.with_raw(with_value(self.raw, tokens, text) or put(self.raw, tuple(tokens), text))
+        while (raw := with_value(self.raw, tokens, text)) is None:
+            text, tokens = b"{%b:%b}" % (_json_bytes(tokens[-1]), text), tokens[:-1]
+        return self.with_raw(raw)
 
     def remove(self, pointer: str) -> Self:
         """Return the message without the value at a JSON Pointer; the same message if there is no such value.

@@ -47,6 +47,22 @@ def test_a_change_keeps_every_other_byte() -> None:
     assert message.raw == RAW
 
 
+@pytest.mark.parametrize(
+    ("pointer", "params"),
+    [
+        ("/params/list/0/a/b", b'{"list": [{"a":{"b":7}}, 1]}'),
+        ("/params/list/1/a", b'{"list": [{}, {"a":7}]}'),
+        ("/params/list/-/a", b'{"list": [{}, 1,{"a":7}]}'),
+        ("/params/list/9", b'{"list": {"9":7}}'),
+        ("/params/new/a", b'{"list": [{}, 1],"new":{"a":7}}'),
+    ],
+)
+def test_a_value_that_is_set_leaves_its_neighbours(pointer: str, params: bytes) -> None:
+    before = b'{"method":"tools/call","params":%b}'
+    message = Message(before % b'{"list": [{}, 1]}', "client")
+    assert message.set(pointer, 7).raw == before % params
+
+
 def test_an_answer_has_the_id_as_it_was_written() -> None:
     message = Message(RAW, "client")
     assert message.answer({}).raw == b'{"jsonrpc":"2.0","id":12345678901234567890,"result":{}}'
