@@ -48,10 +48,10 @@ class Update:
 def updating(
     recording: LoadedTrace, url: str, command: Sequence[str], upstream: UpstreamSettings, *, wanted: bool
 ) -> Generator[Update]:
-    """Yield the address of the server that ``url`` and ``upstream``, or ``command`` name.
+    """Yield how to reach the server: by ``url`` with the settings ``upstream``, or by ``command``.
 
-    If ``wanted``, it is that of a proxy before the server, which makes a new recording. At the end, the new
-    recording replaces ``recording`` if the caller has set ``keeps``.
+    If ``wanted``, the ``Update`` leads to a proxy before the server, which makes a new recording. At the end,
+    the new recording replaces ``recording`` if the caller has set ``keeps``.
 
     Raises:
         McpProxyError: the recording cannot be replaced, or the server cannot be wrapped.

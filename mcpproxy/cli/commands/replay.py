@@ -128,7 +128,10 @@ def _combined_source(recordings: Sequence[LoadedTrace]) -> ReplaySource:
 
 
 def print_summary(engines: Sequence[ReplayEngine], passed: int) -> int:
-    """Print a summary of the replay. Return the exit code: 1 if there was a miss."""
+    """Print a summary of the replay. Return the exit code: 1 if there was a miss, otherwise 0.
+
+    ``passed`` is how many requests were passed on to the command of ``--on-miss passthrough``.
+    """
     tell(summary(engines, passed))
     return 1 if any(engine.misses for engine in engines) else 0
 

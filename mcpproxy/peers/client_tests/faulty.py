@@ -115,4 +115,4 @@ LAWFUL_FAULTS: Final = tuple(_scenarios(_LAWFUL, "goes on"))
 """Servers that keep the protocol, whose answers are late, in pieces, or long."""
 
 WRONG_FAULTS: Final = tuple(_scenarios(_WRONG, "may wait"))
-"""Servers that break the protocol by a fault."""
+"""Servers with a fault that breaks the protocol or the connection, or that refuses a request."""

@@ -171,7 +171,7 @@ def of_a_model(path: str) -> TraceError:
 
 
 def load(path: str | os.PathLike[str], peer: Sender | None = None) -> LoadedTrace:
-    """Read a trace for replay; with ``peer`` as ``from_trace``.
+    """Read a trace for replay. ``peer`` means the same as for ``from_trace``.
 
     Raises:
         TraceError: there is no trace at ``path``, or it cannot be read.

@@ -1,8 +1,8 @@
 """Rebuild the bytes of HTTP messages from their recorded heads and bodies.
 
-A trace has bodies without chunks and without compression, and masks change their length. To be valid HTTP, a
-body is split into chunks if its head says so, ``Content-Length`` is corrected if the exchange is complete,
-and ``Content-Encoding`` is renamed if the body is written decoded.
+A trace has bodies without chunks and, if mcpproxy decoded them, without compression. Masks change their
+length. To be valid HTTP, a body is split into chunks if its head says so, ``Content-Length`` is corrected if
+the exchange is complete, and ``Content-Encoding`` is renamed if the body is written decoded.
 """
 
 from dataclasses import dataclass

@@ -17,8 +17,9 @@
     }
 
 Members are sorted, and each is on its own line, even those of the definition, which is on one line above only
-to save space. So changing one member changes one line. ``sha256`` is the hash of the definition in canonical
-form (RFC 8785). When the file is read, the hash shows whether a definition was edited.
+to save space. So if one member of a definition changes, only its line and the line of ``sha256`` change.
+``sha256`` is the hash of the definition in canonical form (RFC 8785). When the file is read, the hash shows
+whether a definition was edited.
 """
 
 import json
@@ -223,7 +224,7 @@ def dumps(pins: Pins) -> str:
     """Return the text of a file of pins. Invisible characters are written as escapes.
 
     Raises:
-        UsageError: a definition is nested too deeply to be read back.
+        UsageError: a definition is nested too deeply to be written.
     """
     servers: JSONObject = {name: _as_object(approved) for name, approved in pins.items()}
     document: JSONObject = {"pins": VERSION, "servers": servers}

@@ -303,7 +303,7 @@ def message_of_request(context: MessageContext[Notification], history: History) 
     if context.sender != SERVER:
         return ()
     if history.over_http and message.method == "notifications/message":
-        return ()  # LOG-006 checks where log messages belong over HTTP.
+        return ()  # Over HTTP no rule reports a log message on an open subscription.
     progress_token = member(message.params, "progressToken")
     if (
         subscription is not None

@@ -69,8 +69,8 @@ def mutants(material: Material) -> Iterator[Mutant]:
 def _template_mutants(template: Template) -> Iterator[Mutant]:
     """Yield the changes of the values of a message.
 
-    These are the values in its params except ``_meta``, absent arguments, the progress token of a request,
-    and the cursor of a listing.
+    These are first the values in its params, except those in ``_meta``; then the arguments that it lacks;
+    then the progress token of a request, and the cursor of a listing.
     """
     for place, value in leaves(template.value.get("params"), ("params",)):
         if "_meta" in place or (place == ("params",) and not isinstance(value, dict)):

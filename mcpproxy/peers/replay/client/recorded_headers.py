@@ -1,8 +1,9 @@
 """The headers of a replayed HTTP request: the recorded headers, adapted to the live server.
 
-The session id and the protocol version are those of the live server. A header that repeats a name of the body
-gets the name that is sent now. Headers of the connection, and credentials, are left out. For a session
-recorded on stdio the headers are those that its revision requires.
+The session id and the protocol version are those of the live server. ``Mcp-Name``, which repeats a name in
+the body (that of a tool, for instance), gets the name that is sent now. Headers of the connection, and
+credentials, are left out. A message without recorded headers, such as one that was recorded on stdio, gets
+those that the protocol requires in the live session.
 """
 
 from collections.abc import Sequence
@@ -33,7 +34,7 @@ class LiveSession(Protocol):
     version: str
 
     def headers_for(self, message: Message | None = None) -> list[tuple[str, str]]:
-        """Return the headers that a POST of ``message`` needs, or a request without a body."""
+        """Return the headers of a POST of ``message``, or if it is ``None``, of a request without a body."""
         ...
 
 
@@ -93,7 +94,7 @@ def resumption_headers(headers: Sequence[tuple[str, str]]) -> list[tuple[str, st
 
 
 def _renamed(header: str, recorded: Message, live: Message) -> str:
-    """Return the value of a header that repeats a name in the body, with the name in the live body."""
+    """Return the value of ``Mcp-Name`` for the live message; ``header`` is the recorded value."""
     if isinstance(recorded, Request) and isinstance(live, Request):
         name = mcp_name(live.method, live.params)
         if mcp_name(recorded.method, recorded.params) == decoded(header) and name is not None:

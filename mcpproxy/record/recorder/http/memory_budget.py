@@ -21,7 +21,8 @@ Open exchanges count as well, except one on each connection."""
 
 DECODED_BYTES: Final = 8 << 20
 DECODED_RATIO: Final = 16
-"""A session records ``DECODED_BYTES`` of decoded content, and ``DECODED_RATIO`` more for each byte passed."""
+"""At most ``DECODED_BYTES`` of decoded content are recorded, over all connections, and ``DECODED_RATIO`` more
+for each byte that has passed."""
 
 # Measured with CPython 3.11 and orjson 3.11, in bytes: memory for the parser's own tree, for the values, and
 # for the text that is written again to find repeated names. ``_COPIES`` is for each byte of the text. Every

@@ -53,7 +53,9 @@ class UnitResult:
 
 
 def judge_unit(path: str, name: str, rules: Ruleset, selection: Selection, key: str) -> UnitResult:
-    """Judge the recording at ``path``. ``name`` is its name in the fleet, ``key`` the key of the rules.
+    """Judge the recording at ``path``. ``name`` is its name in the fleet.
+
+    ``key`` names the rules and the version of mcpproxy (see ``JudgeRules.key``); the record repeats it.
 
     Raises:
         CustomRuleError: a custom rule failed.
