@@ -145,7 +145,8 @@ def test_each_command_and_no_module_beside_it_is_known_after_an_option_of_run(mc
         said = mcpproxy("--quiet", command).err
         assert said.endswith(f"the name of a command comes first: mcpproxy {command}\n"), said
     for word in ("model_script", "replay_client", "changes", "import_", "no.module"):
-        assert mcpproxy("--quiet", word).err.endswith(f"put -- before the server command: mcpproxy -- {word}\n")
+        said = mcpproxy("--quiet", word).err
+        assert said.endswith(f"put -- before the server command: mcpproxy -- {word}\n"), said
 
 
 @pytest.mark.parametrize(("argv", "expected"), REFUSED.values(), ids=REFUSED)
