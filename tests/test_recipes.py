@@ -108,7 +108,7 @@ NAMED: Final = {
     "tests/rules/test_rules.py": "ROOT-003",
     "tests/cli/test_methods.py": "test_methods_are_counted",
     "tests/cli/test_handles.py": "methods",
-    "tests/intercept/test_call_limit.py": "test_a_tool_is_refused_after_ten_calls",
+    "tests/intercept/test_call_limit.py": "test_call_limit",
     "tests/reports/test_tsv.py": "test_a_line_for_each_finding",
     "tests/hosts/test_corpus.py": "my-host",
     "tests/cli/test_check_reports.py": "test_a_format_has_a_report_of_its_own",

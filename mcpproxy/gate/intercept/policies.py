@@ -17,12 +17,13 @@ from typing import Final, TypeAlias
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.gate.intercept.addons.closed_gate import ClosedGate, Withheld
-from mcpproxy.gate.intercept.fault_actions import FaultAction
 from mcpproxy.gate.intercept.fault_decisions import FaultDecision
-from mcpproxy.gate.intercept.fault_effects import FaultEffect, error_effect
+from mcpproxy.gate.intercept.fault_effects import FaultEffect
 from mcpproxy.judge.session.frame import Event, Finding, Frame, RequestHead, Sender
-from mcpproxy.protocol.jsonrpc import Message, Request
-from mcpproxy.protocol.message_parts import target_of
+from mcpproxy.protocol.error_message import error_message
+from mcpproxy.protocol.jsonrpc import Batch, Message, Request
+from mcpproxy.protocol.message_parts import singles, target_of
+from mcpproxy.protocol.raw_json import elements, value_bytes
 
 
 @slotted()
@@ -59,12 +60,13 @@ class Passing:
         return self.frame.message
 
     @property
-    def tool(self) -> str:
-        """The name of the tool that a ``tools/call`` request calls; empty for any other message."""
-        message = self.message
-        if not isinstance(message, Request) or message.method != "tools/call":
-            return ""
-        return target_of(message.method, message.params) or ""
+    def tools(self) -> tuple[str, ...]:
+        """The names of the tools that are called: of one request, or in order of all requests of a batch."""
+        return tuple(
+            target_of(one.method, one.params) or ""
+            for one in singles(self.message)
+            if isinstance(one, Request) and one.method == "tools/call"
+        )
 
 
 @slotted(frozen=True)
@@ -145,12 +147,21 @@ class Policy:
 
 
 def refusal(passing: Passing, by: str, code: int, text: str) -> Refused | None:
-    """Return a refusal with a JSON-RPC error; ``None`` if the message is not a request.
+    """Return a refusal with a JSON-RPC error; ``None`` if the message is no request and has none.
 
-    ``code`` and ``text`` are those of the error, and ``by`` names in the recording what refuses the request.
+    A batch is refused as a whole, with an error for each of its requests. ``code`` and ``text`` are those of
+    the error, and ``by`` names in the recording what refuses the request.
     """
-    effect = error_effect(FaultAction("error", text=text, code=code), passing.raw, passing.message)
-    return Refused(by, text, effect.answer) if effect is not None and effect.answer is not None else None
+    raw, is_batch = passing.raw, isinstance(passing.message, Batch)
+    # The ids are copied as they were written: reading and writing them again could change a large number.
+    errors = [
+        error_message(code, text, value_bytes(one, ("id",)) or b"null")
+        for one, message in zip(elements(raw) if is_batch else (raw,), singles(passing.message), strict=False)
+        if isinstance(message, Request)
+    ]
+    if not errors:
+        return None
+    return Refused(by, text, b"[%b]" % b",".join(errors) if is_batch else errors[0])
 
 
 class Policies:
