@@ -58,7 +58,7 @@ def _add_command(copy: Path) -> None:
     for path in ("mcpproxy/cli/commands/methods.py", "tests/cli/test_methods.py"):
         (copy / path).write_text(file(path), encoding="utf-8")
     block = named("row of a new command").text.splitlines(keepends=True)
-    _insert(copy / "mcpproxy/cli/main.py", '        "show": (', block[2])
+    _insert(copy / "mcpproxy/cli/command_table.py", '        "show": (', block[2])
     _insert(copy / "tests/cli/test_handles.py", '    "show": (', '    "methods": ("methods", "{}"),\n')
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from mcpproxy.cli.arguments import UsageError, nearest, nearest_option
+from mcpproxy.cli.command_table import COMMANDS
 
 _FILES: Final = "recordings are files: mcpproxy list says where; mcpproxy prune deletes old ones"
 _RECORD: Final = (
@@ -36,8 +37,6 @@ INSTEAD: Final = {
 
 def is_command(word: str) -> bool:
     """Whether ``mcpproxy`` has a command of this name."""
-    from mcpproxy.cli.main import COMMANDS  # the module that imports this one
-
     return any(word in group for group in COMMANDS.values())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mcpproxy.cli.main import COMMANDS
+from mcpproxy.cli.command_table import COMMANDS
 from tests.cli.conftest import Mcpproxy
 
 NAMES = [name for group in COMMANDS.values() for name in group]

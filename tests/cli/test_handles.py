@@ -9,8 +9,8 @@ from typing import Any, Final, cast
 import pytest
 
 from mcpproxy.cli import find_traces
+from mcpproxy.cli.command_table import COMMANDS
 from mcpproxy.cli.completion.all_parsers import whole_parser
-from mcpproxy.cli.main import COMMANDS
 from mcpproxy.send.fleet.judge.corpus import FolderCorpus
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy

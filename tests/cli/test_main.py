@@ -9,8 +9,8 @@ from importlib import import_module
 import pytest
 
 import mcpproxy.cli.main as entry
+from mcpproxy.cli.command_table import COMMANDS
 from mcpproxy.cli.commands import run
-from mcpproxy.cli.main import COMMANDS
 from tests.cli.conftest import Mcpproxy
 
 WRAPS = {

@@ -9,8 +9,8 @@ from typing import Any, cast
 
 import pytest
 
+from mcpproxy.cli.command_table import COMMANDS
 from mcpproxy.cli.completion.all_parsers import whole_parser
-from mcpproxy.cli.main import COMMANDS
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 from tests.every import every

@@ -37,7 +37,7 @@ def _script(shell: str) -> str:
 
 
 def _man_page() -> str:
+    from mcpproxy.cli.command_table import COMMANDS
     from mcpproxy.cli.completion.man_page import man_page
-    from mcpproxy.cli.main import COMMANDS
 
     return "".join(f"{line}\n" for line in man_page(COMMANDS))
