@@ -69,7 +69,7 @@ def _add_format(copy: Path) -> None:
     text = "".join(case[1:])
     _insert(copy / "mcpproxy/cli/checking/check_report.py", '        case "json":', text)
     of_validate = text.replace("verdict.located", "validated.located(result.checks)")
-    _insert(copy / "mcpproxy/cli/validation_report.py", '        case "json":', of_validate)
+    _insert(copy / "mcpproxy/cli/checking/validation_report.py", '        case "json":', of_validate)
     options = copy / "mcpproxy/cli/report_options.py"
     text = options.read_text(encoding="utf-8")
     options.write_text(text.replace('"sarif", ', '"tsv", "sarif", '), encoding="utf-8")

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 import pytest
 
 from mcpproxy.base.style import PLAIN
-from mcpproxy.cli import output, validation_report
+from mcpproxy.cli import output
 from mcpproxy.cli.arguments import UsageError
-from mcpproxy.cli.checking import check_report
+from mcpproxy.cli.checking import check_report, validation_report
 from mcpproxy.cli.report_options import FINDING_FORMATS
 from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.peers.validate.outcome import Validation

@@ -16,7 +16,8 @@ import pytest
 
 from mcpproxy.base.style import PLAIN
 from mcpproxy.base.visible import visible
-from mcpproxy.cli import comparison_options, validation_report
+from mcpproxy.cli import comparison_options
+from mcpproxy.cli.checking import validation_report
 from mcpproxy.judge.session.frame import Close, Event, Finding, Frame
 from mcpproxy.peers.replay.diff.comparison import Comparison
 from mcpproxy.peers.validate.outcome import Validation

@@ -13,10 +13,9 @@ from mcpproxy.cli import (
     output,
     report_options,
     upstream_options,
-    validation_report,
 )
 from mcpproxy.cli.arguments import Parser, UsageError, seconds, url, variable
-from mcpproxy.cli.checking import host_options
+from mcpproxy.cli.checking import host_options, validation_report
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import emit, tell, terminal_style
 from mcpproxy.errors import McpProxyError

@@ -5,9 +5,10 @@ import os
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base import paths
-from mcpproxy.cli import async_main, baseline_options, output, report_options, validation_report
+from mcpproxy.cli import async_main, baseline_options, output, report_options
 from mcpproxy.cli.address_arguments import split_listen
 from mcpproxy.cli.arguments import Parser, UsageError, positive, seconds
+from mcpproxy.cli.checking import validation_report
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import tell, terminal_style
 from mcpproxy.judge.ruleset import ruleset
