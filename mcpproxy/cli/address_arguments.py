@@ -75,7 +75,7 @@ def endpoint(where: str, path: str) -> str:
     """Return the path of an MCP endpoint, for the command ``where``.
 
     Raises:
-        UsageError: ``path`` is not the path of a URL.
+        UsageError: ``path`` does not begin with ``/``, or has a query, a fragment or a forbidden character.
     """
     if not path.startswith("/") or "?" in path or "#" in path or not _is_plain(path):
         refuse(where, f"--endpoint {path} is not a path", "for example /mcp")

@@ -86,7 +86,8 @@ class Parser(argparse.ArgumentParser):
     def parse_into(self, args: Sequence[str], namespace: object) -> None:
         """Read ``args`` into ``namespace``, with positional arguments before, between and after the options.
 
-        An unknown option is reported before parsing, because argparse would report its value instead.
+        An unknown option with two dashes is reported before parsing, because argparse would report its value
+        instead.
 
         Raises:
             UsageError: the arguments are not valid.
@@ -155,7 +156,8 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=28, width=min(HELP_COLUMNS, _terminal_columns()))
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """Wrap the prose of a description on a narrow terminal. Indented lines and tables stay."""
+        """Wrap the prose of a description or an epilog on a narrow terminal. Indented lines and tables, which
+        have two spaces in a line, stay."""
         if self._width >= HELP_COLUMNS:
             return super()._fill_text(text, width, indent)
         from textwrap import fill
@@ -199,7 +201,7 @@ def age(text: str) -> float:
 
 
 def time_span(text: str) -> float:
-    """Return a time in seconds, written with or without a unit: ``90``, ``90s``, ``10m``."""
+    """Return a time of 0 or more seconds, written with or without a unit: ``90``, ``90s``, ``10m``."""
     try:
         value = age(text) if _AGE.fullmatch(text.strip().lower()) else float(text)
     except ValueError:
@@ -226,7 +228,7 @@ def seconds_or_none(text: str) -> float:
 
 
 def header(text: str) -> tuple[str, str]:
-    """Return name and value of a header. Errors omit the value, which may be a credential."""
+    """Return name and value of a header. Errors omit what follows the colon, which may be a credential."""
     name, colon, value = text.partition(":")
     if not colon or not name.strip() or "\n" in text:
         raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is not a header such as 'Name: value'")
@@ -234,7 +236,7 @@ def header(text: str) -> tuple[str, str]:
 
 
 def variable(text: str) -> tuple[str, str]:
-    """Return name and value of an environment variable."""
+    """Return name and value of an environment variable. Errors omit the value, which may be a secret."""
     name, sign, value = text.partition("=")
     if not sign or not name:
         raise argparse.ArgumentTypeError(f"{name!r} is not a variable such as NAME=VALUE")
@@ -242,7 +244,7 @@ def variable(text: str) -> tuple[str, str]:
 
 
 def url(text: str) -> str:
-    """Return the URL of an HTTP server."""
+    """Return ``text`` if it begins as the URL of an HTTP server does; nothing else of it is checked."""
     if not text.startswith(("http://", "https://")):
         example = "http://127.0.0.1:3000/mcp"
         raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as {example} (put -- before a command)")

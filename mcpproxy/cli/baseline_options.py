@@ -22,8 +22,8 @@ def read(options: argparse.Namespace) -> "Baseline | None":
     """Return the baseline that the arguments name; ``None`` if they name none.
 
     Raises:
-        UsageError: ``--write-baseline`` is given without ``--baseline``, or the baseline
-            cannot be read or written.
+        UsageError: ``--write-baseline`` is given without ``--baseline``, the baseline cannot be read, or
+            its path is not a place for a file.
     """
     if options.write_baseline and not options.baseline:
         raise UsageError("--write-baseline", "goes together with --baseline FILE", "name the file to write")
@@ -41,7 +41,8 @@ def compared(
 ) -> "tuple[Validation, tuple[Entry, ...]]":
     """Return the validation with known findings marked, and the fixed entries: their findings did not occur.
 
-    With ``--write-baseline`` the file is written first. Then all findings are known, and no entry is fixed.
+    The fixed entries are printed to stderr. With ``--write-baseline`` the file is written; then all findings
+    are known, and no entry is fixed.
 
     Raises:
         UsageError: the file cannot be written.

@@ -24,7 +24,7 @@ exit codes: 0 no difference, 1 differences, 2 the comparison could not be made
 
 @dataclass(frozen=True, slots=True)
 class ComparisonRules:
-    """The rules by which values are compared, and the methods whose messages are not compared."""
+    """What ``--ignore`` and ``--alike`` say: how values are compared, and which methods are not compared."""
 
     rules: DiffRules
     ignored_methods: tuple[str, ...] = ()

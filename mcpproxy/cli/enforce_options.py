@@ -29,7 +29,8 @@ def rules_to_enforce(
         rule_options: the rules by which the session is judged; ``None`` for the default rules.
 
     Raises:
-        UsageError: a name is not the name of a single rule, or a rule cannot be enforced.
+        UsageError: a name is not the name of a single rule, a rule cannot be enforced or is not selected, or
+            no rule is named.
     """
     rules, selection = (rule_options or RuleOptions()).resolve()
     catalogue, enforceable_codes = rules.catalogue, enforceable_rules(rules.dispatch)

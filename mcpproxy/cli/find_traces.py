@@ -57,15 +57,19 @@ _CANDIDATES: Final = 5
 
 
 def expand(named: str | None, *, tells: bool = True) -> list[str]:
-    """Return the paths of the traces that ``named`` means: a file, all below a folder, or that of a handle.
+    """Return the paths of the traces that ``named`` means: a file, all below a folder or a URL, or that of a
+    handle.
 
     The path of a journal folder means the trace of that journal. A name that means none of these is
-    returned as the path of a file. With ``tells``, a line on stderr says which recording a handle means.
+    returned as the path of a file.
+
+    With ``tells``, a line on stderr says which recording a handle means. Without it, only a handle that is a
+    part of a name has that line. Without a name, another line says if a newer session failed.
 
     Raises:
-        UsageError: the folder holds no traces, nothing was recorded yet, there is no recording at the
-            position ``-N`` or ``LABEL~N``, or a part of a name means more than one.
-        StoreError: what a URL names cannot be fetched.
+        UsageError: the folder holds no traces or cannot be read, nothing was recorded yet, there is no
+            recording at the position ``-N`` or ``LABEL~N``, or a part of a name means more than one.
+        StoreError: what a URL names cannot be fetched, or a compressed file cannot be unpacked.
     """
     if named is not None and is_url(named):
         return _fetched(named)
@@ -107,14 +111,18 @@ def is_url(named: str) -> bool:
 
 
 def stem(named: str | None, path: str) -> str:
-    """Return ``path`` without its suffix; if the recording was fetched, a name in the working directory."""
+    """Return ``path`` without its suffix; if the recording was fetched or unpacked,
+    a name in the working directory."""
     without_suffix = os.path.splitext(path)[0]
     is_fetched = named is not None and (is_url(named) or named.endswith(PACKED))
     return os.path.basename(without_suffix) if is_fetched else without_suffix
 
 
 def _fetched(named: str, *, packed_only: bool = False) -> list[str]:
-    """Return the paths of recordings that are fetched from a URL, or unpacked from a file or folder."""
+    """Return the paths of recordings that are fetched from a URL, or unpacked from a file or folder.
+
+    With ``packed_only``, only the compressed files are returned.
+    """
     from mcpproxy.send.fleet import urls  # readers of files do not need it
 
     url = named if is_url(named) else urls.of_path(named)
@@ -134,7 +142,7 @@ def shown(path: str) -> str:
 def handle_of(path: str) -> str:
     """Return the handle of a recording of the state directory, the end of its file name: ``demo-10175``.
 
-    It is empty for any other recording, whose path the user has written.
+    It is empty for a recording in another folder, and for a name that mcpproxy did not make.
     """
     folder, name = os.path.split(os.path.abspath(path))
     _, begun, end = name.removesuffix(".jsonl").rpartition("Z-")
@@ -160,7 +168,8 @@ def one(named: str | None, *, tells: bool = True, several: str = "name one of th
     ``several`` is the advice for a folder of several recordings; the folder replaces its ``{}``.
 
     Raises:
-        UsageError: as in ``expand``, or ``named`` means a folder with several.
+        UsageError: as in ``expand``, or ``named`` means a folder or a URL with several.
+        StoreError: as in ``expand``.
     """
     traces = expand(named, tells=tells)
     if len(traces) > 1:
@@ -182,6 +191,7 @@ def find_pair(a: str | None, b: str | None) -> tuple[str, str]:
 
     Raises:
         UsageError: as in ``one``, or there is no other recording with the label.
+        StoreError: as in ``one``.
     """
     if b is not None:
         return one(a), one(b)
@@ -223,7 +233,8 @@ def place(named: str | None) -> str:
     """Return the folder or the recording that ``named`` means; without a name the folder of all recordings.
 
     Raises:
-        UsageError: ``named`` means no folder or recording that exists.
+        UsageError: ``named`` means no folder or recording that exists, or more than one.
+        StoreError: as in ``one``.
     """
     if named is None:
         return paths.state_dir()
@@ -239,7 +250,7 @@ def every(named: Sequence[str]) -> list[str]:
     """Return the recordings that the arguments ``named`` mean, each once; without arguments, the latest.
 
     Raises:
-        UsageError: as in ``expand``.
+        UsageError, StoreError: as in ``expand``.
     """
     traces = [path for name in named or (None,) for path in expand(name)]
     return list(dict.fromkeys(one_path_per_recording(traces)))
@@ -260,7 +271,7 @@ def latest_first(named: str | None) -> list[str]:
     """Return the recordings that ``named`` means, the latest first; without it, all of the state directory.
 
     Raises:
-        UsageError: as in ``expand``.
+        UsageError, StoreError: as in ``expand``.
     """
     folder = paths.state_dir()
     if named is None and not os.path.isdir(folder):
@@ -315,7 +326,8 @@ def _with_handle(handle: str | None) -> str:
     """Return the recording of the state directory with a handle; empty if none matches.
 
     Raises:
-        UsageError: nothing was recorded yet, a position is too far back, or a part of a name is ambiguous.
+        UsageError: nothing was recorded yet, a position is too far back, ``LABEL~N`` has an unknown label,
+            or a part of a name is ambiguous.
     """
     folder = paths.state_dir()
     recordings = recent(folder)
@@ -378,7 +390,10 @@ def _tell_of_a_failed_start(latest: str) -> None:
 
 
 def _is_empty(path: str) -> bool:
-    """Whether a recording has ended without a message. Only the beginning of a file is read."""
+    """Whether a recording has ended without a message; false if it cannot be read.
+
+    Only the beginning of a file is read.
+    """
     if os.path.isdir(f"{path}.journal"):  # the session runs, or the trace has to be completed
         return False
     try:

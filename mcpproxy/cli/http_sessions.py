@@ -28,6 +28,8 @@ EventFilter: TypeAlias = Callable[[Event | Finding], bool]
 def session_filter(trace: Trace, session: str, shown: EventFilter = lambda _: True) -> EventFilter:
     """Return a filter for the session whose name begins with ``session``. An event must also pass ``shown``.
 
+    Gaps and the close belong to every session.
+
     Raises:
         TraceError: the trace cannot be read.
         UsageError: there is no such session, or more than one.
@@ -73,7 +75,7 @@ def frame_number(event: Event | Finding) -> int | None:
 
 
 def find_session(path: str, id: str, sessions: Mapping[str, T]) -> T:
-    """Return the value in ``sessions`` for the session whose name begins with ``id``.
+    """Return the value in ``sessions`` for the session whose name begins with ``id``, made lower case.
 
     ``path`` is the recording, for error messages.
 

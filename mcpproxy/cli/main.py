@@ -96,6 +96,8 @@ def _run_command(args: list[str]) -> int:
 def _dispatch(args: list[str]) -> int:
     """Run the command that ``args`` begin with, or print the help or the version. Return the exit code.
 
+    Without arguments, a shell may ask for completions: then they are printed, and the process ends.
+
     Raises:
         UsageError: there is no such command.
     """

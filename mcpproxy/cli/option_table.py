@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from mcpproxy.cli.arguments import Parser
 
     Option = tuple[str, str, str]
-    """Name, metavariable, help. A switch has no metavariable; that of an optional value is in brackets. A
-    positional argument has a name without dashes. A row without help is not shown."""
+    """Name, metavariable, help. A switch has no metavariable; that of an optional value is in brackets.
+    Such a value follows ``=``, or is the next argument if that has ``://``. A positional argument has a name
+    without dashes. A row without help is not shown."""
 
 
 class Given(dict[str, list[str]]):
@@ -123,7 +124,7 @@ class OptionTable:
 
 
 def split_command(argv: list[str]) -> tuple[list[str], list[str]]:
-    """Return the arguments before ``--``, and the command after it."""
+    """Return the arguments before ``--``, and the command after it; without ``--``, no command."""
     separator = argv.index("--") if "--" in argv else len(argv)
     return argv[:separator], argv[separator + 1 :]
 

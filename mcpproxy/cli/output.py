@@ -18,7 +18,8 @@ def check_writable(path: str) -> None:
     """Check, before the work begins, that ``path`` is a place for a report. Permissions are not checked.
 
     Raises:
-        UsageError: the folder of ``path`` does not exist, or ``path`` is a folder or a link.
+        UsageError: the folder of ``path`` does not exist, or ``path`` is a folder, or a link outside
+            /dev and /proc.
     """
     _refuse_link(path)
     folder = os.path.dirname(path) or "."
@@ -44,7 +45,7 @@ def write(path: str, lines: Iterable[str]) -> None:
     """Replace the content of ``path`` by ``lines`` atomically; a device is written to directly.
 
     Raises:
-        UsageError: the file cannot be written, or is a link.
+        UsageError: the file cannot be written, or is a link outside /dev and /proc.
     """
     _refuse_link(path)
     try:
@@ -88,7 +89,7 @@ def workspace() -> str:
 def add_to_step_summary(lines: Iterable[str]) -> None:
     """Append ``lines`` to the summary page of a GitHub Actions step, if there is one.
 
-    A failure is only a message on stderr, because the annotations are in the log anyway.
+    If it cannot be written, that is only a message on stderr, because the annotations are in the log anyway.
     """
     if path := os.environ.get("GITHUB_STEP_SUMMARY"):
         try:

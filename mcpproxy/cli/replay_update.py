@@ -33,7 +33,7 @@ _LISTENING: Final = re.compile(r"listening on (http://\S+)")
 
 @dataclass(slots=True)
 class Update:
-    """The ``url`` or ``command`` of the server, and the settings to reach it.
+    """The ``url`` of the server, or its ``command`` if ``url`` is empty, and the settings to reach it.
 
     The caller sets ``keeps`` to keep the new recording.
     """

@@ -30,7 +30,7 @@ def rotation_member(text: str, command: str) -> str:
 
 
 def size_bytes(text: str, option: str, command: str, least: int) -> int:
-    """Return the size that an option names, in bytes.
+    """Return the size that an option names, in bytes. If ``least`` is 0, ``0`` is a size, too.
 
     Raises:
         UsageError: ``text`` is not a size, or is below ``least`` bytes.

@@ -64,9 +64,9 @@ def follow_calls(named: str | None, wanted: Filter, screen: Screen) -> int:
 
 
 def sessions_of(folder: str) -> Iterator[str]:
-    """Yield the path of the latest running recording in a folder, then those that run or begin later.
+    """Yield the path of the latest running recording in a folder, then of the others, the oldest first.
 
-    The iterator never ends.
+    The others are those that run already and those that begin later. The iterator never ends.
     """
     recordings = find_traces.recent(folder)
     running = [path for path in recordings[:_LOOK_BACK] if recording(path).running]

@@ -19,14 +19,16 @@ from mcpproxy.record.trace.reader import Trace
 from mcpproxy.record.trace.records import Header, not_judged
 
 Span = tuple[int, int | None]
-"""The first and the last frame; ``None`` for no end."""
+"""The numbers of the first and the last frame, both included; ``None`` for no end."""
 
 EVERYTHING: Span = (0, None)
 """The span of all events, also of those without a frame number."""
 
 
 def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, following: bool) -> Iterator[str]:
-    """Yield the lines of the events that pass ``shown``; with ``following``, until the recording ends.
+    """Yield a header, the lines of the events that pass ``shown``, and what is missing in the recording.
+
+    With ``following``, the lines come until the recording ends, and nothing is said of what is missing.
 
     Raises:
         TraceError: the recording cannot be read.
@@ -47,6 +49,8 @@ def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, followin
 
 def as_json(path: str, shown: EventFilter, *, full: bool, following: bool) -> Iterator[str]:
     """Yield the header, the events that pass ``shown`` and the notes, a JSON object each, like ``as_text``.
+
+    With ``following``, there are no notes.
 
     Raises:
         TraceError: the recording cannot be read.

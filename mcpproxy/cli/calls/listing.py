@@ -29,13 +29,13 @@ _STDERR_LINES = 3
 _MILD = (WORDS[Outcome.CANCELLED], WORDS[Outcome.DECLINED])
 """The outcomes whose number is yellow instead of red."""
 _EXPLAINED = 20
-"""For how many calls without a result stderr is shown. Each costs a search of the recording."""
+"""How many calls without a result get lines that say why. Each costs a search of the recording."""
 
 
 def listing(
     view: View, wanted: Filter, style: Style, *, heads: bool = False, full: bool = False
 ) -> Iterator[str]:
-    """Yield the lines of the calls that pass the filter.
+    """Yield a header, the lines of the calls that pass the filter, and how the recording ended.
 
     ``heads`` adds the HTTP heads to each call, ``full`` its whole arguments and result.
     """
@@ -70,7 +70,8 @@ def call_lines(view: View, wanted: Filter, style: Style, *, heads: bool, full: b
 def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:
     """Yield the calls that pass the filter, each followed by the requests sent within it.
 
-    The second value is true for such an inner request, which is shown below its call.
+    The second value is true for such an inner request, which is shown below its call. If its call does not
+    pass, it is yielded as a call of its own; if it does not pass itself, it is left out.
     """
     parents = view.columns.parent
     passing = set(view.numbers(wanted)) if wanted and any(parents) else None
@@ -201,7 +202,9 @@ def _part_lines(part: Part, lines: CallLines, style: Style, *, heads: bool, full
 
 
 def head_lines(part: Part, indent: str, style: Style, *, fields: bool) -> Iterator[str]:
-    """Yield the lines of an HTTP head, or one line for an exchange that was cut."""
+    """Yield the lines of an HTTP head, or one line for an exchange that was cut; none for other records.
+
+    ``fields`` adds a line for each header field."""
     record = part.record
     number = style.paint(f"#{getattr(record, 'exchange', 0)}", "dim")
     match record:

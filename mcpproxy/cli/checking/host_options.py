@@ -44,7 +44,8 @@ def named_rules(options: argparse.Namespace) -> JudgeRules | None:
     """Return the rules about hosts for a command that is itself the client; ``None`` if no host is named.
 
     Raises:
-        UsageError: a host is unknown, or only ``seen`` is named, the client in the recording.
+        UsageError: as for ``chosen``, a host is unknown, or only ``seen`` is named, the client in the
+            recording.
     """
     hosts, grade = chosen(options)
     if not hosts:
@@ -58,7 +59,7 @@ def named_rules(options: argparse.Namespace) -> JudgeRules | None:
 def matrix_of(recordings: Iterable[str], judge_rules: JudgeRules) -> "HostMatrix":
     """Return the matrix of what the hosts do with the server in these recordings.
 
-    It has each finding once, with its place.
+    Of findings with the same message it has the first, with its place.
 
     Raises:
         TraceError: a recording cannot be read.

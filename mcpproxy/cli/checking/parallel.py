@@ -1,6 +1,6 @@
 """Process several traces at a time, with one process per processor.
 
-Without ``fork`` the traces are processed one after another.
+Without ``fork``, or if starting processes is not worth it, the traces are processed one after another.
 """
 
 import os
