@@ -90,8 +90,8 @@ def entry_named(entries: Sequence[ServerEntry], name: str, search: Search) -> Se
     If several entries have this name, return the one that its file lists under the path of the project.
 
     Raises:
-        McpProxyError: there is no such entry, or there are several. If there is none, but a file could not be
-            read, the error of that file is raised.
+        McpProxyError: there is no such entry, or there are several. If there is none, nor one with a similar
+            name, but a file could not be read, the error of that file is raised.
     """
     matching = [entry for entry in entries if entry.name == name]
     of_project = [entry for entry in matching if search.project in entry.at]

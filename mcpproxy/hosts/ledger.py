@@ -24,7 +24,7 @@ from mcpproxy.record.recorder.lock import Lock
 VERSION: Final = 1
 """The version of the ledger's format."""
 LARGEST_BYTES: Final = 64 << 20
-"""The size limit of the ledger and of the other files of state about hosts."""
+"""The size limit of the ledger, and of the files of looks and of model settings, in bytes."""
 
 _TEXTS: Final = ("file", "host", "name", "sha256_before", "sha256_after", "wrapped_at", "upstream", "listen")
 """The members of a stored record that are texts; ``state`` is read apart."""
@@ -36,7 +36,8 @@ State = Literal["wrapping", "wrapped", "unwrapping"]
 class WrapRecord:
     """One wrapped server. ``at`` is the path to its entry in ``file``; see ``ServerEntry.place``.
 
-    ``host`` is the id of the host, and ``name`` that of the server. The hashes are those of the file before
+    ``host`` is the id of the host, ``name`` the name of the server. ``changes`` are those of the text of the
+    entry. The hashes are those of the file before
     and after the change. ``wrapped_at`` is as ``now`` returns it.
     """
 
@@ -98,7 +99,7 @@ class Ledger:
         """Write ``records``, and keep them if that succeeds.
 
         Raises:
-            HostFileError: it does not. The error's text ends with ``otherwise``.
+            HostFileError: they cannot be written. The error's text ends with ``otherwise``.
         """
         rows = [{**asdict(record), "at": list(record.at)} for record in records.values()]
         text = json.dumps({"version": VERSION, "wraps": rows}, indent=1) + "\n"

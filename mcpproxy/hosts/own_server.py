@@ -196,9 +196,9 @@ def json_removal(document: Document, holder: Node, node: Node) -> Edit:
 
 
 def _toml_removal(document: Document, entry: ServerEntry) -> Edit | None:
-    """Return the edit that removes a table with its own header, and an empty line before it.
+    """Return the edit that removes a table, up to the next header, and an empty line before it.
 
-    Return ``None`` if the table has no header.
+    Return ``None`` if the table has no header of its own.
     """
     text, name = document.text, ".".join(map(str, entry.at))
     head = re.search(rf"^\[{re.escape(name)}\][ \t\r]*$", text, re.MULTILINE)
@@ -212,7 +212,9 @@ def _toml_removal(document: Document, entry: ServerEntry) -> Edit | None:
 
 
 def _checked_plan(plan: FilePlan, path: Sequence[str | int], value: Mapping[str, object] | None) -> FilePlan:
-    """Return ``plan`` if its new text has ``value`` at ``path`` (``None``: nothing), and else the old values.
+    """Return ``plan`` if its new text has ``value`` at ``path``, and otherwise the old values.
+
+    With ``None``, nothing may be at ``path``.
 
     Raises:
         HostFileError: the new text has other values.

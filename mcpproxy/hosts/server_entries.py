@@ -18,7 +18,7 @@ from mcpproxy.hosts.text_nodes import Node, Path, Step, find, plain, text_of, wi
 from mcpproxy.hosts.wrapping import CommandShape
 
 LARGEST_BYTES: Final = 64 << 20
-"""The size limit of the configuration files that are read."""
+"""The size limit of the configuration files that are read, in bytes."""
 
 _URLS: Final[tuple[Path, ...]] = (("url",), ("serverUrl",), ("httpUrl",), ("uri",), ("transport", "url"))
 """The paths in an entry at which hosts have the address of a remote server."""
@@ -147,7 +147,8 @@ class Search:
 def search(project: str, hosts: Sequence[Host] | None = None) -> Search:
     """Return the servers in the files of ``hosts`` (by default all hosts).
 
-    The files are those that ``paths_of`` finds, with ``project`` as the folder of the project.
+    The files are those that ``paths_of`` finds, with ``project`` as the folder of the project. The errors of
+    those that cannot be read are among the ``problems`` of the result.
     """
     search = Search(project)
     refused: set[str] = set()

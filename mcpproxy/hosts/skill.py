@@ -23,7 +23,7 @@ NAME: Final = "mcpproxy"
 
 _FILE: Final = "SKILL.md"
 _LARGEST_BYTES: Final = 1 << 20
-"""The size limit of the skill and of the file with the records."""
+"""The size limit of the skill and of the file with the records, in bytes."""
 _VERSION: Final = 1
 """The version of the format of the records."""
 

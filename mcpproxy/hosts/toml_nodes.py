@@ -22,7 +22,8 @@ def read_toml(text: str) -> Node:
     """Return the value of ``text``. Tables with lines of their own have no position, only the values in them.
 
     Raises:
-        UnreadableTextError: ``text`` is not TOML, or tomlkit does not keep it unchanged.
+        UnreadableTextError: ``text`` is not TOML, tomlkit does not keep it unchanged, or the positions of its
+            values cannot be determined.
     """
     import tomlkit  # only a host with TOML needs it
     from tomlkit.exceptions import TOMLKitError

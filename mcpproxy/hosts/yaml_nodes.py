@@ -6,6 +6,7 @@ from mcpproxy.hosts.errors import UnreadableTextError
 from mcpproxy.hosts.text_nodes import Member, Node, Scalar
 
 _CORE: Final = "tag:yaml.org,2002:"
+"""The beginning of the tags of the types that YAML itself defines."""
 
 
 def read_yaml(text: str) -> Node:

@@ -176,7 +176,9 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _name_in(named: list[str], path: str) -> str:
-    """Return the name that decides the shard of a recording: its path in the folder that the user named."""
+    """Return the name that decides the shard of a recording: its path in the folder that the user named.
+
+    Outside such a folder, it is the name of its file."""
     for folder in named:
         if os.path.isdir(folder) and not os.path.relpath(path, folder).startswith(os.pardir):
             return os.path.relpath(path, folder).replace(os.sep, "/")
@@ -210,7 +212,8 @@ def _compared(
 ) -> JudgedTraces:
     """Return the verdict compared with the baseline.
 
-    ``--write-baseline`` writes the baseline first, unless a trace could not be judged.
+    With ``--write-baseline``, the baseline is written, and all findings are known. If a trace could not be
+    judged, nothing is written.
     """
 
     def was_judged(code: str) -> bool:
@@ -258,11 +261,11 @@ def judge_all(
 ) -> JudgedTraces:
     """Judge all traces in their order; ``on_judged`` is called with a trace as soon as it is judged.
 
-    Findings about several recordings together, such as servers of one client, come last. With ``located``,
-    findings get their places in the trace files. The findings in the baseline ``accepted`` are marked as
-    known. Of ``hosts``, the limits on all tools of all servers together count, too. ``strict`` and
+    Findings about several recordings together, such as servers of one client, come last; there are none with
+    ``session``. With ``located``, findings get their places in the trace files. The findings in the baseline
+    ``accepted`` are marked as known. Of ``hosts``, the limits on all tools of all servers together count, too. ``strict`` and
     ``session`` are as for the options. A trace that cannot be judged is reported, and is among the result's
-    ``unjudged``.
+    ``unjudged``; one whose journal cannot be read is judged, and is among them, too.
     """
     collected: SeenInRecording | None = None
     takes = partial(_is_wanted, rules.catalogue, selection)

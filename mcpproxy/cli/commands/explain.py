@@ -64,7 +64,7 @@ def run(argv: list[str]) -> int:
 
 
 def _by_handle(name: str) -> list[str]:
-    """Return the recording that a handle (see ``find_traces``) means; empty if it means none."""
+    """Return the recording that a handle (see ``find_traces``) means; empty if it means none or several."""
     from mcpproxy.cli import find_traces  # not needed for names of rules
 
     try:
@@ -100,7 +100,7 @@ def _broken_rules(catalogue: Catalogue) -> list[str]:
 
 
 def _read_arguments(argv: list[str]) -> tuple[list[str], list[str]]:
-    """Return the names of the rules, and the folders of custom rules."""
+    """Return the words that name rules or a recording, and the folders of custom rules."""
     from mcpproxy.cli.arguments import Parser  # argparse takes a tenth of the time of the whole command
 
     description = "Explain a rule: what it means, why it matters, what to do instead."
@@ -140,7 +140,10 @@ def lines(rule: Rule, style: Style = PLAIN) -> Iterator[str]:
 
 
 def _is_about_hosts(rule: Rule) -> bool:
-    """Whether only hosts, not a specification, ask for it. Then a session does not break it, but meets it."""
+    """Whether only hosts, not a specification, ask for what the rule says.
+
+    A session does not break such a rule, but meets it.
+    """
     return all(word == "host" for requirement in rule.requirements for word in requirement.keywords.values())
 
 
@@ -185,7 +188,10 @@ def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
 
 
 def _requirement_lines(requirement: Requirement, columns: int, style: Style) -> Iterator[str]:
-    """Yield a requirement's sentence, the peer that it binds, and its pages, the newest first."""
+    """Yield a requirement's sentence, the peer that it binds, why it is not checked, and its pages.
+
+    The newest page comes first.
+    """
     bound = "both peers" if requirement.blame == "either" else f"the {requirement.blame}"
     yield from prose(f"{requirement.id} (binds {bound}): {requirement.text}", columns)
     if requirement.unobservable:

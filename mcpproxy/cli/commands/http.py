@@ -317,7 +317,7 @@ def open_listener(host: str, port: int) -> socket.socket:
 
 
 def proxy_of(options: HttpOptions, proxy_address: str) -> ProxyOf:
-    """Return a function that chooses the proxy on the way to a server, as the user's environment names it.
+    """Return a function that chooses the proxy on the way to a server: that of an option or the environment.
 
     It never chooses our own proxy, which the environment may name for the clients.
     """

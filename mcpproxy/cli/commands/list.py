@@ -72,7 +72,7 @@ _TEXTS: Final = ("LABEL", "CLIENT", "ENDED", "TRACE")
 _LEFT_OUT: Final = ("CLIENT", "FRAMES", "DURATION")
 """The headings of the columns that are left out, in this order, if cutting is not enough."""
 _READABLE_REASON: Final = 30
-"""How many columns of the terminal are kept for the reasons of failed starts."""
+"""How many columns of the terminal are kept at most for the reasons of failed starts."""
 _READABLE: Final = 20
 """To how many characters texts are cut before columns are left out."""
 _LEAST: Final = 7

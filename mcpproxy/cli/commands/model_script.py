@@ -45,7 +45,9 @@ _END_S: Final = 5.0
 
 
 def run(argv: list[str]) -> int:
-    """Serve a script until its host has ended, or until interrupted. Return the exit code, as ``serve`` does.
+    """Serve a script until its host has ended, or until interrupted; with ``--from``, only print one.
+
+    Return the exit code, as ``serve`` and ``print_script`` do.
 
     Raises:
         McpProxyError: the arguments are not valid, the script cannot be read, or the port is taken.

@@ -54,7 +54,8 @@ def run(argv: list[str]) -> int:
     """Pin the tools of a server; return 1 if they differ from the existing pins and are not updated.
 
     Raises:
-        McpProxyError: the arguments are not valid, a recording shows no tools, or the server fails.
+        McpProxyError: the arguments are not valid, a recording shows no tools, recordings contradict each
+            other, the server fails, or the file cannot be read or written.
     """
     options, command = _arguments(argv)
     source, collected = _collect_pins(options, command)
@@ -136,7 +137,8 @@ def _collect_live_pins(
 ) -> tuple[str, CollectedPins]:
     """Record the server while it lists its tools, and collect the pins from that recording.
 
-    Without ``--revision``, try the newest revision with a handshake, then the newest without.
+    Without ``--revision``, try the newest revision with a handshake; if the server refuses that, try the
+    newest without.
 
     Raises:
         McpProxyError: the server fails, or declares no tools.

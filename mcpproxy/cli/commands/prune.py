@@ -179,7 +179,10 @@ def _examine_recording(folder: Folder, first: str) -> OldRecording | KeptRecordi
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A file of a recording, or the journal beside it, that may be deleted."""
+    """A file of a recording, or the journal beside it, that may be deleted.
+
+    ``size`` is in bytes, ``changed_s`` the time of the last change in seconds since 1970.
+    """
 
     name: str
     size: int

@@ -105,7 +105,7 @@ def serve(argv: list[str]) -> int:
 
 
 def _combined_source(recordings: Sequence[LoadedTrace]) -> ReplaySource:
-    """Return the replayable messages of ``recordings``, and print notes about the others to stderr.
+    """Return the replayable messages of ``recordings``, and print notes about the recordings to stderr.
 
     Raises:
         TraceError: a recording has no message.

@@ -204,12 +204,13 @@ def _with_spans(argv: list[str]) -> list[str]:
 
 
 def _refuse_no_span(argument: str) -> None:
-    """Refuse an argument after ``--frames`` that names a recording only by a part of its file name.
+    """Refuse an argument after ``--frames`` that names no recording, or one only by a part of its file name.
 
     It is probably a mistyped range.
 
     Raises:
-        UsageError: it is neither a range nor the name or label of a recording.
+        McpProxyError: it is neither a range nor the name or label of a recording, or it means one that
+            cannot be found.
     """
     # A file name need not exist: its recording may have just begun.
     is_path = os.sep in argument or argument.endswith(".jsonl")

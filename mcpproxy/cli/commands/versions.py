@@ -63,7 +63,7 @@ def run(argv: list[str]) -> int:
 
 
 def version_matrix(recordings: list[str]) -> tuple[Matrix, int]:
-    """Return the matrix of ``recordings``, and how many of them could not be read."""
+    """Return the matrix of ``recordings``, and how many of them could not be read; stderr says why."""
     matrix: defaultdict[Key, defaultdict[str, int]] = defaultdict(lambda: defaultdict(int))
     unreadable = 0
     for path in recordings:
@@ -80,7 +80,7 @@ def version_matrix(recordings: list[str]) -> tuple[Matrix, int]:
 
 
 def implementations(path: str) -> set[SpokenRevision]:
-    """Return the implementations that take part in one recording.
+    """Return which implementations spoke which revisions in one recording.
 
     Raises:
         TraceError: the recording cannot be read.

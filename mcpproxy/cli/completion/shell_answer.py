@@ -119,7 +119,10 @@ COMPLETERS: Final[Mapping[str, Completer]] = {
     "dialect": _dialects,
     "rules": _rules,
 }
-"""Name of an argument -> a function that returns its possible values. Other arguments complete to files."""
+"""Name of an argument -> a function that returns its possible values.
+
+``answer_shell`` adds those of recordings and of lists of rules. Other arguments complete to their choices, or
+to files."""
 
 
 def _actions(parser: argparse.ArgumentParser) -> Iterable[argparse.Action]:

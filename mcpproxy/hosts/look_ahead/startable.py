@@ -42,7 +42,7 @@ _ADDED: Final = (
 _OF_ONE_SHELL: Final = "fnm_multishells"
 """A part of the paths of the folders that fnm makes for each shell, as links to the folder of a version."""
 _MOST_VERSIONS: Final = 64
-"""The number of folders that are searched for each pattern."""
+"""The number of folders that are searched at most for each pattern."""
 _WITH_VALUE: Final = frozenset("acehlmpuvw")
 """Short options of ``docker run`` whose value is the next word, alone or after others: ``-te KEY``."""
 _WITHOUT_VALUE: Final = frozenset(
@@ -102,7 +102,7 @@ def folder_of_command(entry: ServerEntry) -> str:
     """Return the folder of a server's command: on the ``PATH`` of this process, or else one of ``_ADDED``.
 
     If a version manager has several versions, it is the folder of the newest. It is empty if the command is
-    not a bare name, or is not found. A folder that exists only for one shell is replaced by the folder to
+    not a bare name, has a variable, or is not found. A folder that exists only for one shell is replaced by the folder to
     which it links.
     """
     command = entry.inner_argv[0] if entry.inner_argv else ""
@@ -130,7 +130,10 @@ def _version(folder: str) -> list[int]:
 
 
 def _command_faults(entry: ServerEntry) -> Iterator[StartFault]:
-    """Yield the fault of a command that the host will not find."""
+    """Yield the fault of a command that the host will not find.
+
+    A command with a variable, a relative path, and an entry with a ``PATH`` of its own are passed over.
+    """
     command = entry.inner_argv[0]
     own_path = text_of(find(entry.node, ("env", "PATH"))) or ""
     if "$" in command or "%" in command or own_path:

@@ -26,7 +26,7 @@ def run(argv: list[str]) -> int:
     """Carry messages until the client or the server ends the session. Return the exit code.
 
     Raises:
-        McpProxyError: the arguments are not valid, or a recording cannot be written.
+        McpProxyError: the arguments are not valid, a recording cannot be written, or the system is Windows.
     """
     options = parse(argv)
     if sys.platform == "win32":

@@ -34,7 +34,7 @@ _HELP: Final = {
 """The help of options that have another meaning here than in ``run`` and ``http``."""
 
 _POLL_RETRY_S: Final = 0.1
-"""How long a client waits before it comes back. It is short, because messages wait until then."""
+"""How long a client waits by default before it comes back. It is short, because messages wait until then."""
 
 _LISTEN: Final = "127.0.0.1:8765"
 _ENDPOINT: Final = "/mcp"
@@ -129,7 +129,7 @@ _OWN_FIELDS: Final = (
 
 @dataclass(frozen=True)
 class BridgeOptions:
-    """The values of the arguments. With ``--stdio`` ``url`` is empty; without it ``command`` is empty."""
+    """The values of the arguments. ``url`` is empty with ``--stdio``, ``command`` without it."""
 
     recording: RecordingOptions
     label: str
@@ -259,7 +259,7 @@ def _with_variables(option: str, value: str) -> str:
     """Return the value of an option with the values of the environment variables that it names.
 
     Raises:
-        UsageError: a variable is not set, or no header can have the value.
+        UsageError: a variable is not set or is empty, or no header can have the value.
     """
 
     def variable(match: re.Match[str]) -> str:

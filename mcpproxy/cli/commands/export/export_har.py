@@ -23,7 +23,8 @@ def run(argv: list[str]) -> int:
     """Write one recording as an HTTP Archive.
 
     Raises:
-        McpProxyError: the arguments are not valid, the recording cannot be read, or it has no HTTP.
+        McpProxyError: the arguments are not valid, the recording cannot be read, it has no HTTP, or the file
+            cannot be written.
     """
     file = read_arguments("har", "Write a recording over HTTP as an HTTP Archive (HAR 1.2).", EPILOG, argv)
 

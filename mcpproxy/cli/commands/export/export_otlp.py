@@ -31,7 +31,8 @@ def run(argv: list[str]) -> int:
     """Write or send the spans of one recording.
 
     Raises:
-        McpProxyError: the arguments are not valid, the recording cannot be read, or the spans did not arrive.
+        McpProxyError: the arguments are not valid, the recording cannot be read, the file cannot be written,
+            or the spans did not arrive.
     """
     parser = Parser("export otlp", "Write or send a recording as spans of OpenTelemetry.", EPILOG)
     parser.add_argument("trace", nargs="?", metavar="TRACE", help="the recording; without it the latest")

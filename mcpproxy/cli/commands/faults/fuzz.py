@@ -136,7 +136,7 @@ def _target(options: argparse.Namespace, command: list[str]) -> Target:
     """Return the server to fuzz.
 
     Raises:
-        UsageError: it is on another machine, and no argument allows that.
+        UsageError: it is on another machine, and no argument allows that, or an option does not fit it.
     """
     upstream = upstream_options.from_namespace(options, options.url or "")
     if command:

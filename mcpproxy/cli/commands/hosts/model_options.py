@@ -36,8 +36,11 @@ _OTHERS: Final = ("all", "yes", "host", "file", "key", "project", "command", "ht
 def point(options: argparse.Namespace) -> int:
     """Point the host that ``options`` names at ``mcpproxy model``, or print what the user has to set.
 
+    With ``--dry-run``, the change is only printed. Return the exit code, which is 0.
+
     Raises:
-        McpProxyError: there is no such host, or its file cannot be written; then it is unchanged.
+        McpProxyError: the options do not fit together, there is no such host, or its file cannot be written;
+            then it is unchanged.
     """
     host = _host("wrap", options)
     listen: str = options.listen or LISTEN
@@ -75,8 +78,11 @@ def point(options: argparse.Namespace) -> int:
 def undo(options: argparse.Namespace) -> int:
     """Undo the change that ``point`` made for the host that ``options`` names.
 
+    With ``--dry-run``, the change is only printed. Return the exit code, which is 0.
+
     Raises:
-        McpProxyError: there is no such host, or a file cannot be written; then it is unchanged.
+        McpProxyError: the options do not fit together, there is no such host, or a file cannot be written;
+            then it is unchanged.
     """
     host = _host("unwrap", options)
     records = [record for (name, _), record in setting_records().items() if name == host.id]

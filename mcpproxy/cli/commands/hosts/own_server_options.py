@@ -23,6 +23,7 @@ def add(places: Places, *, is_dry: bool, asks: bool) -> int:
     """Add ``mcpproxy mcp`` and the skill to the user's files of the host that ``places`` names.
 
     With ``asks``, the user is asked before the skill is added. With ``is_dry``, the changes are only printed.
+    Return the exit code, which is 0.
 
     Raises:
         McpProxyError: there is no such host or file, or it cannot be written; then it is unchanged.

@@ -232,10 +232,13 @@ def _entry_plan(
     *,
     keeps_path: bool,
 ) -> EntryPlan | None:
-    """Return the plan to wrap a server; ``None`` if it is already. ``command`` is as for ``plan_wrap``.
+    """Return the plan to wrap a server; ``None`` if it is wrapped already.
+
+    ``command`` is as for ``plan_wrap``. With ``keeps_path``, the server gets the folder of its command.
 
     Raises:
         HostFileError: it cannot be wrapped.
+        UsageError: another server has the address that the user has named.
     """
     record = records.records.get(entry.place)
     record = record and (wrap_of(entry, record) or record)

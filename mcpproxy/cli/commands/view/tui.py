@@ -19,7 +19,8 @@ def run(argv: list[str]) -> int:
     """Show recordings until the user quits.
 
     Raises:
-        UsageError: there are no such recordings, or stdin or stdout is not a terminal.
+        UsageError: there are no such recordings, or stdin or stdout is not a terminal that can be drawn on.
+        StoreError: the recording cannot be fetched.
     """
     parser = Parser("tui", "Show recordings in the terminal: sessions, calls, details, live.", EPILOG)
     parser.add_argument(

@@ -213,6 +213,9 @@ def _pins(named: str, folder: str) -> "Pins | None":
     """Return the pins, approved definitions of tools, in ``named`` or else in the folder's file of pins.
 
     Return ``None`` without ``named`` if the folder has no such file, or one that cannot be read.
+
+    Raises:
+        UsageError: the file ``named`` cannot be read.
     """
     path = named or os.path.join(folder, PINS)
     if not named and not os.path.exists(path):
