@@ -39,7 +39,7 @@ def split_authority(text: bytes) -> tuple[str, int | None]:
 def is_loopback(host: str) -> bool:
     """Whether ``host`` is ``localhost`` or a loopback address: 127.0.0.0/8 or ``::1``, without brackets.
 
-    Names are compared in lower case only.
+    A name with capitals is not recognised.
     """
     if host == "localhost":
         return True

@@ -271,7 +271,7 @@ def _is_inline_code(launcher: str, option: str) -> bool:
 def safe(text: str) -> str:
     """Return at most 40 characters of ``text``, with ``-`` for each that is unsafe in a file name.
 
-    Dots and hyphens at its ends are left out.
+    Dots and hyphens at the ends of the whole text are left out first.
     """
     cleaned = "".join(char if char.isascii() and (char.isalnum() or char in "._-") else "-" for char in text)
     return cleaned.strip("-.")[:40]

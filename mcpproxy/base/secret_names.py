@@ -70,7 +70,10 @@ MAX_NAME_CHARACTERS = 100
 
 
 def names_secret(name: str) -> bool:
-    """Whether a member, field or option of this name has a secret as its value."""
+    """Whether a member, field or option of this name has a secret as its value.
+
+    A text with more than ``MAX_NAME_CHARACTERS``, quotes, tabs, line ends or one of ``<>(){}`` is no name.
+    """
     if len(name) > MAX_NAME_CHARACTERS or any(char in name for char in "<>\"'\n\r\t(){}"):
         return False
     words = words_of(name)

@@ -77,6 +77,7 @@ class Style:
 
 
 PLAIN: Final = Style()
+"""The style of a file: no colours, and no limit of width."""
 
 
 def columns(text: str) -> int:

@@ -67,8 +67,9 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
     part of a name has that line. Without a name, another line says if a newer session failed.
 
     Raises:
-        UsageError: the folder holds no traces or cannot be read, nothing was recorded yet, there is no
-            recording at the position ``-N`` or ``LABEL~N``, or a part of a name means more than one.
+        UsageError: the folder holds no traces or cannot be read, a URL cannot be used or names no recording,
+            nothing was recorded yet, there is no recording at the position ``-N`` or ``LABEL~N``, or a part
+            of a name means more than one.
         StoreError: what a URL names cannot be fetched, or a compressed file cannot be unpacked.
     """
     if named is not None and is_url(named):

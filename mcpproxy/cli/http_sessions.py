@@ -28,7 +28,7 @@ EventFilter: TypeAlias = Callable[[Event | Finding], bool]
 def session_filter(trace: Trace, session: str, shown: EventFilter = lambda _: True) -> EventFilter:
     """Return a filter for the session whose name begins with ``session``. An event must also pass ``shown``.
 
-    Gaps and the close belong to every session.
+    A gap (what was not recorded) and the close of the recording belong to every session.
 
     Raises:
         TraceError: the trace cannot be read.

@@ -196,7 +196,8 @@ class RecordingOptions:
     def resolve_gate(self) -> None:
         """Set ``gate`` if an option holds messages, and ``fault_rules`` if an option may alter them.
 
-        A gate holds each message until it is decided whether and how the message passes.
+        A gate holds each message until it is decided whether and how the message passes. If messages may be
+        altered, ``rule_options`` become those of a session with faults.
 
         Raises:
             McpProxyError: an option cannot be used.

@@ -15,9 +15,9 @@ _USUAL_ENDPOINT = "/mcp"
 def address_of(url: str) -> SplitResult | None:
     """Return the parts of a URL; ``None`` if ``mcpproxy http`` cannot stand in for the server.
 
-    It cannot if the URL is not one of HTTP with a host and a usable port. It cannot if there are variables before the query,
-    because only the host can replace them, or if there is user information, because the host would send it to
-    mcpproxy instead of the server.
+    It cannot if the URL is not one of HTTP with a host and a usable port. It cannot if there are variables
+    before the query, because only the host can replace them, or if there is user information, because the
+    host would send it to mcpproxy instead of the server.
     """
     try:
         split = urlsplit(url)

@@ -42,7 +42,7 @@ _MCPPROXY: Final = tuple(own_command("mcpproxy"))
 _MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
 """A line of stderr about a miss, and the text that describes it."""
 _END_S: Final = 10.0
-"""How long a session may take to end after its client has ended."""
+"""How long the sessions of a test may take together to end, after their clients have ended."""
 _RECORDER_S: Final = 120.0
 """How long the recorder of an ended session may take for the rest, on a busy machine."""
 _NOT_IN_HEADLINES: Final = re.compile(
@@ -87,7 +87,11 @@ def check_faults(faults: Sequence[str]) -> None:
 
 
 def _read_faults(faults: Sequence[str], transport: Literal["stdio", "http"], seed: int) -> list[str]:
-    """Return the options for fault rules. They are read here so that a mistake is reported in one line."""
+    """Return the options for fault rules. They are read here so that a mistake is reported in one line.
+
+    Raises:
+        FaultRuleError: the rules cannot be used on this ``transport``.
+    """
     from mcpproxy.gate.intercept.fault_rules import read_faults
 
     specs = [fault for fault in faults if "=>" in fault]
@@ -227,7 +231,11 @@ class McpRecording:
                 ) from None
 
     def misses(self) -> list[str]:
-        """Return a text about each request of this test that the recording lacks."""
+        """Return a text about each request of this test that the recording lacks.
+
+        Raises:
+            TraceError: the trace of a session cannot be read.
+        """
         stderr_lines = [line for process in self._running for line in process.lines]
         for trace in self.sessions:
             for event in opening.open_trace(trace).events():
@@ -377,7 +385,11 @@ class McpFindings:
         )
 
     def trouble(self) -> str:
-        """Return text that lists the findings that count; empty if there are none."""
+        """Return text that lists the findings that count; empty if there are none.
+
+        Raises:
+            McpProxyError: as for ``reports``.
+        """
         lines: list[str] = []
         first_rule = ""
         total = 0

@@ -16,7 +16,11 @@ _END_S: Final = 10.0
 
 
 class Background:
-    """A running command that prints its address on stderr; ``lines`` are the lines of its stderr so far."""
+    """A running command that prints its address on stderr; ``lines`` are the lines of its stderr so far.
+
+    Raises:
+        OSError: the command cannot be started.
+    """
 
     def __init__(self, command: Sequence[str]) -> None:
         self.lines: Final[list[str]] = []
@@ -38,7 +42,8 @@ class Background:
         """Return the first group of the first line that matches ``pattern``.
 
         Raises:
-            McpProxyError: the command ends first, or prints no such line within ``_START_S``.
+            McpProxyError: the command ends first, or prints no such line within ``_START_S``. It has ended
+                then.
         """
         deadline = time.monotonic() + _START_S
         searched = 0

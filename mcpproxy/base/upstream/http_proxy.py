@@ -56,7 +56,10 @@ class HttpProxy:
         return b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (address, address, self._field())
 
     def request(self, authority: bytes, head: bytes) -> bytes:
-        """Return ``head``, the head of a request to the server ``authority``, in the form for the proxy."""
+        """Return ``head``, the head of a request to the server ``authority``, as the proxy gets it.
+
+        The target is then a whole URL, and the credentials are there, if there are any.
+        """
         line, _, rest = head.partition(b"\r\n")
         method, target, version = line.split(b" ")
         target = b"http://" + authority + (b"" if target == b"*" else target)
@@ -112,7 +115,8 @@ def proxy_for(
 def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str] | None:
     """Return the name and value of a variable, in small letters or else in capitals; ``None`` if not set.
 
-    An empty variable counts as not set, and in small letters it hides the one in capitals.
+    An empty variable counts as not set, and in small letters it hides the one in capitals. ``HTTP_PROXY``
+    counts as not set in a CGI program.
     """
     capital = name.upper()
     if name in environ:

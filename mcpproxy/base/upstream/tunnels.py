@@ -112,6 +112,9 @@ async def refusal(host: str, port: int, settings: UpstreamSettings) -> str:
 
     If a request crosses the server's alert on the way, the system reports a reset and the alert is lost. So
     this connection sends nothing after the handshake.
+
+    Raises:
+        UsageError: what the user named is not the URL of an HTTP proxy.
     """
     writer: asyncio.StreamWriter | None = None
     try:

@@ -21,7 +21,7 @@ from mcpproxy.read.opening import open_trace
 from mcpproxy.read.reports.host_rewrites import REWRITTEN_KINDS, meeting, rewritten, tools_in
 
 _SHOWN: Final = 3
-"""How many tools of a recording are shown in another form."""
+"""How many tools are shown in another form at most."""
 
 
 def lines(rule: Rule, recording: str, style: Style) -> Iterator[str]:

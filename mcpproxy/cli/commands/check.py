@@ -263,9 +263,11 @@ def judge_all(
 
     Findings about several recordings together, such as servers of one client, come last; there are none with
     ``session``. With ``located``, findings get their places in the trace files. The findings in the baseline
-    ``accepted`` are marked as known. Of ``hosts``, the limits on all tools of all servers together count, too. ``strict`` and
-    ``session`` are as for the options. A trace that cannot be judged is reported, and is among the result's
-    ``unjudged``; one whose journal cannot be read is judged, and is among them, too.
+    ``accepted`` are marked as known. For ``hosts``, their limits on all tools of all servers together are
+    checked, too. ``strict`` and ``session`` are as for the options.
+
+    A trace that cannot be judged is reported, and is among the result's ``unjudged``. One whose journal
+    cannot be read is judged without it, and is among them, too.
     """
     collected: SeenInRecording | None = None
     takes = partial(_is_wanted, rules.catalogue, selection)

@@ -129,7 +129,7 @@ def _total(old: Sequence[OldRecording], path: str) -> str:
 
 
 def _run_folders(path: str) -> Iterator[str]:
-    """Yield the folder of each run of ``validate`` and ``fuzz``, the oldest first."""
+    """Yield the folder of each run of ``validate``, then of ``fuzz``, the oldest first."""
     for kind in paths.PROBES:
         try:
             runs = Folder(os.path.join(path, kind))

@@ -102,8 +102,8 @@ def folder_of_command(entry: ServerEntry) -> str:
     """Return the folder of a server's command: on the ``PATH`` of this process, or else one of ``_ADDED``.
 
     If a version manager has several versions, it is the folder of the newest. It is empty if the command is
-    not a bare name, has a variable, or is not found. A folder that exists only for one shell is replaced by the folder to
-    which it links.
+    not a bare name, has a variable, or is not found. A folder that exists only for one shell is
+    replaced by the folder to which it links.
     """
     command = entry.inner_argv[0] if entry.inner_argv else ""
     if not command or os.path.basename(command) != command or "$" in command or "%" in command:

@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 
 def run(argv: list[str]) -> int:
-    """Carry messages until the client or the server ends the session. Return the exit code.
+    """Carry messages until the client or the server ends the session; with ``--stdio``, until a signal.
+
+    Return the exit code.
 
     Raises:
         McpProxyError: the arguments are not valid, a recording cannot be written, or the system is Windows.
@@ -121,7 +123,7 @@ def _run_inside(options: BridgeOptions) -> int:
 
 
 def _run_before_stdio(options: BridgeOptions) -> int:
-    """Serve HTTP, with a process of the command for each session.
+    """Serve HTTP until a signal comes, with a process of the command for each session; return the exit code.
 
     Raises:
         McpProxyError: there is no such command, the port is taken, or the recording cannot be written.

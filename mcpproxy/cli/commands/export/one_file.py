@@ -27,7 +27,7 @@ class OneFile:
 
 
 def read_arguments(format: str, description: str, epilog: str, argv: Sequence[str]) -> OneFile:
-    """Read the arguments of ``export FORMAT``; ``format`` is also the ending of the new file.
+    """Read the arguments of ``export FORMAT``; ``format`` is also the ending of the new file by default.
 
     Raises:
         McpProxyError: the arguments are not valid, there is no such recording, or the new file exists.
