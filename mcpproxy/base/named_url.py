@@ -19,9 +19,9 @@ LONGEST_URL: Final = 16 << 10
 """The longest URL that a peer may name, in bytes."""
 
 _SHOWN_CHARACTERS: Final = 100
-"""The number of characters of a foreign text that an error shows at most."""
+"""How many characters of a foreign text an error shows at most."""
 _SHOWN_URL: Final = 500
-"""The number of characters of a URL that a message shows at most."""
+"""How many characters of a URL a message shows at most."""
 _DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _WRITABLE: Final = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 """Characters that a URL may contain besides letters and digits; all others are escaped."""

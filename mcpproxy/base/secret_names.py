@@ -72,7 +72,8 @@ MAX_NAME_CHARACTERS = 100
 def names_secret(name: str) -> bool:
     """Whether a member, field or option of this name has a secret as its value.
 
-    A text with more than ``MAX_NAME_CHARACTERS``, quotes, tabs, line ends or one of ``<>(){}`` is no name.
+    A text is no name if it is longer than ``MAX_NAME_CHARACTERS``, or has a quote, a tab, a line end or one
+    of ``<>(){}``.
     """
     if len(name) > MAX_NAME_CHARACTERS or any(char in name for char in "<>\"'\n\r\t(){}"):
         return False

@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 
 _MOST_LINES: Final = 400
-"""The number of lines, counted from the end, that are searched at most."""
+"""How many lines, counted from the end, are searched at most."""
 _LONG: Final = 240
 """In characters: a line of at least this length is not joined with further lines; deeper ones are dropped."""
 _WRAPPED_FROM: Final = 40

@@ -156,8 +156,10 @@ class _Help(argparse.RawDescriptionHelpFormatter):
         super().__init__(prog, max_help_position=28, width=min(HELP_COLUMNS, _terminal_columns()))
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
-        """Wrap the prose of a description or an epilog on a narrow terminal. Indented lines and tables, which
-        have two spaces in a line, stay."""
+        """Wrap the prose of a description or an epilog on a narrow terminal.
+
+        Indented lines stay, and so do those of tables, which have two spaces side by side.
+        """
         if self._width >= HELP_COLUMNS:
             return super()._fill_text(text, width, indent)
         from textwrap import fill

@@ -57,8 +57,7 @@ _CANDIDATES: Final = 5
 
 
 def expand(named: str | None, *, tells: bool = True) -> list[str]:
-    """Return the paths of the traces that ``named`` means: a file, all below a folder or a URL, or that of a
-    handle.
+    """Return the paths of the traces that ``named`` means: one file or handle, or all below a folder or URL.
 
     The path of a journal folder means the trace of that journal. A name that means none of these is
     returned as the path of a file.
@@ -112,8 +111,10 @@ def is_url(named: str) -> bool:
 
 
 def stem(named: str | None, path: str) -> str:
-    """Return ``path`` without its suffix; if the recording was fetched or unpacked,
-    a name in the working directory."""
+    """Return ``path`` without its suffix.
+
+    If the recording was fetched or unpacked, it is a name in the working directory.
+    """
     without_suffix = os.path.splitext(path)[0]
     is_fetched = named is not None and (is_url(named) or named.endswith(PACKED))
     return os.path.basename(without_suffix) if is_fetched else without_suffix

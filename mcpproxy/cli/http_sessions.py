@@ -75,7 +75,7 @@ def frame_number(event: Event | Finding) -> int | None:
 
 
 def find_session(path: str, id: str, sessions: Mapping[str, T]) -> T:
-    """Return the value in ``sessions`` for the session whose name begins with ``id``, made lower case.
+    """Return the value in ``sessions`` for the session whose name begins with ``id`` in lower case.
 
     ``path`` is the recording, for error messages.
 

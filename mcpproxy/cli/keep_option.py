@@ -48,8 +48,10 @@ def start_pruning(folder: str, text: str, *, quiet: bool) -> None:
 
 
 def _prune_daily(folder: str, text: str, *, quiet: bool) -> None:
-    """Run ``mcpproxy prune`` now and once a day, and pass its messages on, but not that there was nothing
-    to delete. Return only if it cannot start."""
+    """Run ``mcpproxy prune`` now and once a day, and pass its messages on; return only if it cannot start.
+
+    The message that there was nothing to delete is left out.
+    """
     command = own_command("mcpproxy", "prune", "--older-than", text, "--yes", folder)
     while True:
         try:

@@ -19,9 +19,9 @@ _COLOUR: Final = pattern(r"(\x1b\[[0-9;]*m)")
 def terminal_style(*, colour: bool = True) -> Style:
     """Return the style for stdout: with colours and a width on a terminal, without them otherwise.
 
-    ``COLUMNS`` sets the width in both cases, as in other programs. The encoding of stdout decides whether
-    glyphs outside ASCII may be written.
-    ``NO_COLOR`` (https://no-color.org), a dumb terminal and ``colour=False`` turn colours off.
+    ``COLUMNS`` sets the width in both cases, as in other programs. ``NO_COLOR`` (https://no-color.org), a
+    dumb terminal and ``colour=False`` turn colours off. The encoding of stdout decides whether glyphs outside
+    ASCII may be written.
     """
     stdout = sys.stdout
     try:

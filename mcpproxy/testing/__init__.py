@@ -90,7 +90,7 @@ def _read_faults(faults: Sequence[str], transport: Literal["stdio", "http"], see
     """Return the options for fault rules. They are read here so that a mistake is reported in one line.
 
     Raises:
-        FaultRuleError: the rules cannot be used on this ``transport``.
+        FaultRuleError: a rule cannot be read, or cannot be used on this ``transport``.
     """
     from mcpproxy.gate.intercept.fault_rules import read_faults
 

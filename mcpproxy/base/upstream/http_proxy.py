@@ -58,7 +58,7 @@ class HttpProxy:
     def request(self, authority: bytes, head: bytes) -> bytes:
         """Return ``head``, the head of a request to the server ``authority``, as the proxy gets it.
 
-        The target is then a whole URL, and the credentials are there, if there are any.
+        The target is then a whole URL, and the proxy's credentials are added, if there are any.
         """
         line, _, rest = head.partition(b"\r\n")
         method, target, version = line.split(b" ")

@@ -63,7 +63,8 @@ class CallLines:
     def call(self, call: Call, *, is_running: bool = False, is_inner: bool = False) -> list[str]:
         """Return the lines of a call. With ``is_inner``, it is indented below the call that it belongs to.
 
-        With ``is_running``, an answer may still come."""
+        With ``is_running``, an answer may still come.
+        """
         style = self._style
         gutter = f"{call.number:>4} {seconds(call.started_ns)} "
         if self.sessions:

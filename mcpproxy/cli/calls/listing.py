@@ -204,7 +204,8 @@ def _part_lines(part: Part, lines: CallLines, style: Style, *, heads: bool, full
 def head_lines(part: Part, indent: str, style: Style, *, fields: bool) -> Iterator[str]:
     """Yield the lines of an HTTP head, or one line for an exchange that was cut; none for other records.
 
-    ``fields`` adds a line for each header field."""
+    ``fields`` adds a line for each header field.
+    """
     record = part.record
     number = style.paint(f"#{getattr(record, 'exchange', 0)}", "dim")
     match record:

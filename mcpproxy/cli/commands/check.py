@@ -178,7 +178,8 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 def _name_in(named: list[str], path: str) -> str:
     """Return the name that decides the shard of a recording: its path in the folder that the user named.
 
-    Outside such a folder, it is the name of its file."""
+    Outside such a folder, it is the name of the file.
+    """
     for folder in named:
         if os.path.isdir(folder) and not os.path.relpath(path, folder).startswith(os.pardir):
             return os.path.relpath(path, folder).replace(os.sep, "/")

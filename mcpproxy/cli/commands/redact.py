@@ -26,7 +26,8 @@ def run(argv: list[str]) -> int:
     """Write a masked copy of one recording.
 
     Raises:
-        McpProxyError: the arguments are not valid, the recording cannot be read, or the copy not written.
+        McpProxyError: the arguments are not valid, the recording cannot be read, or the copy cannot be
+            written.
     """
     parser = Parser("redact", DESCRIPTION, EPILOG)
     parser.add_argument(

@@ -37,8 +37,9 @@ EPILOG: Final = f"""\
 
 
 def run(argv: list[str]) -> int:
-    """Play one recording. Return 1 if the server differs from the recorded one, 0 if it does not, or if
-    it was recorded anew.
+    """Play one recording, and return the exit code.
+
+    It is 1 if the server differs from the recorded one, and 0 if it does not, or if it was recorded anew.
 
     Raises:
         McpProxyError: the arguments are not valid, the trace cannot be read, or the server cannot be reached

@@ -27,7 +27,8 @@ def run(argv: list[str]) -> int:
     """Write a part of one recording.
 
     Raises:
-        McpProxyError: the arguments are not valid, the recording cannot be read, or the part not written.
+        McpProxyError: the arguments are not valid, the recording cannot be read, or the part cannot be
+            written.
     """
     parser = Parser("trim", DESCRIPTION, EPILOG)
     parser.add_argument(

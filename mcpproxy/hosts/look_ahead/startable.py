@@ -42,7 +42,7 @@ _ADDED: Final = (
 _OF_ONE_SHELL: Final = "fnm_multishells"
 """A part of the paths of the folders that fnm makes for each shell, as links to the folder of a version."""
 _MOST_VERSIONS: Final = 64
-"""The number of folders that are searched at most for each pattern."""
+"""How many folders are searched at most for each pattern."""
 _WITH_VALUE: Final = frozenset("acehlmpuvw")
 """Short options of ``docker run`` whose value is the next word, alone or after others: ``-te KEY``."""
 _WITHOUT_VALUE: Final = frozenset(

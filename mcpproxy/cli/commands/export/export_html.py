@@ -24,7 +24,8 @@ def run(argv: list[str]) -> int:
     """Write one recording as an HTML file.
 
     Raises:
-        McpProxyError: the arguments are not valid, the recording cannot be read, or the file not written.
+        McpProxyError: the arguments are not valid, the recording cannot be read, or the file cannot be
+            written.
     """
     file = read_arguments("html", "Write a recording as one HTML file to send.", EPILOG, argv)
 

@@ -23,7 +23,8 @@ def run(argv: list[str]) -> int:
     """Write one recording as the text of a diagram.
 
     Raises:
-        McpProxyError: the arguments are not valid, the recording cannot be read, or the file not written.
+        McpProxyError: the arguments are not valid, the recording cannot be read, or the file cannot be
+            written.
     """
     file = read_arguments("mermaid", "Write a recording as a sequence diagram of Mermaid.", EPILOG, argv)
 

@@ -22,7 +22,8 @@ def run(argv: list[str]) -> int:
     """Write one recording as a pcapng file.
 
     Raises:
-        McpProxyError: the arguments are not valid, the recording cannot be read, or the file not written.
+        McpProxyError: the arguments are not valid, the recording cannot be read, or the file cannot be
+            written.
     """
     file = read_arguments("pcapng", "Write a recording as packets, for Wireshark.", EPILOG, argv)
 

@@ -72,8 +72,8 @@ def plan(argv: Sequence[str]) -> int:
     """Print what rules would do to one recording.
 
     Raises:
-        McpProxyError: the rules or the recording cannot be read, or a rule matches no message; that is said
-            after the others' faults are printed.
+        McpProxyError: the rules or the recording cannot be read, or a rule matches no message, which is said
+            after the plan.
     """
     options = _plan_arguments(argv)
     path = find_traces.one(options.trace)

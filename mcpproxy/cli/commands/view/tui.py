@@ -19,7 +19,7 @@ def run(argv: list[str]) -> int:
     """Show recordings until the user quits.
 
     Raises:
-        UsageError: there are no such recordings, or stdin or stdout is not a terminal that can be drawn on.
+        UsageError: there are no such recordings, stdin or stdout is not a terminal, or it is a dumb one.
         StoreError: the recording cannot be fetched.
     """
     parser = Parser("tui", "Show recordings in the terminal: sessions, calls, details, live.", EPILOG)
