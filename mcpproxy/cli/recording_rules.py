@@ -33,6 +33,7 @@ def rule_options(
     Raises:
         CustomRuleError: the rules in a folder cannot be used.
         UsageError: a rule or a host is unknown, no rule is left, or there is a grade without ``hosts``.
+        OSError: a file of custom rules cannot be read when they are sealed.
     """
     if hosts_grade and not hosts:
         raise UsageError("--hosts-grade", "goes together with --hosts", "name hosts: --hosts seen")

@@ -18,8 +18,8 @@ __all__ = ["McpModel"]
 class McpModel:
     """A model that follows ``script`` and answers at ``url`` until ``end``.
 
-    ``environment`` has the environment variables that make hosts use it. Codex reads none of them;
-    ``codex_arguments`` are its options instead.
+    ``script`` is the path of a file, or the turns themselves. ``environment`` has the environment variables
+    that make hosts use the model. Codex reads none of them; ``codex_arguments`` are its options instead.
 
     Raises:
         UsageError: the script cannot be read.

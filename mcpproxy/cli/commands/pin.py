@@ -1,8 +1,8 @@
 """``mcpproxy pin``: approve the tools of a server as they are now.
 
-The definitions of the tools (the pins) are written to a file that people review and keep. ``check --pins``
-reports where recordings differ from that file. If the file exists, ``pin`` prints the differences, and
-changes the file only with ``--update``.
+The definitions of the tools and the server's instructions (the pins) are written to a file that people review
+and keep. ``check --pins`` reports where recordings differ from that file. If the file exists, ``pin`` prints
+the differences, and changes the file only with ``--update``.
 """
 
 import argparse
@@ -210,8 +210,8 @@ def _client(
 async def _list_tools(connection: "AbstractAsyncContextManager[Client]") -> tuple[str | None, bool]:
     """List the tools, and list them again if they have changed meanwhile. The client records the messages.
 
-    Return the name that the server gave in the handshake, ``None`` without a handshake; and whether the last
-    list is complete.
+    Return the name that the server gave in the handshake, empty if it gave none, ``None`` without a
+    handshake; and whether the last list is complete.
 
     Raises:
         McpProxyError: the server fails, or declares no tools.

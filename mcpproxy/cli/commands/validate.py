@@ -101,7 +101,7 @@ def validate_server(argv: list[str]) -> int:
 
 
 def _rules(options: argparse.Namespace) -> ruleset.Ruleset:
-    """Return the rules to judge by: the built-in rules and the pins."""
+    """Return the rules to judge by: the built-in rules, and with ``--pins`` those of the pins."""
     rules = ruleset.load()
     if not options.pins:
         return rules
@@ -116,7 +116,10 @@ def _run_validation(
     options: argparse.Namespace,
     printer: validation_report.ProgressPrinter,
 ) -> Validation:
-    """Validate the server, and show the progress. After Ctrl-C, return the checks made until then."""
+    """Validate the server, and show the progress.
+
+    After Ctrl-C or SIGTERM, the result has the checks made until then.
+    """
     limits = ValidateOptions(
         options.timeout, options.start_timeout, options.time_limit, tuple(options.call), options.call_all
     )
