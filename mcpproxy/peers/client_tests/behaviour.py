@@ -15,6 +15,7 @@ PAGES_READ: Final = (("two-pages", 2), ("empty-page", 2), ("many-pages", PAGES))
 """The scenarios whose list has pages, and how many."""
 
 _STREAMS: Final = ("polled-answer", "resumed-answer")
+"""The scenarios in which the answer comes only to a client that resumes the stream."""
 
 _AGAIN: Final = {
     **dict.fromkeys(_STREAMS, ("comes again for the answer", "does not come again for the answer")),
@@ -24,12 +25,14 @@ _AGAIN: Final = {
 """By scenario: the clause about a client that comes or calls again, and about one that does not."""
 
 _REVISIONS: Final = ("old-revision", "unknown-revision")
+"""The scenarios whose server offers a revision that the client did not ask for."""
 
 
 def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
     """Yield the facts that the scenarios in ``played`` show: the name of each fact, and a clause.
 
-    ``played`` has them by name. Scenarios in which the client did not get far enough are left out.
+    ``played`` has them by name. The ordinary scenario shows several facts, each with a name of its own;
+    others are named after their scenario. Scenarios in which the client did not get far enough are left out.
     """
     done = {name: play for name, play in played.items() if not lacking(play)}
     if ordinary := done.get("ordinary"):

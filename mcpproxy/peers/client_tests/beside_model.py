@@ -46,15 +46,16 @@ def variables(model: ModelServer) -> dict[str, str]:
 
 
 def default_script(scenario: Scenario) -> ModelScript:
-    """Return a script that calls the tool of a scenario, as many times at once as it needs."""
+    """Return a script: ``scenario.calls`` calls of its tool at once, if it has one, and then a text."""
     calls = [{"call": scenario.tool, "arguments": {"text": "hello"}}] * scenario.calls
     return script_of([*([{"calls": calls}] if scenario.tool else ()), {"say": "Done."}])
 
 
 def first_problem(model: ModelServer, scenario: Scenario) -> str:
-    """Return what went wrong first between a host and its model; empty if nothing did.
+    """Return what went wrong in the first turn with a problem; empty if nothing did.
 
-    A server without tools gives a model nothing to do, and a host without tools asks for no turn.
+    It is empty, too, if the server of the scenario has no tool: then the model has nothing to do, and a host
+    without tools asks for no turn.
     """
     if not scenario.tool:
         return ""

@@ -21,7 +21,7 @@ _TAIL_BYTES: Final = 1 << 16
 _SHOWN: Final = 160
 """How many characters of the last words are shown at most."""
 _PATIENCE: Final = 3
-"""A client that computes may take this many times its time limit."""
+"""A client may compute for this many times its time limit."""
 _SAMPLES: Final = 10
 _SAMPLE_S: Final = 0.1
 _BUSY_SAMPLES: Final = 2
@@ -32,10 +32,11 @@ _BUSY_SAMPLES: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Stay:
-    """How a client ran: ``code`` is its exit code, or ``None`` if mcpproxy ended it.
+    """How a client ran: ``code`` is its exit code, negative for a signal, or ``None`` if mcpproxy ended it.
 
     ``seconds`` is how long it ran. ``last_words`` is the line of its stderr about an error, else the last
-    line. With ``is_visit`` it is not our process: a person connected it to a URL.
+    line. With ``is_visit`` it is not our process: a person connected it to a URL. Then ``code`` is ``None``,
+    ``last_words`` is empty, and ``seconds`` is how long we waited.
     """
 
     code: int | None
@@ -55,7 +56,7 @@ async def run_client(
     token: str,
     settled: Callable[[], Awaitable[None]],
 ) -> Stay:
-    """Run the client until it exits, at most ``limit_s`` seconds, and end its processes that still run.
+    """Run the client until it exits, at most ``limit_s`` seconds, and kill its processes that still run.
 
     It is ended earlier if it has sent a message, of the method ``after`` unless that is empty, and then
     nothing is recorded for ``quiet_s`` seconds (0 switches this off). On Linux a client that computes or
@@ -64,7 +65,8 @@ async def run_client(
 
     ``watch`` says what the client has sent and when something was last recorded. ``token`` is a text in the
     environment of the client, by which its processes are found even if they have left its group. ``settled``
-    waits, for a limited time, for the end of the server.
+    is called when the client has gone, before its group is killed: it gives its server a limited time to end
+    by itself.
 
     Raises:
         McpProxyError: the command cannot be started.
@@ -165,5 +167,5 @@ async def _drain(stream: asyncio.StreamReader, tail: bytearray) -> None:
 
 
 def _last_words(stderr: bytes | bytearray) -> str:
-    """Return the line of the client's stderr that says most, in printable form."""
+    """Return the line of the client's stderr about an error, else the last, shortened and printable."""
     return visible(telling_line(stderr.decode(errors="replace").splitlines())[:_SHOWN])

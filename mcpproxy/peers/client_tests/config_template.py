@@ -23,11 +23,15 @@ _LARGEST_BYTES: Final = 1 << 20
 _STDIO: Final = ("{command}", "{args}")
 _HTTP: Final = "{url}"
 _EITHER: Final = "{server}"
+"""The placeholders for a server: on stdio, over HTTP, and the one for both."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigTemplate:
-    """A template that was read; ``fill`` puts a server into it. ``path`` is the path of its file."""
+    """A template that was read; ``fill`` puts a server into it.
+
+    ``path`` is the path of its file, and ``document`` its text and values.
+    """
 
     path: str
     document: Document
@@ -39,7 +43,8 @@ class ConfigTemplate:
         ``has_model`` says whether a scripted model runs beside them.
 
         Raises:
-            HostFileError: it is not valid in the language of its name: JSON, TOML or YAML.
+            HostFileError: it is not valid in the language of its name (TOML, YAML, else JSON), or no longer
+                when it is filled in.
             UsageError: it cannot be read, or its placeholders do not fit such a server.
         """
         try:
@@ -95,8 +100,8 @@ class ConfigTemplate:
     ) -> Iterator[Edit]:
         """Yield the edits of the values with placeholders.
 
-        A value that is one placeholder in ``words`` becomes items of its list, or a list. In other values,
-        the placeholders become the ``texts``.
+        A value that is one placeholder in ``words`` becomes items of its list; outside a list, ``{args}``
+        becomes a list. In other values, the placeholders become the ``texts``.
         """
         in_list = {id(item): node for node in within(root) for item in node.items or ()}
         for node in within(root):

@@ -10,7 +10,7 @@ from typing import Final
 from mcpproxy.peers.client_tests.scenario import Category, Reaction, Scenario, Transport
 
 STAYS_S: Final = 1.0
-"""How long a server on stdio waits for a client that has got no answer."""
+"""How long a server on stdio waits for another message after the fault, before it exits."""
 
 _BOTH: Final[tuple[Transport, ...]] = ("stdio", "http")
 _STDIO: Final[tuple[Transport, ...]] = ("stdio",)

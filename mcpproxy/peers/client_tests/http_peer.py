@@ -22,9 +22,11 @@ from mcpproxy.protocol.message_parts import as_object, text_member
 from mcpproxy.protocol.revisions import VERSION_KEY, Era
 
 ENDPOINT: Final = "/mcp"
+"""The path of the MCP endpoint of each server."""
 
 _BODY_BYTES: Final = 16 << 20
-"""The longest body of a request. A longer one is refused, and so is one with a transfer coding."""
+"""The longest body of a request. A longer one is refused with 413, and so is one of unknown length: with a
+transfer coding, or a Content-Length that is no number."""
 
 _SILENCE_S: Final = 120
 """A connection without a byte for so long is closed."""
@@ -71,12 +73,12 @@ class ScriptedExchange:
         self.respond(status, body, {"Content-Type": "application/json", **(headers or {})})
 
     def begin_chunks(self, status: int, headers: Headers) -> None:
-        """Respond with a body that comes in pieces."""
+        """Send the head of a response whose body comes in pieces."""
         self._chunked = True
         self._head(status, {**headers, "Transfer-Encoding": "chunked"})
 
     def begin_stream(self, headers: Headers | None = None) -> None:
-        """Respond with a stream of events."""
+        """Send the head of a response that is a stream of events."""
         fixed = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         self.begin_chunks(200, {**fixed, **(headers or {})})
 
@@ -86,7 +88,10 @@ class ScriptedExchange:
         self._handler.wfile.flush()
 
     def send_event(self, message: JSONObject | None, event_id: str = "", retry_ms: int = 0) -> None:
-        """Send an event of a stream. Without a message its data are empty."""
+        """Send an event of a stream. Without a message its data are empty.
+
+        An empty ``event_id`` and a ``retry_ms`` of 0 are left out.
+        """
         fields = [f"id: {event_id}"] if event_id else []
         fields += [f"retry: {retry_ms}"] if retry_ms else []
         fields.append(f"data: {'' if message is None else json.dumps(message)}")
@@ -126,7 +131,10 @@ class EndpointSession(ScriptedServer):
         self._is_streaming = False
 
     def answer(self, exchange: ScriptedExchange, headers: Headers) -> None:
-        """Answer the request of an exchange, with ``headers`` in its response."""
+        """Answer the request of an exchange, with ``headers`` in its response.
+
+        If the scripts send nothing, there is no response.
+        """
         assert exchange.message is not None
         with self._turn:
             self._exchange, self._headers = exchange, headers
@@ -138,7 +146,7 @@ class EndpointSession(ScriptedServer):
                 exchange.respond(200, self._held, {"Content-Type": "application/json", **headers})
 
     def write(self, raw: bytes) -> None:
-        """Send a message of the server."""
+        """Send a message of the server. An answer is held back until it is known whether it comes alone."""
         message, exchange = _object(raw), self._exchange
         assert exchange is not None
         is_answer = message is not None and "method" not in message

@@ -109,7 +109,7 @@ def _unknown_members(peer: ScriptedServer, request: PeerRequest) -> None:
 
 
 def _out_of_order(peer: ScriptedServer, request: PeerRequest) -> None:
-    """Answer two calls in reverse; answer one call at once if the client sends no second one meanwhile."""
+    """Answer two calls in reverse; answer a call alone if no second one comes before our ping is answered."""
     peer.kept.append(request)
     if len(peer.kept) == 1:
         peer.ask("ping")  # gives the client time for a second call, which then waits

@@ -138,7 +138,7 @@ class ScriptedServer:
         self._scripts.get(method, ScriptedServer.answer_normally)(self, request)
 
     def receive(self, line: bytes) -> None:
-        """Queue a message of the client, for which a script may wait."""
+        """Queue a message of the client, for which a script may wait; an empty ``line`` ends the stream."""
         self._lines.put(line)
 
     def send_result(self, request: PeerRequest, result: JSONObject) -> None:
@@ -186,7 +186,7 @@ class ScriptedServer:
     def wait_for_message(self, limit_s: float) -> None:
         """Wait at most ``limit_s`` seconds until the client sends another message or leaves.
 
-        The message is answered later.
+        The message is answered later. If messages are put off already, return at once.
         """
         if not self._waiting and (message := self._next(limit_s)) is not None:
             self._waiting.append(message)
@@ -262,7 +262,10 @@ class ScriptedServer:
         os._exit(code)
 
     def _next(self, limit_s: float | None) -> JSONObject | None:
-        """Return the next message; ``None`` at the end of the stream, or after ``limit_s`` seconds."""
+        """Return the next message; ``None`` at the end of the stream, or after ``limit_s`` seconds.
+
+        Without a limit, the messages that were put off come first. A line that is no JSON object is skipped.
+        """
         if limit_s is None and self._waiting:
             return self._waiting.popleft()
         while True:

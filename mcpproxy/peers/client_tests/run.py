@@ -48,9 +48,11 @@ TIMEOUT_S: Final = 20.0
 JOBS: Final = 4
 """How many scenarios are played at once, to a client that keeps no state between them."""
 VISIT_S: Final = 120.0
-"""How long to wait for a client that a person connects to a server."""
+"""How long to wait until a client that a person connects has finished with a server, if the user does not
+say."""
 QUIET_S: Final = 5.0
-"""A client that does not exit by itself is ended after so long without a message."""
+"""A client that does not exit by itself is ended after so long without a message. One that a person has
+connected is left alone: the next server comes then."""
 
 _PATIENCE: Final = 8
 """A client may take this many times as long as with the ordinary server, because the machine may be slow."""
@@ -62,10 +64,10 @@ class ClientTest:
 
     Without a command, a person connects the client to the URL of each server. ``timeout_s`` is how long the
     client may take with one server (0: the default), and ``quiet_s`` after how long without a message a
-    client that does not exit by itself is ended. Recordings are put in ``folder``. If there is a ``template``
-    of a configuration file, the client gets the path of a copy with its server filled in. If there is a
-    ``model``, a scripted model runs beside each server. ``jobs`` is how many scenarios are played at once,
-    after the ordinary one. With ``strict``, warnings count as failures.
+    client that does not exit by itself is ended (0: never). Recordings are put in ``folder``. If there is a
+    ``template`` of a configuration file, the client gets the path of a copy with its server filled in. If
+    there is a ``model``, a scripted model runs beside each server. ``jobs`` is how many scenarios are played
+    at once, after the ordinary one. With ``strict``, warnings count as failures.
     """
 
     command: tuple[str, ...]
@@ -86,7 +88,7 @@ class ClientTest:
 
     @property
     def name(self) -> str:
-        """The command of the client, without secrets."""
+        """The command of the client, without secrets; ``connected by hand`` if there is none."""
         return shown(self.command) if self.command else "connected by hand"
 
 
@@ -200,7 +202,7 @@ class ClientTestRun:
         return fact_table(self._info, self._played, today) if self._client else ""
 
     def _start_plays(self, scenarios: list[Scenario], total: int) -> None:
-        """Start to play scenarios in the background, a few at a time, those with silent servers first."""
+        """Start to play scenarios in the background, ``jobs`` at a time, those with silent servers first."""
         turns, logins = asyncio.Semaphore(self._test.jobs), asyncio.Lock()
 
         async def play(scenario: Scenario, number: int) -> "_Play | str":
@@ -276,7 +278,11 @@ class ClientTestRun:
         return _Play(played, judged, (time.monotonic() - began) * 1e3)
 
     def _conclude(self, scenario: Scenario, play: "_Play | str") -> None:
-        """Add the check of a scenario. The checks of earlier scenarios have been added."""
+        """Add the check of a scenario. The checks of earlier scenarios have been added.
+
+        There is none if the client did not come to the ordinary server, which ends the run, or if an
+        interruption ended the scenario too early.
+        """
         if isinstance(play, str):
             self._add_clause(scenario.name, scenario, play, "skipped")
             return

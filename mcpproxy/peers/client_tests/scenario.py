@@ -75,7 +75,7 @@ class Scenario:
 
     @property
     def awaited(self) -> str:
-        """The message after which a client may wait in vain."""
+        """The method of the message after which a client may wait in vain."""
         return "tools/call" if self.needs == CANCELLED else self.needs
 
     def on(self, transport: Transport) -> "Scenario":

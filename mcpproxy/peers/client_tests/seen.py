@@ -58,7 +58,7 @@ class SeenClient:
 
     Times are in nanoseconds since their recording started, 0 if there is none. ``asked_ns``, ``gave_up_ns``
     and ``over_ns`` are from one recording: the first with a call that the client gave up, else the first with
-    a call. Messages that are listed are pairs of recording and frame.
+    a call. A listed message is a pair: the path of its recording, and the number of its frame.
     """
 
     sessions: int = 0
@@ -90,7 +90,8 @@ class SeenClient:
     gave_up_ns: int = 0
     """When it cancelled a call, or closed the connection of a call without an answer."""
     over_ns: int = 0
-    """When it, or mcpproxy, began to end the session."""
+    """When the session began to end, for example because one side on stdio sent nothing more, or mcpproxy
+    passed a signal on."""
     sessions_ended: int = 0
     """How many sessions it ended over HTTP."""
     open_calls: set[str] = field(default_factory=set[str])
@@ -151,7 +152,7 @@ class _Session:
     over_ns: int = 0
 
     def key(self, message_id: object) -> str:
-        """Return a key for a message id that is unique among all recordings."""
+        """Return a key for a message id: unique among all recordings, unlike the id."""
         return f"{self.path} {message_id!r}"
 
 

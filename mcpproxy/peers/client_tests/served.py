@@ -76,8 +76,8 @@ class Served:
     def placed_in(self, command: Sequence[str], config: str = "") -> list[str]:
         """Return the command of the client with its server, its model and the path ``config`` in it.
 
-        An argument that is ``{server}`` alone becomes the arguments of the server's command; within an
-        argument it becomes one text, quoted for a shell.
+        On stdio, an argument that is ``{server}`` alone becomes the words of the server's command; within an
+        argument it becomes one text, quoted for a shell. Over HTTP it becomes the URL.
         """
         placed: list[str] = []
         for argument in command:

@@ -27,7 +27,8 @@ _SESSION_ID: Final = "PROTO-010/R-091"
 """The requirement that a client sends the id of its session."""
 
 LATE_S: Final = 2.0
-"""If our server takes this long to answer, unless its script says so, the machine is too busy."""
+"""If our server takes this long to answer, beyond the ``delay_s`` of its scenario, the machine is too
+busy."""
 
 _ORDER: Final = {"error": 0, "warning": 1}
 """By severity: the order in which findings are considered."""
@@ -63,14 +64,14 @@ def lacking(played: Played) -> str:
 def verdict(
     played: Played, ordinary: Played | None, reported: set[str], catalogue: Catalogue, revision: str
 ) -> tuple[Conclusion, str]:
-    """Return the conclusion about one scenario, and the path of the recording with its frames.
+    """Return the conclusion about one scenario, and the path of the recording with its frames, if any.
 
-    ``ordinary`` is the play with the ordinary server, ``None`` if this is that play: an exit with an error
-    counts only if the client exits without one there. ``reported`` are the requirements that an earlier
+    ``ordinary`` is the play with the ordinary server, ``None`` if this is that play: a hang, or an exit with
+    an error, counts only if the client exits with 0 there. ``reported`` are the requirements that an earlier
     scenario has reported; those of this one are added.
 
-    If our server was late, a fault that may be the effect is only a warning, and a later scenario may report
-    it again.
+    If our server was late, a failure that may be the effect is only a warning, and a later scenario may
+    report it again.
     """
     reported_before = set(reported)
     conclusion, path = _conclusion(played, ordinary, reported, catalogue, revision)
@@ -103,7 +104,10 @@ def of_another_era(played: Played) -> bool:
 
 
 def _may_follow_from_lateness(played: Played, path: str, conclusion: Conclusion) -> bool:
-    """Whether a conclusion may be the effect of a late answer: no evidence is before the last request."""
+    """Whether a conclusion may be the effect of a late answer.
+
+    It may be if it has no frames, or if the first of them, where the fault is, comes after the last request.
+    """
     last, frames = played.seen.last, conclusion.frames
     return not frames or (last is not None and path == last.path and frames[0] > last.frame)
 
@@ -111,7 +115,7 @@ def _may_follow_from_lateness(played: Played, path: str, conclusion: Conclusion)
 def _conclusion(
     played: Played, ordinary: Played | None, reported: set[str], catalogue: Catalogue, revision: str
 ) -> tuple[Conclusion, str]:
-    """Return what ``verdict`` returns, without regard to lateness."""
+    """Return what ``verdict`` returns, before lateness makes a failure a warning."""
     new = [pair for pair in played.findings if pair[1].requirement not in reported]
     reported.update(finding.requirement for _, finding in new)
     is_late = bool(lateness(played))
@@ -140,7 +144,7 @@ def _conclusion(
 
 
 def _unanswered_pings(seen: SeenClient, catalogue: Catalogue, revision: str) -> tuple[Conclusion, str] | None:
-    """Return the verdict on a client that answers no ping, although the server waited for each answer.
+    """Return the verdict on a client that answers none of two or more pings, for which the server waited.
 
     The judge has no finding about them, because it does not know that the server waited.
     """
@@ -195,7 +199,10 @@ def _judged_conclusion(findings: Sequence[tuple[str, Finding]]) -> tuple[Conclus
 
 
 def _hangs(played: Played, ordinary: Played | None) -> bool:
-    """Whether the client had to be ended, although it exits with 0 by itself with the ordinary server."""
+    """Whether the client had to be ended, although it exits with 0 by itself with the ordinary server.
+
+    A client that may wait, or that did not cancel the call that the scenario is about, does not hang.
+    """
     if ordinary is None or ordinary.stay.code != 0 or played.stay.code is not None:
         return False
     return played.scenario.reaction != "may wait" and not (

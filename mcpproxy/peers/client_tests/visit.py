@@ -78,8 +78,9 @@ async def wait_for_visit(
     """Wait until the client has finished with a server, at most ``invitation.limit_s`` seconds.
 
     It has finished if it has sent ``invitation.wanted``, and then ends its sessions or sends nothing for
-    ``quiet_s`` seconds (0 switches this off). If the server never answers, that silence counts only after the
-    client gave up its call. The wait also ends when ``pressed`` is set; that is cleared first.
+    ``quiet_s`` seconds (0 switches this off). A client that has sent no ``initialize`` has no session to end.
+    If the server never answers, that silence counts only after the client gave up its call. The wait also
+    ends when ``pressed`` is set; that is cleared first.
     """
     loop = asyncio.get_running_loop()
     started = loop.time()

@@ -1,6 +1,7 @@
 """Servers over HTTP that require an access token, and say in different ways where to get one.
 
-Each is its own authorization server and approves every client: one that follows its redirect is logged in.
+Each, except ``NOWHERE``, is its own authorization server and approves every client: one that follows its
+redirect is logged in.
 """
 
 import base64
@@ -24,13 +25,15 @@ STAYS_S: Final = 1.0
 
 _HTTP: Final[tuple[Transport, ...]] = ("http",)
 _SLOW_S: Final = 1.0
-"""How long each further refusal takes, so that a client that never stops does not fill the disk."""
+"""How long each refusal beyond ``REFUSALS`` takes, so that a client that never stops does not fill the
+disk."""
 
 _RESOURCE: Final = "/.well-known/oauth-protected-resource"
 _FAR: Final = f"/about{_RESOURCE}"
 """A path of the resource metadata that a client can learn only from a challenge."""
 
 _TENANT: Final = "/tenant"
+"""The path of an authorization server that is not at the root of its host."""
 _KEPT: Final = 64
 """How many authorization codes are kept at most, with the token."""
 

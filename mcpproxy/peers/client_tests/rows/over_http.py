@@ -48,7 +48,10 @@ def _empty_bodies(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
 
 
 def _mixed(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
-    """Answer calls with a stream, and all else with JSON. The stream has every feature of the format."""
+    """Answer calls with a stream, and all else with JSON.
+
+    The stream has a comment, an event without data, an unknown field, and data on two lines.
+    """
     if exchange.request_method != "tools/call" or not peer.knows(exchange):
         return False
     assert exchange.message is not None
