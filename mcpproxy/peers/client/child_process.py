@@ -1,7 +1,7 @@
-"""Starts and ends a stdio server for a client of ours.
+"""Starts and ends a process for us: a stdio server for a client of ours, or a client under test.
 
-The server runs in a process group of its own, so that every process that it starts can be ended with it, and
-a Ctrl-C in the terminal reaches only us.
+Here the process is called the server in both cases. It runs in a process group of its own, so that every
+process that it starts can be ended with it, and a Ctrl-C in the terminal reaches only us.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ class ChildProcess:
         cwd: str = "",
         has_stderr: bool = False,
     ) -> "ChildProcess":
-        """Start ``command`` with ``env`` added to our environment.
+        """Start ``command`` with ``env`` added to our environment, in the folder ``cwd`` (empty: ours).
 
         Its stderr is a pipe if ``has_stderr``, else ours.
 

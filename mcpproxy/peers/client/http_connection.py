@@ -18,6 +18,7 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.record.relay import journal as journals
 
 _LONGEST_HEAD: Final = 256 << 10
+"""How many bytes the head of a response may have."""
 _MOST_UNREAD: Final = 1 << 20
 """How many bytes of a response may wait for their reader before we stop reading from the socket."""
 
@@ -44,7 +45,10 @@ class Tape(Protocol):
 
 
 class CutShortError(McpProxyError):
-    """An exchange ended early, or the server sends something that is not HTTP. The text says which."""
+    """An exchange ended early, the server sends something that is not HTTP, or our request is not.
+
+    The text says which.
+    """
 
 
 class HttpConnection(asyncio.Protocol):
@@ -71,7 +75,8 @@ class HttpConnection(asyncio.Protocol):
         """The directions whose end is recorded, as kinds of journal records."""
         self._fault: Exception | None = None
         self.idle_since = 0.0
-        """When its last exchange ended, in seconds of the event loop's clock; 0 before that."""
+        """When its last exchange ended, in seconds of the event loop's clock; 0 before that. The owner sets
+        it when it keeps the connection for the next exchange."""
 
     @classmethod
     async def open(
@@ -120,10 +125,10 @@ class HttpConnection(asyncio.Protocol):
         return self.idle_since > 0
 
     async def send(self, method: str, target: str, fields: Fields, body: bytes) -> None:
-        """Send a request, and return when it is written.
+        """Send a request, and return when it is written, or the connection is lost.
 
         Raises:
-            CutShortError: the request cannot be sent.
+            CutShortError: the request is not valid HTTP.
         """
         assert self._transport is not None
         try:
@@ -141,10 +146,10 @@ class HttpConnection(asyncio.Protocol):
         await self._has_room.wait()
 
     async def response(self) -> h11.Response:
-        """Return the head of the response.
+        """Return the head of the response; pass over informational ones (1xx).
 
         Raises:
-            CutShortError: there is no response.
+            CutShortError: there is no response, or it is not HTTP.
         """
         while not isinstance(event := await self._next_event(), h11.Response):
             if isinstance(event, h11.ConnectionClosed):
@@ -155,7 +160,7 @@ class HttpConnection(asyncio.Protocol):
         """Yield the pieces of the response's body.
 
         Raises:
-            CutShortError: the body is cut short.
+            CutShortError: the body is cut short, or is not HTTP.
         """
         while isinstance(event := await self._next_event(), h11.Data):
             yield bytes(event.data)
@@ -176,7 +181,11 @@ class HttpConnection(asyncio.Protocol):
         self._record_end(journals.SERVER_EOF, journals.DROPPED)
 
     async def _next_event(self) -> "h11.Event | type[h11.PAUSED]":
-        """Return the next event of the response."""
+        """Return the next event of the response.
+
+        Raises:
+            CutShortError: there is none, because the connection is lost or its bytes are not HTTP.
+        """
         while True:
             is_before_head = self._http.their_state is h11.SEND_RESPONSE
             try:

@@ -63,8 +63,8 @@ class SessionExchange:
         """Whether an answer is missing that may come when the stream is resumed.
 
         A stream that was cut off is resumed like one that was closed. A resumption that did not reach the
-        server is tried again. A response that is not a stream ends the attempts. Stateless requests have no
-        resumption.
+        server is tried again. A response that is not a stream ends the attempts; so does one that is too
+        long, or an error without an id. Stateless requests have no resumption.
         """
         is_open = self.is_stream or self.failure is not None
         return (
@@ -93,7 +93,7 @@ class SessionExchange:
         """Handle a body, or the data of the event ``block``."""
 
     def on_answered(self) -> None:
-        """Handle that the last open request has been answered."""
+        """Handle that all requests in the posted message have been answered."""
 
 
 ExchangeT = TypeVar("ExchangeT", bound=SessionExchange)
@@ -244,11 +244,10 @@ class ClientSession(Generic[ExchangeT]):
     async def switch_to_http_sse(
         self, stream: ExchangeT, limit_s: float, on_end: Callable[[str], object]
     ) -> bool:
-        """Use HTTP+SSE if a GET opens a stream that names an endpoint within ``limit_s``.
+        """Use HTTP+SSE if a GET opens a stream that names an endpoint within ``limit_s`` seconds.
 
-        Return whether it is used.
-
-        The end of that stream ends the session: then ``on_end`` is called with the reason, as a clause.
+        Return whether it is used. The end of that stream ends the session: then ``on_end`` is called with the
+        reason, as a clause.
         """
         self.is_http_sse = True
         self.stream_task = self.tasks.start(self._read_old_stream(stream, on_end))

@@ -41,7 +41,7 @@ class RemoteError(McpProxyError):
 
 
 class UnreachableError(RemoteError):
-    """There is no connection to the server."""
+    """There is no connection to the server, or the server refuses our TLS, or a proxy our request."""
 
 
 class TooLongError(RemoteError):
@@ -121,7 +121,8 @@ class RemoteServer:
     path of its origin.
 
     Raises:
-        McpProxyError: the URL is malformed.
+        McpProxyError: the URL is malformed, or the URL of the proxy is.
+        OSError: a certificate file of ``upstream`` cannot be read or used.
     """
 
     def __init__(

@@ -21,7 +21,7 @@ sends an event with an id on each, so only a server that has lost the stream rea
 
 
 class StreamCursor:
-    """Where to resume a stream. ``last_id`` is the id of its last event that has one; empty if none has."""
+    """Where to resume a stream. ``last_id`` is the last id that an event named; empty if none has."""
 
     def __init__(self) -> None:
         self.last_id = ""
@@ -49,7 +49,8 @@ class StreamCursor:
     def begin_attempt(self, *, endless: bool = False) -> float:
         """Count an attempt to resume the stream. Return how long to wait before it, in seconds.
 
-        With ``endless``, ``MOST_IN_VAIN`` does not apply; each attempt in vain doubles the wait for the next.
+        With ``endless``, ``MOST_IN_VAIN`` does not apply; each attempt in vain doubles the wait for the next,
+        up to ``LONGEST_RETRY_S``.
         """
         doubled_s = self._retry_s * 2 ** min(self._in_vain, 16) if endless else 0
         self._in_vain += 1

@@ -25,8 +25,9 @@ _NameTest = Callable[[str, AbstractSet[str], OfferedTool], bool]
 
 _TESTS: Final[tuple[_NameTest, ...]] = (is_alike, is_hashed, keeps_both_ends)
 _TESTS_WITH_SERVER: Final[tuple[_NameTest, ...]] = (is_prefixed, is_named_so, *_TESTS)
-"""The tests that find a tool, the surest first. A tool with exactly the name may be the host's own, so
-``is_named_so`` is used only if the script names the server."""
+"""The tests of a name that find a tool, the surest first. Those of ``_TESTS_WITH_SERVER`` are for a call for
+which the script names the server. A tool with exactly the name (``is_named_so``) may be the host's own, so
+only they contain that test."""
 
 
 class NotOfferedError(McpProxyError):
@@ -54,7 +55,7 @@ def _meant_tool(call: ScriptCall, candidates: list[OfferedTool]) -> OfferedTool:
     they are tools of one server. ``mcp__files_old__read`` is a tool of another server.
 
     Raises:
-        NotOfferedError: the tools are of several servers.
+        NotOfferedError: the tools may be of several servers.
     """
     shortest = min(candidates, key=lambda tool: len(plain_full_name(tool)))
     prefix = _prefix(plain(call.tool), written(shortest))

@@ -20,7 +20,8 @@ _SHOWN: Final = 300
 """How many characters of a result are quoted."""
 
 _BEGINNING: Final = pattern(r'(?m)^[^\S\n]*(?=\{\s*["}]|\[\s*(?:["\[{\]\d-]|true|false|null))')
-"""Where JSON may begin in a text. Some hosts put a line of their own before it."""
+"""Where a JSON object or array may begin in a text: in a new line, because some hosts put a line of their
+own before it."""
 
 _MOST_BEGINNINGS: Final = 1000
 """How many such places are tried: a failed try takes time in proportion to the text before the place."""
@@ -42,7 +43,7 @@ class GivenResult:
 
     @property
     def value(self) -> JSON:
-        """The JSON in the text; ``None`` without any."""
+        """The JSON in the text; ``None`` without any, and for null."""
         value = _json_in(self.text)
         return None if value is _ABSENT else cast("JSON", value)
 
@@ -93,7 +94,7 @@ def _same(first: object, second: object) -> bool:
 
 
 def _json_in(text: str) -> object:
-    """Return ``text`` as JSON, else the first JSON object or array in it, else ``_ABSENT``."""
+    """Return ``text`` as JSON, else the first JSON object or array that begins a line, else ``_ABSENT``."""
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

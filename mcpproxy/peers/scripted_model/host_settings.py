@@ -11,9 +11,10 @@ _DEFAULTS_OF_GEMINI: Final = os.path.join(os.path.dirname(__file__), "gemini-cli
 settings override it."""
 
 _KEY: Final = "scripted"
+"""The API key that hosts send. A scripted model does not check it."""
 
 MODEL_OF_CODEX: Final = "gpt-5"
-"""A model that Codex and Copilot know; with another one they would leave out pictures."""
+"""A model that Codex and Copilot know; with an unknown one they would leave out pictures."""
 
 
 def environment(url: str) -> dict[str, str]:

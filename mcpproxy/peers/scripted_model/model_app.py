@@ -29,13 +29,17 @@ _KEY_OF_GEMINI: Final = "x-goog-api-key"
 _EVENTS: Final = "text/event-stream"
 
 _AGAIN: Final = {"retry-after-ms": "10"}
-"""When to try again, for clients that know this header; without it they would wait for seconds."""
+"""When to try again, in milliseconds, for clients that know this header of errors; without it they would wait
+for seconds."""
 
 _BEFORE_THE_CUT: Final = ScriptedAnswer("cut", "This answer breaks off before its end.")
 
 
 class ModelApp:
-    """Answers requests to a model by a script. ``guard`` refuses requests of pages of other sites."""
+    """Answers requests to a model by the script of ``player``.
+
+    ``guard`` refuses requests of pages of other sites, and those to another host.
+    """
 
     def __init__(self, player: ScriptPlayer, guard: Guard) -> None:
         self._player: Final = player

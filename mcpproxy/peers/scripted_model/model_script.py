@@ -30,8 +30,9 @@ _EXPECT: Final = ("contains", "equals", "is_error", "at")
 class Expectation:
     """The result that the model must be given for a call.
 
-    ``at`` is a pointer (RFC 6901) into the JSON in the result, ``None`` for its whole text. Each member that
-    is not ``None`` must hold; ``equals`` is in a tuple, because null is a value.
+    ``at`` is a pointer (RFC 6901) into the JSON in the result, which must have a value there, or ``None`` for
+    the whole text. Each other member that is not ``None`` must hold; ``equals`` is in a tuple, because null
+    is a value.
     """
 
     at: str | None = None
@@ -55,7 +56,10 @@ class ScriptCall:
 
 @slotted(frozen=True)
 class ScriptFailure:
-    """A failure instead of an answer: an HTTP status, or ``None`` if the answer breaks off."""
+    """A failure instead of an answer: an HTTP status, or ``None`` if the answer breaks off.
+
+    ``message`` is the text of the error; if it is empty, the response only names the status.
+    """
 
     status: int | None
     message: str

@@ -27,7 +27,7 @@ class ModelServer:
         self._socket: Final[socket.socket] = listen(host, port)
         bound: tuple[str, int] = self._socket.getsockname()[:2]
         self.is_local: Final = is_loopback(bound[0])
-        """Whether only this machine can reach it."""
+        """Whether only programs of this machine can reach it."""
         name = f"[{bound[0]}]" if ":" in bound[0] else bound[0]
         self.url: Final = f"http://{name}:{bound[1]}"
         """The base URL. The interfaces of OpenAI are below its ``/v1``."""

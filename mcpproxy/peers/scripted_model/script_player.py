@@ -2,8 +2,8 @@
 
 A host sends the conversation again with each request, sends some requests twice, and sends others for itself,
 for example to get a title. So the place in the script is read from the conversation: the id of each call
-contains the number of its turn, and the results of a turn lead to the next one. A text or a failure has no
-such id, so the player remembers which conversation each of them answered.
+contains the index of its turn, and a conversation with the results of a turn gets the next one. A text or a
+failure has no such id, so the player remembers which conversation each of them answered.
 """
 
 import re
@@ -33,6 +33,7 @@ _CONVERSATION: Final = ("messages", "input", "contents")
 
 _ASIDE: Final = "ok"
 _OVER: Final = "The script has no further turn."
+"""The texts that answer a request without tools, and one after the last turn."""
 
 _WAIT_FOR_SERVERS: Final = "WaitForMcpServers"
 _SEARCHES: Final = ("ToolSearch", "tool_search")
@@ -47,7 +48,8 @@ _WORDS: Final = pattern(r"[\w.\-]+")
 class ScriptPlayer:
     """Answers requests to any API of a model by a script; ``turns`` are the states of its turns.
 
-    ``asides`` counts requests that a host sends for itself, and ``beyond`` those after the last turn.
+    ``asides`` counts requests that a host sends for itself, which have no tools, and ``beyond`` those after
+    the last turn.
     """
 
     def __init__(self, script: ModelScript) -> None:
@@ -65,7 +67,11 @@ class ScriptPlayer:
         return [result for state in self.turns for result in state.results if result is not None]
 
     def answer(self, request: ModelRequest, body: JSONObject) -> Scripted:
-        """Return the answer to a request."""
+        """Return the answer to a request, and note the results in it.
+
+        If the host does not offer a tool of the turn, the answer is a call of a tool that adds tools of
+        servers, or a text that says what is missing; then the turn has not run.
+        """
         if not request.tools:  # a title, a test of the quota
             self.asides += 1
             return ScriptedAnswer("aside", "{}" if _wants_json(body) else _ASIDE)
@@ -119,10 +125,11 @@ class ScriptPlayer:
         return after
 
     def _turn_index(self, at: int, digest: str) -> int:
-        """Return the index of the turn for a request whose results lead to the turn ``at``.
+        """Return the index of the turn that answers a conversation: ``at``, or the next that is not over.
 
-        A turn is over if it was a text in answer to another conversation, or a failure. The same conversation
-        gets the same text again.
+        ``at`` follows the last turn with results. A turn is over if it was a text in answer to another
+        conversation, or a failure. The same conversation gets the same text again. After the last turn, the
+        index is the number of turns.
         """
         while at < len(self.turns):
             turn = self.turns[at].turn

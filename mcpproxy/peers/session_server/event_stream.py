@@ -41,7 +41,7 @@ class EventStream:
 
     @property
     def has_unsent(self) -> bool:
-        """Whether there are events that no connection has taken."""
+        """Whether there are events that no connection has taken since the last ``rewind``."""
         return self._next < self._first + len(self._events)
 
     @property
@@ -63,7 +63,9 @@ class EventStream:
         self._notify()
 
     def rewind(self, number: int) -> None:
-        """Let the next connection begin after the event ``number``. An older connection gets no more.
+        """Let the next connection begin after the event ``number``, and after a ``pause`` that follows it.
+
+        An older connection gets no more.
 
         Raises:
             GoneEventsError: this event does not exist, or events after it are no longer kept.

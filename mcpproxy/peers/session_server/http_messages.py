@@ -27,6 +27,8 @@ is_own: Final[ContextVar[bool]] = ContextVar("is_own", default=False)
 class HttpRequest:
     """A request. ``fields`` are its header fields, with names in lower case; ``target`` is its raw path.
 
+    ``header`` has the same fields as ASGI gives them, those of the same name included.
+
     ``scope`` and ``receive`` are those of ASGI. The body takes its memory from ``room``.
     """
 
@@ -68,7 +70,7 @@ class HttpRequest:
     async def unless_gone(self, work: Coroutine[Any, Any, object], timeout_s: float | None = None) -> None:
         """Do ``work`` until it is done, the time is over, or the client has gone; then cancel it.
 
-        ``read_body`` has to be called before.
+        An exception in it is dropped. ``read_body`` has to be called before.
         """
         self._gone = self._gone or asyncio.create_task(self._wait_until_gone())
         task = asyncio.create_task(work)

@@ -68,7 +68,7 @@ class RequestBody:
         self._reserved = 0
 
     def _reserve(self, size: int) -> None:
-        """Reserve memory for ``size`` bytes of the body in all.
+        """Reserve memory for ``size`` bytes of the body in all; none for up to ``SMALL_BODY``.
 
         Raises:
             RefusedRequestError: the body is too long, or there is no room for it.

@@ -123,7 +123,7 @@ class ResumableStream(EventStream):
         """Let the next connection begin after the event ``number``, and expect it soon.
 
         Raises:
-            As ``EventStream.rewind``.
+            GoneEventsError: as in ``EventStream.rewind``.
         """
         super().rewind(number)
         self.is_connected = False

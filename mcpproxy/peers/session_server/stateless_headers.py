@@ -1,4 +1,4 @@
-"""Check the head of a stateless request, and choose the HTTP status for a JSON-RPC error.
+"""Checks the head of a stateless request, and chooses the HTTP status for a JSON-RPC error.
 
 A stateless request belongs to no session: its ``_meta`` has the revision and the client's capabilities.
 

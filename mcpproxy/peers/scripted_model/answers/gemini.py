@@ -40,7 +40,10 @@ def body(answer: ScriptedAnswer, model: str) -> JSONObject:
 
 
 def stream(answer: ScriptedAnswer, model: str, options: JSONObject) -> Iterator[bytes]:
-    """Yield an answer as pieces of text and then the calls: as events, or as the elements of one array."""
+    """Yield an answer as pieces of text and then the calls.
+
+    With ``alt=sse`` in the query they are events, otherwise the elements of one JSON array.
+    """
     parts: list[list[JSON]] = [[{"text": piece}] for piece in pieces(answer.text)]
     parts += [[call] for call in _calls(answer)]
     last = len(parts) - 1

@@ -68,7 +68,7 @@ _GEMINI_MODELS: Final = ("gemini-2.5-pro", "gemini-2.5-flash")
 
 
 def counting(path: str) -> AnswerWriter | None:
-    """Return the writer for a request that only counts tokens; ``None`` if it is none."""
+    """Return the writer for the ``path`` of a request that only counts tokens; ``None`` for another path."""
     return next((WRITERS[name] for ending, name in _COUNTING if path.endswith(ending)), None)
 
 
