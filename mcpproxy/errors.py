@@ -37,13 +37,13 @@
     ├── NotExportedError            a collector did not accept spans
     ├── NoJudgeError                the process that judges cannot be started, or has other rules
     ├── WithheldError               a message to replay needs an id or cursor that the server has not issued
-    ├── RemoteError                 the server behind a bridge broke off an exchange; becomes an answer
+    ├── RemoteError                 a server over HTTP broke off an exchange of ours; becomes an answer
     │   ├── ForeignTargetError      it names a URL to which we must not send
-    │   ├── TooLongError            an event or a body is too long to be passed on
+    │   ├── TooLongError            an event or a body is too long for us
     │   │   └── _ExcessError        the rest of a response is not read; becomes a skipped check
     │   └── UnreachableError        there is no connection to it
     ├── ProxyError                  a proxy does not lead to the server behind it; becomes a reason
-    ├── CutShortError               a server behind a bridge ended an exchange early; becomes a RemoteError
+    ├── CutShortError               a server over HTTP ended an exchange early; becomes a RemoteError
     ├── RefusedRequestError         a server of ours refuses a request; becomes a response
     ├── GoneEventsError             a client resumes at events that are no longer kept; becomes a response
     ├── NotFuzzedError              a recording has no request to change, or the server does not answer it
@@ -51,20 +51,20 @@
     ├── NotOfferedError             a host does not offer the tool that a script calls; becomes a failed turn
     ├── NotBackError                a server behind a URL is gone; becomes an unconfirmed fault
     └── ValidateError               a server does not do what ``validate`` or ``pin`` needs
-        ├── CouldNotStartError      the command cannot be run, or nothing listens at the URL
+        ├── CouldNotStartError      the command cannot be run, or there is no MCP server at the URL
         │   └── MovedError          the server is at another path of its origin; becomes a new target
         ├── UnansweredError         the base class of the next two
-        │   ├── GoneError           the server process ended, or closed the connection
-        │   └── TimedOutError       no answer came in time
+        │   ├── GoneError           the server is gone, or an exchange ended without an answer
+        │   └── TimedOutError       no answer came in time, or a message was not read in time
         ├── ForeignEndpointError    the server names an endpoint to which we must not send
         ├── NotInitializedError     the session is not open yet
         ├── AlreadyInitializedError the session is already open
-        ├── UnsupportedVersionError the server supports none of our revisions
+        ├── UnsupportedVersionError the server does not support the revision that we need
         ├── IdMismatchError         the id of an answer matches no request
         ├── MalformedAnswerError    the message received is not an answer
         ├── RefusedError            the server answered with an error
         ├── HttpStatusError         the server sent an HTTP status instead of an answer
-        └── ToolFailedError         the tool ran and reported a failure
+        └── ToolFailedError         the result of a tool has ``isError``
             └── ToolNotFoundError   the server has no such tool
 
 Most are defined in the package that raises them. A peer's mistake is never an exception: it is a finding.

@@ -2,7 +2,7 @@
 
 An HTTP script gets the ``ScriptedEndpoint`` and one ``ScriptedExchange``, and responds. If it returns
 ``False`` instead, the endpoint responds as an ordinary server, and answers the message by the scripts of the
-scenario that also work on stdio.
+scenario that also work on stdio. A stateless request, of a revision without a handshake, has no session.
 """
 
 import json

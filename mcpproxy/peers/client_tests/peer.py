@@ -87,7 +87,10 @@ class ScriptedServer:
         eras: Collection[Era],
         source: BinaryIO | None,
     ) -> None:
-        """Read the client's lines from ``source``; if it is ``None``, ``receive`` gets them."""
+        """Read the client's lines from ``source``; if it is ``None``, ``receive`` gets them.
+
+        ``eras`` are the kinds of requests that an ordinary answer accepts: of sessions, stateless, or both.
+        """
         self.seen: Final[Counter[str]] = Counter()
         self.client_capabilities: JSONObject = {}
         self.revision = ""

@@ -232,7 +232,7 @@ class ClientTestRun:
         return play
 
     async def _stateless_play(self, play: "_Play", total: int) -> "_Play":
-        """Play the ordinary server of the stateless era to a client that knows no sessions; return that play.
+        """Play the ordinary server without sessions to a client that knows none; return that play.
 
         If the client does not use that server either, return ``play``, the one with sessions.
         """

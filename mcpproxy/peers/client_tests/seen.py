@@ -1,4 +1,7 @@
-"""Finds out what a client did in a scenario, from the frames of its recordings."""
+"""Finds out what a client did in a scenario (one test), from the frames of its recordings.
+
+A stateless request belongs to no session: it names its revision itself, and there was no handshake.
+"""
 
 from collections import Counter
 from collections.abc import Iterable

@@ -169,7 +169,10 @@ async def _address(stderr: asyncio.StreamReader, listen: str) -> str:
 
 
 async def completed(trace: str) -> None:
-    """Wait, for a limited time, until the recordings of a scenario are complete: their journals are gone."""
+    """Wait, for a limited time, until the recordings of a scenario are complete.
+
+    They are when their journals, the raw bytes that are not in them yet, are gone.
+    """
     deadline = time.monotonic() + _COMPLETE_S
     while any(os.path.isdir(journal.folder(path)) for path in _files(trace)):
         if time.monotonic() > deadline:

@@ -66,9 +66,9 @@ def verdict(
 ) -> tuple[Conclusion, str]:
     """Return the conclusion about one scenario, and the path of the recording with its frames, if any.
 
-    ``ordinary`` is the play with the ordinary server, ``None`` if this is that play: a hang, or an exit with
-    an error, counts only if the client exits with 0 there. ``reported`` are the requirements that an earlier
-    scenario has reported; those of this one are added.
+    ``ordinary`` is the play with the ordinary server, which does nothing odd, or ``None`` if this is that
+    play: a hang, or an exit with an error, counts only if the client exits with 0 there. ``reported`` are the
+    requirements that an earlier scenario has reported; those of this one are added.
 
     If our server was late, a failure that may be the effect is only a warning, and a later scenario may
     report it again.

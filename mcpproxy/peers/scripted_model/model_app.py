@@ -1,6 +1,7 @@
-"""The interface of a scripted model, in every dialect at once, as an ASGI application.
+"""The interface of a scripted model, a script in place of a language model, as an ASGI application.
 
-The path of a request tells its dialect (the API of a provider of models), whatever base URL comes before it.
+It speaks every dialect (the API of a provider of models) at once: the path of a request tells which one it
+is, whatever base URL comes before it.
 Hosts also list models, count tokens, check that a server is there, and send statistics. Those requests get
 responses with which the host continues.
 """

@@ -1,4 +1,4 @@
-"""A script for a model: its turns, read from JSON Lines, one turn on each line.
+"""A script for a model: its turns (answers of the model), read from JSON Lines, one turn on each line.
 
 Arguments of tools are JSON, null included, so a turn is JSON, too. It is on one line, so that an error has
 the number of its line. The README of this package lists the members.

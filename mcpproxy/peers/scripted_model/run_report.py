@@ -1,4 +1,4 @@
-"""The report on a script that was played: a line for each turn, or one JSON object."""
+"""The report on a script that was played: lines for each turn (an answer of the model), or a JSON object."""
 
 from collections import Counter
 from collections.abc import Iterator

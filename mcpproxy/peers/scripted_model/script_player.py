@@ -1,4 +1,4 @@
-"""Chooses the turn of a script that answers a request.
+"""Chooses the turn of a script, an answer of the model, for each request.
 
 A host sends the conversation again with each request, sends some requests twice, and sends others for itself,
 for example to get a title. So the place in the script is read from the conversation: the id of each call

@@ -1,4 +1,4 @@
-"""The state of a turn of a script: whether it has run, and the results of its calls."""
+"""The state of a turn, one answer in a script: whether it has run, and the results of its calls."""
 
 from collections.abc import Iterator
 from typing import Final

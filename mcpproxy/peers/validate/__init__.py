@@ -65,14 +65,13 @@ async def connected_http(
     trace: str = "",
     title: str = "",
 ) -> AsyncGenerator[Client]:
-    """Yield a client of the server at ``url``.
+    """Yield a client of the server at ``url``, which gets nothing before the first message.
 
     ``headers`` are sent with every request, and ``upstream`` says how the server is reached; the other
     arguments are as for ``connected_stdio``.
 
     Raises:
-        CouldNotStartError: the server cannot be reached.
-        McpProxyError: the recording cannot be written.
+        McpProxyError: the URL is malformed, or the recording cannot be written.
     """
     options = ValidateOptions(timeout_s=timeout_s)
     target = Target(url=url, headers=headers, upstream=upstream)

@@ -31,6 +31,7 @@ from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
 
 _MAX_PAGES: Final = 1000
+"""How many pages of a list are read at most."""
 
 
 class Client(RpcConnection):
@@ -141,7 +142,11 @@ class Client(RpcConnection):
     # Common requests
 
     async def ping(self) -> Answer:
-        """Send ``ping``, or ``server/discover`` in the stateless era."""
+        """Send ``ping``, or ``server/discover`` if ``is_stateless``.
+
+        Raises:
+            ValidateError: there is no response, or it is malformed.
+        """
         return await self.request(self.ping_method)
 
     async def list(self, method: str) -> list[JSONObject]:
@@ -201,7 +206,7 @@ class Client(RpcConnection):
         return answer.members
 
     async def alive(self) -> bool:
-        """Send the ping of the era, and return whether the server answers it, if only with an error.
+        """Send a ping (see ``ping``), and return whether the server answers it, if only with an error.
 
         Raises:
             ValidateError: the answer is malformed or has another id.
@@ -224,7 +229,7 @@ class Client(RpcConnection):
 
 
 def _text_of(result: JSONObject) -> str:
-    """Return the beginning of the first text in the result of a tool."""
+    """Return the beginning of the first text in the result of a tool; a clause if there is none."""
     content = result.get("content")
     for item in content if isinstance(content, list) else ():
         if isinstance(item, dict) and isinstance(item.get("text"), str):

@@ -48,7 +48,7 @@ START_S: Final = 60.0
 
 
 class RpcConnection:
-    """A JSON-RPC connection over ``wire``.
+    """A JSON-RPC connection over the transport ``wire``.
 
     ``timeout_s`` is the default time limit for a response, and the limit for the server to read a message.
     The first response may take ``start_s`` if that is longer, because a process that was just started may
@@ -102,14 +102,14 @@ class RpcConnection:
 
     @property
     def ping_method(self) -> str:
-        """A method that every server answers: ``ping``, or ``server/discover`` in the stateless era."""
+        """A method that every server answers: ``ping``, or ``server/discover`` if ``is_stateless``."""
         return "server/discover" if self.is_stateless else "ping"
 
     async def open(self) -> None:
-        """Start the server, or prepare to connect to it.
+        """Start the server; over HTTP, open only the stream of HTTP+SSE, if the server needs it.
 
         Raises:
-            CouldNotStartError: the server cannot be started or reached.
+            CouldNotStartError: the server cannot be started.
             ValidateError: a server of HTTP+SSE opens no stream.
         """
         await self.wire.open()
@@ -124,7 +124,10 @@ class RpcConnection:
     def request_object(
         self, method: str, params: "JSON | Absent" = ABSENT, id: "RequestId | None" = None
     ) -> JSONObject:
-        """Return a request as JSON; in a stateless revision its params contain the required ``_meta``."""
+        """Return a request as JSON. In a stateless revision its params contain the required ``_meta``.
+
+        Params that are not an object stay as they are.
+        """
         message: JSONObject = {"jsonrpc": "2.0", "id": self.new_id() if id is None else id, "method": method}
         if self.is_stateless and isinstance(params, Absent | dict):
             members = {} if isinstance(params, Absent) else params

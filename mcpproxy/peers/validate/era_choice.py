@@ -1,4 +1,4 @@
-"""Finds out which eras a server supports: the revisions with a handshake, or the revisions without one."""
+"""Finds out which eras a server supports: that of the revisions with a handshake, and that of the others."""
 
 import asyncio
 from typing import Literal
@@ -29,7 +29,7 @@ async def opens(client: Client) -> Opening:
     It does if it answers ``server/discover`` (stateless) or ``initialize`` (handshake) with a valid result.
 
     Raises:
-        CouldNotStartError: the server cannot be started or reached, or is at another URL.
+        MovedError: the server redirects to another URL of its origin.
     """
     try:
         await (_discover(client) if client.is_stateless else client.initialize())

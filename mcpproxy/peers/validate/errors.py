@@ -12,7 +12,7 @@ class ValidateError(McpProxyError):
 
 
 class CouldNotStartError(ValidateError):
-    """The command cannot be run, or nothing listens at the URL."""
+    """The command cannot be run, or there is no MCP server at the URL."""
 
 
 class MovedError(CouldNotStartError):
@@ -32,11 +32,11 @@ class UnansweredError(ValidateError):
 
 
 class GoneError(UnansweredError):
-    """The server exited or closed the connection before it answered."""
+    """The server is gone or cannot be reached, or an exchange with it ended without an answer."""
 
 
 class TimedOutError(UnansweredError):
-    """There was no response within the time limit."""
+    """There was no response within the time limit, or the server did not read a message within it."""
 
 
 class ForeignEndpointError(ValidateError):
@@ -52,7 +52,7 @@ class AlreadyInitializedError(ValidateError):
 
 
 class UnsupportedVersionError(ValidateError):
-    """Server and client have no revision in common. ``offered`` are the revisions of the server."""
+    """The server does not support the revision that we need. ``offered`` are the revisions that it names."""
 
     def __init__(self, text: str, frames: tuple[int, ...] = (), offered: tuple[str, ...] = ()) -> None:
         super().__init__(text, frames)

@@ -100,7 +100,7 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class JudgedRecording:
-    """One recording of the run: its file, the findings about the server, and the numbers of frames.
+    """One recording of the run: its file, the findings about the tested peer, and the numbers of frames.
 
     ``frames`` is the number of frames in both directions, and ``server_frames`` the number of the server's
     frames, without the pages of HTTP error statuses.
@@ -148,7 +148,7 @@ class Validation:
         return sum(check.is_known for check in self.checks)
 
     def does_count(self, check: CheckResult) -> bool:
-        """Whether this check makes the server invalid."""
+        """Whether this check makes the tested peer invalid."""
         counts = ("failed", "warning") if self.strict else ("failed",)
         return check.status in counts and not check.is_known
 
@@ -171,7 +171,7 @@ class Validation:
 
     @property
     def exit_code(self) -> int:
-        """0 for a valid server, and 1 for an invalid one.
+        """0 for a valid server or client, and 1 for an invalid one.
 
         It is 130 instead if the run was interrupted, else 2 if mcpproxy failed or most checks could not be
         tried, even if a check failed.

@@ -29,7 +29,8 @@ class Probe:
     - ``rules`` are the codes of the rules on which it is based.
     - ``revisions`` and ``transports`` say where it runs.
     - ``needs`` are the capabilities that the server must declare, such as ``resources.subscribe``.
-    - ``session``: it uses the shared session, which is opened if necessary. Other probes open their own.
+    - ``session``: it uses the shared session, which is opened before it if necessary. Other probes open
+      what they need: sessions of their own, or (``connect``, ``handshake``) the shared one.
     - ``disruptive``: after it the shared session is closed, and the next probe gets a new one.
     - ``unlawful``: it sends messages that a client must not send. The specification does not say that a
       server must survive them, so if the server exits or hangs, the result is only a warning.

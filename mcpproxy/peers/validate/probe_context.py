@@ -1,4 +1,4 @@
-"""The context of a probe: the shared session, the lists of the server, and new sessions on request."""
+"""The context of a probe (one test of a server): the shared session, the server's lists, and new sessions."""
 
 from collections.abc import AsyncGenerator, Iterable
 from contextlib import asynccontextmanager
@@ -50,7 +50,7 @@ class ValidateOptions:
 class Inventory:
     """The entries of all lists of the server. The probes that request a list fill them in.
 
-    ``failures`` maps a method that failed to what went wrong.
+    ``failures`` maps a list method that failed, or ``ping``, to what went wrong.
     """
 
     tools: list[JSONObject] = field(default_factory=list[JSONObject])
@@ -163,7 +163,7 @@ class ProbeContext:
 
         Raises:
             Skipped: the server is tested over stdio.
-            McpProxyError: its recording cannot be written.
+            McpProxyError: its recording cannot be written, or its URL is malformed.
         """
         if not self.target.url:
             raise Skipped("only over HTTP")
@@ -217,6 +217,7 @@ class ProbeContext:
 
         Raises:
             ValidateError: the session cannot be opened.
+            McpProxyError: the recording cannot be written.
         """
         client = await self.start(name)
         await client.connect()
@@ -234,7 +235,7 @@ class ProbeContext:
         """Close the shared session, and start a new one without sending anything yet.
 
         Raises:
-            CouldNotStartError: the server cannot be started or reached.
+            CouldNotStartError: the server cannot be started.
             ValidateError: a server of HTTP+SSE opens no stream.
             McpProxyError: the recording cannot be written.
         """
@@ -271,7 +272,7 @@ class ProbeContext:
         is closed at the end. If the server ``runs_alone``, the shared session is closed first.
 
         Raises:
-            CouldNotStartError: the server cannot be started or reached.
+            CouldNotStartError: the server cannot be started.
             ValidateError: the handshake fails, or a server of HTTP+SSE opens no stream.
             McpProxyError: the recording cannot be written.
         """
@@ -348,7 +349,7 @@ class ProbeContext:
             await self._end(client)
 
     async def drop_session(self) -> None:
-        """Close the shared session without waiting for a server that may hang."""
+        """Close the shared session; on stdio kill its server first, because it may hang."""
         client = self._client
         if client is not None and isinstance(client.wire, StdioWire):
             self._note_answers(client)

@@ -1,4 +1,4 @@
-"""Runs one probe, and turns what it returns or raises into a result.
+"""Runs one probe (a test of a server), and turns what it returns or raises into a result.
 
 While a probe runs, the judge checks all messages against the rules. The conclusion is the worse of two: what
 the probe returned, and the findings of the judge. If the probe itself fails, which is a fault of mcpproxy,
@@ -159,7 +159,8 @@ async def _unless_lost(
     """Return ``conclusion``; if the probe lost the shared session, return a conclusion that says so instead.
 
     ``limits_before`` is how often the server had refused a request before the probe because there were too
-    many. After the first loss the next probe gets a new session. After ``_MOST_LOSSES`` no more probes run.
+    many. After a loss the next probe gets a new session; after ``_MOST_LOSSES`` no more probes run. A loss
+    after a mistake of our client is only a warning, and not counted.
     """
     why = await context.why_lost()
     if not why or len(context.limits()) > limits_before:  # after too many requests, the session is not lost

@@ -56,7 +56,7 @@ class RawAnswer:
 
     @property
     def outcome(self) -> str:
-        """A clause for the user: ``refused with 400 and -32020``."""
+        """A clause for the user, such as ``refused with 400 and -32020``, ``served`` or ``not answered``."""
         if self.is_served:
             return f"served with {self.status}" if self.status else "served"
         numbers = [str(self.status)] if self.status else []
@@ -104,10 +104,11 @@ async def post(
     """Run one exchange with these headers to its end; if ``raw`` is a request, only until its response.
 
     With ``until_head`` it runs only until the head of the HTTP response has arrived. ``is_anonymous`` leaves
-    out the user's credentials.
+    out the user's headers, and so the credentials in them.
 
     Raises:
-        UnansweredError: the server cannot be reached, closed the connection, or did not answer in time.
+        UnansweredError: the server cannot be reached, closed the connection, sent too much, or did not answer
+            in time.
     """
     return await context.http.exchange(
         method,
@@ -150,7 +151,7 @@ async def ask(context: ProbeContext, message: JSONObject, headers: Headers | Non
 
 
 def harmless_request(client: Client) -> JSONObject:
-    """Return a request that every server answers: ``ping``, or ``server/discover`` in the stateless era."""
+    """Return a request that every server answers: ``ping``, or ``server/discover`` without a handshake."""
     return client.request_object(client.ping_method)
 
 
@@ -160,7 +161,7 @@ async def speaks_both_eras(context: ProbeContext) -> bool:
     This is tried only once.
 
     Raises:
-        CouldNotStartError: the server cannot be started or reached.
+        CouldNotStartError: the server cannot be started.
     """
     if context.is_dual is None:
         versions = context.server.get("supportedVersions")

@@ -51,7 +51,7 @@ class Reaction:
 
     @property
     def outcome(self) -> str:
-        """A clause for the user: ``refused with -32700``, ``kept silent``."""
+        """A clause for the user, such as ``refused with -32700`` or ``kept silent``."""
         if self.codes:
             return f"refused with {', '.join(str(code) for code in self.codes)}"
         if self.has_result:

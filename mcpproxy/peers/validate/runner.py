@@ -1,7 +1,8 @@
 """A whole validation: chooses the revisions, runs every probe, and reports findings that belong to no probe.
 
-Every wait for the server is limited, and so is the whole run: when the time is over, the remaining probes are
-skipped, and their results say so. If the run is interrupted, the results so far are kept.
+A probe is one test of the server. Every wait for the server is limited, and so is the whole run: when the
+time is over, the remaining probes are skipped, and their results say so. If the run is interrupted, the
+results so far are kept.
 
 The revisions are of two eras: those with a handshake, and those without one.
 """
@@ -55,7 +56,8 @@ async def validate(
 
     Raises:
         CouldNotStartError: the command cannot be run, or there is no MCP server at the URL.
-        McpProxyError: the recordings cannot be written, or the options do not fit the server.
+        McpProxyError: the recordings cannot be written, the options do not fit the server, or ``revision`` is
+            not a revision.
     """
     run = Run(target, probes, recordings, options=options, strict=strict, progress=progress)
     await run.test(revision)
@@ -106,9 +108,11 @@ class Run:
     async def test(self, revision: str = "auto") -> None:
         """Run all probes in one ``revision``, in ``all``, or once for each era of the server (``auto``).
 
+        If there is no server any more after some results, the result says so.
+
         Raises:
             CouldNotStartError: the command cannot be run, or there is no MCP server at the URL.
-            McpProxyError: the recordings cannot be written, or the options do not fit the server.
+            McpProxyError: as ``validate``.
         """
         try:
             if self._target.url:
@@ -169,7 +173,11 @@ class Run:
         self._revisions.clear()
 
     async def _choose_revisions(self, wanted: str) -> list[str]:
-        """Return the revisions to test. A server that supports both eras is tested in both."""
+        """Return the revisions to test. A server that supports both eras is tested in both.
+
+        Raises:
+            UsageError: ``wanted`` is not a revision.
+        """
         if wanted == "all":
             return list(REVISIONS)
         if wanted != "auto":
@@ -205,7 +213,7 @@ class Run:
             self._collect(context, set())
 
     async def _test_revision(self, revision: str, *, is_exact: bool, is_one_of_all: bool) -> None:
-        """Run all probes in one revision.
+        """Run all probes in one revision, and add the checks for findings that belong to none.
 
         ``is_one_of_all`` says whether all revisions are tested; a server need not support each of them.
         """

@@ -45,7 +45,7 @@ PROBES: Final[tuple[Probe, ...]] = (
 
 
 def chosen(only: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[Probe, ...]:
-    """Return the probes of a run; ``only`` and ``skip`` name categories or probes.
+    """Return the probes of a run; each of ``only`` and ``skip`` names categories or probes, with commas.
 
     The probes of ``walk.ALWAYS`` always run.
 
@@ -65,7 +65,11 @@ def chosen(only: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[Probe, .
 
 
 def _names(option: str, values: Iterable[str]) -> set[str]:
-    """Return the names in the values of an option, each a list separated by commas."""
+    """Return the names in the values of an option, each a list separated by commas.
+
+    Raises:
+        UsageError: a name is neither a category nor a probe.
+    """
     valid_names = {*CATEGORIES, *(probe.name for probe in PROBES)}
     names = {name.strip() for value in values for name in value.split(",") if name.strip()}
     for name in sorted(names - valid_names):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mcpproxy.peers.validate.transports.exchange import ClientExchange
 
 _RFC: Final = "https://datatracker.ietf.org/doc/html/rfc9728#section-2"
+"""Where RFC 9728 says what the metadata of a resource contain."""
 
 
 async def _oauth_metadata(context: ProbeContext) -> Conclusion:
@@ -83,7 +84,7 @@ async def _refused_first_message(context: ProbeContext) -> "ClientExchange":
 async def _send_first_message(context: ProbeContext, *headers: tuple[str, str]) -> "ClientExchange":
     """Send the first message of a session with ``headers`` and no other credentials.
 
-    If the message opens a session, the session is closed.
+    If the response names a session, the session is closed.
     """
     client = context.new_client("authorization")
     wire = streamable(context, client)

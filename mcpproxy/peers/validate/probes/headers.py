@@ -1,7 +1,7 @@
 """Headers that repeat parts of the body of a stateless request: a server must refuse a mismatch.
 
 Each request is valid except for the changed header; two probes check that valid variants are accepted. The
-requests are ``server/discover``, read prompts and resources, or call tools that may be called
+probes send ``server/discover``, ask for a prompt or a resource, or call a tool that may be called
 (``walk.allowed_calls``).
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation

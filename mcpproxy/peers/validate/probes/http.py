@@ -1,7 +1,7 @@
 """Streamable HTTP itself: Accept headers, statuses, streams, resumption, origins; the endpoint of HTTP+SSE.
 
 Some probes are about behaviour that the specification leaves open, but on which clients depend. These probes
-accept any answer that a client can handle, and warn of other answers.
+accept any answer that a client can handle; another answer is an info.
 
 Some probes only send something, and pass whatever the answer is. The judge checks the answer meanwhile: its
 findings under the rules of a probe decide the result of that probe (see ``validate.probe_run``).

@@ -233,10 +233,10 @@ def harmless_method(context: ProbeContext) -> str:
 
 
 async def answered_method(context: ProbeContext) -> str:
-    """Return the ping method of the era if the server answers it with a result, else a list method.
+    """Return ``ping_method`` of the client if the server answers it with a result, else a list method.
 
     Raises:
-        Skipped: there is no such method.
+        Skipped: there is no such list method.
         ValidateError: the ping gets no answer.
     """
     ping = context.client.ping_method
@@ -250,6 +250,7 @@ async def skip_if_always_refused(context: ProbeContext, method: str) -> None:
 
     Raises:
         Skipped: the server always refuses it, so the refusal was not a reaction to what the probe sent.
+        ValidateError: that session cannot be opened, or the request in it gets no answer.
     """
     async with context.new_session("comparison", connected=True) as client:
         answer = await client.request(method)

@@ -26,13 +26,15 @@ _JSON_PARSERS: Final = "https://www.rfc-editor.org/rfc/rfc8259#section-9"
 """Where JSON says that a parser accepts all texts that conform to its grammar."""
 
 _TOO_LARGE: Final = 413
+"""The HTTP status with which a server refuses a body because of its length."""
 
 
 def _message_of_size(size: int, *, is_common: bool) -> ProbeFunction:
     """Return the function of a probe that sends a message of about ``size`` bytes.
 
     ``is_common`` says whether clients often send messages of this size: then every refusal is an info.
-    Otherwise a refusal with an error or with HTTP status 413 passes.
+    Otherwise a refusal with an error or with HTTP status 413 passes. Another status, and a connection that is
+    cut off, are an info in any case.
     """
 
     async def run(context: ProbeContext) -> Conclusion:

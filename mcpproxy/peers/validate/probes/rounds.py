@@ -33,6 +33,7 @@ from mcpproxy.protocol.wording import shown
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 _MAX_ROUNDS: Final = 5
+"""How often a request is repeated with the input that its answer asks for."""
 _SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
 _PAGE: Final = "2026-07-28/basic/patterns/mrtr"
 

@@ -85,8 +85,9 @@ async def _split_writes(context: ProbeContext) -> Conclusion:
 def ends_of_pieces(raw: bytes) -> list[int]:
     """Return where the pieces of the message of ``split-writes`` end.
 
-    Pieces end inside a name, an escape sequence, and a three-byte character. The last piece contains the
-    end of the JSON and the line feed, because a server may answer without waiting for the line feed.
+    Pieces end inside a name, an escape sequence, and a three-byte character, and at about twelve places at
+    equal distances. The last piece contains the end of the JSON and the line feed, because a server may
+    answer without waiting for the line feed.
     """
     inside = {raw.index(part) + 1 for part in (b'method"', b'\\"', "\u2603".encode())}
     splits = inside.union(range(0, len(raw) - 2, max(len(raw) // 12, 1)))

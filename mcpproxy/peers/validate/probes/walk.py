@@ -32,7 +32,8 @@ from mcpproxy.protocol.revisions import STATEFUL
 from mcpproxy.protocol.wording import shown
 
 _MAX_ITEMS: Final = 5
-"""The most resources and prompts that are read, and the most read-only tools that are called."""
+"""The most resources and prompts that are read, and the most read-only tools that are called in addition to
+those that the user chose."""
 
 _VARIABLE: Final = re.compile(r"\{[+#./;?&]?(\w+)")
 """The first variable of an expression in a URI template (RFC 6570, section 2)."""
@@ -188,6 +189,8 @@ async def ensure_tools_listed(context: ProbeContext) -> None:
 async def ensure_resources_listed(context: ProbeContext) -> None:
     """List the resources and their templates, unless they are in the inventory.
 
+    A server that refuses to list templates counts as one without.
+
     Raises:
         As ``list_items``.
     """
@@ -238,7 +241,7 @@ def allowed_calls(context: ProbeContext) -> list[tuple[str, JSONObject]]:
     """Return the tools that may be called, each with arguments.
 
     These are the tools that the user chose (with ``calls_all`` every tool), and the first read-only tools.
-    Tools that did not answer in time are left out.
+    Tools that did not answer in time are left out, and those whose generated arguments are no object.
     """
     calls = list(context.options.calls)
     most_calls = len(calls) + _MAX_ITEMS

@@ -51,7 +51,8 @@ def marked(validation: Validation, accepted: Baseline) -> Validation:
 def was_tried(validation: Validation, is_rule: Callable[[str], bool]) -> Callable[[str], bool]:
     """Return a function that says whether a rule, or a check without a rule, was tried.
 
-    An entry of a baseline counts as fixed only if its rule or check was tried.
+    An entry of a baseline, the user's file of accepted results, counts as fixed only if its rule or check was
+    tried.
     """
     tried = {code for check in validation.checks if check.status != "skipped" for code in check.rules}
     names = {check.name for check in validation.checks if check.status != "skipped"}

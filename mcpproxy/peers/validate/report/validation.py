@@ -30,6 +30,7 @@ _WORDS: Final[dict[Status, tuple[str, str, Colour]]] = {
 }
 """By status: its word, its mark, and the colour of both."""
 _KNOWN: Final[tuple[str, str, Colour]] = ("known", "x", "blue")
+"""The same for a result that the user's baseline accepts, whatever its status."""
 _COLOURS: Final[dict[Verdict, Colour]] = {"valid": "green", "invalid": "red", "undecided": "yellow"}
 _MAX_FRAMES: Final = 8
 """How many frames of a check are named at most."""
@@ -106,7 +107,7 @@ def _lacks_session(check: CheckResult) -> bool:
 def end(
     validation: Validation, catalogue: Catalogue, style: Style = PLAIN, detail: Detail = "marks"
 ) -> Iterator[str]:
-    """Yield the lines after the checks: the notes, the failures, and the summary.
+    """Yield the lines after the checks: the notes, the failures, warnings and infos, and the summary.
 
     Checks that make the server invalid come last, directly above the summary. With the detail ``failures``,
     infos and warnings that do not count are left out.

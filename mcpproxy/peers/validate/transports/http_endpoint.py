@@ -38,7 +38,7 @@ _EXCHANGE_BYTES: Final = 64 << 20
 """How much of one response is read, with ``FRAME_BYTES`` for each of its frames. A longer one fails."""
 
 _RUN_BYTES: Final = 256 << 20
-"""The same limit for all responses together. Beyond it every exchange fails at once."""
+"""The limit for all responses of an endpoint together. Beyond it every exchange fails at once."""
 
 _current_exchange: ContextVar[ClientExchange | None] = ContextVar("_current_exchange", default=None)
 

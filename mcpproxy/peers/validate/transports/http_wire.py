@@ -26,12 +26,13 @@ from mcpproxy.protocol.mirrors import listed_mirrors
 from mcpproxy.record.trace.records import Recorded
 
 _CLOSE_S: Final = 5.0
+"""How long the DELETE that ends a session may take."""
 
 
 class HttpWire(ClientSession[ClientExchange]):
     """One MCP session with the endpoint ``server``, which records its exchanges.
 
-    With HTTP+SSE, ``stream`` is the stream on which the server sends all messages.
+    With HTTP+SSE, ``stream`` is the exchange on whose stream the server sends all messages.
     """
 
     transport = "http"
@@ -58,7 +59,9 @@ class HttpWire(ClientSession[ClientExchange]):
             raise GoneError("the server did not begin another stream with an endpoint event")
 
     async def fall_back(self, status: int, timeout_s: float) -> bool:
-        """Switch to HTTP+SSE if ``initialize`` was answered with ``status``, and a GET opens such a stream.
+        """Switch to HTTP+SSE if ``status`` allows that, and a GET opens such a stream; return whether it did.
+
+        ``status`` is that of the answer to ``initialize``.
 
         Raises:
             ForeignEndpointError: the stream names an endpoint to which nothing may be sent.
@@ -146,7 +149,10 @@ class HttpWire(ClientSession[ClientExchange]):
         self.on_event(ServerLost(f"it {why}"))
 
     async def _run(self, exchange: ClientExchange, raw: bytes, headers: Headers) -> None:
-        """Run a POST to its end, and report the end to the connection."""
+        """Run a POST to its end, and report the end, or the loss of the server, to the connection.
+
+        With HTTP+SSE only a refusal or a failure is reported: the answers come on the stream.
+        """
         await self.run_post(exchange, raw, headers)
         if exchange.failure and not exchange.number:  # not even the request was sent
             self._lose(str(exchange.failure))

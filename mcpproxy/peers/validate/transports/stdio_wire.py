@@ -39,7 +39,8 @@ Beyond the same amount of stderr, no more of it is recorded.
 """
 
 _LINE_BYTES: Final = 16 << 20
-"""The longest line that is parsed, unless its parsed form needs more than ``BUDGET_BYTES`` of memory."""
+"""The longest line that is parsed. A shorter one is not parsed either if its parsed form needs more than
+``BUDGET_BYTES`` of memory."""
 
 _LAST_STDERR_S: Final = 0.5
 """How long to wait for the end of stderr after the server has exited."""
@@ -53,7 +54,7 @@ SHORT_GRACE_S: Final = 0.1
 
 
 class StdioWire:
-    """Runs ``command`` with ``env`` added to our environment.
+    """Runs ``command`` in the folder ``cwd`` (empty: ours), with ``env`` added to our environment.
 
     ``stderr_bytes`` is the length of its stderr so far. ``exit_code`` is set when the server has ended, and
     is negative for a signal. ``grace_s`` is how long the server may take to exit after its stdin was closed;

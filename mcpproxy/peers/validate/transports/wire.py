@@ -61,10 +61,10 @@ class Wire(Protocol):
         ...
 
     async def open(self) -> None:
-        """Start the server, or prepare to connect to it.
+        """Start the server; over HTTP, open only the stream of HTTP+SSE, if the server needs it.
 
         Raises:
-            CouldNotStartError: the server cannot be started or reached.
+            CouldNotStartError: the server cannot be started.
             GoneError, ForeignEndpointError: a server of HTTP+SSE opens no other stream.
         """
         ...
