@@ -202,11 +202,12 @@ class Addon:
         response(session, request, message) -> Result     # request is None if it was not seen
         notification(session, message) -> Result
         opened(session), closed(session)
-        finding(session, finding)
+        finding(session, finding)     # over HTTP always with the session without an id
     """
 
     budget_s: float = 1.0
-    """How many seconds a hook may take. A hook that takes longer has failed."""
+    """How many seconds a hook may take. A hook that takes longer has failed. For a hook that is no coroutine
+    function, the limit is the sum of the budgets of all addons."""
     fail_open: bool = True
     """Whether a message passes if a hook fails. If false, a request is answered with an error, a response is
     replaced by an error, and a notification is dropped. Data for which no hook can be called, such as a batch

@@ -188,7 +188,7 @@ class Trace:
         return (event for event in self._trace.events() if isinstance(event, Frame))
 
     def sessions(self) -> tuple[Session, ...]:
-        """Return the sessions in the order in which they began; on stdio there is one.
+        """Return the sessions in the order in which they began; on stdio there is one, if it has a message.
 
         Raises:
             TraceError: a line of the file is damaged.
@@ -245,7 +245,8 @@ class Report:
     """The counts of findings left out of ``findings``, which has at most the first hundred of one cause."""
     hosts: "tuple[HostRow, ...]" = ()
     """The hosts that the caller named: ``id``, ``name``, ``state`` (``works``, ``degraded``, ``blocked``, or
-    ``unknown`` without facts), and ``reasons``, each with its ``rule``, ``effect`` and ``text``."""
+    ``unknown`` without facts or without a server that answers), and ``reasons``, each with its ``rule``,
+    ``effect`` and ``text``."""
 
     @property
     def ok(self) -> bool:

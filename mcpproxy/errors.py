@@ -116,7 +116,7 @@ class TraceError(McpProxyError):
 
 
 class UsageError(McpProxyError):
-    """Arguments that are not valid. The text says where, what is wrong, and what to do instead."""
+    """Arguments that are not valid. The text says where, what is wrong (``fact``), and what to do instead."""
 
     def __init__(self, where: str, fact: str, next_step: str) -> None:
         super().__init__(f"{where}: {fact}; {next_step}")
@@ -124,7 +124,10 @@ class UsageError(McpProxyError):
 
 
 def nearest(name: str, names: Iterable[str], cutoff: float = 0.6) -> str | None:
-    """Return the name in ``names`` that the user probably meant by ``name``; ``None`` if none is similar."""
+    """Return the name in ``names`` that the user probably meant by ``name``; ``None`` if none is similar.
+
+    ``cutoff`` is the least similarity, from 0 to 1. Upper and lower case do not count.
+    """
     from difflib import get_close_matches
 
     by_folded_name = {candidate.casefold(): candidate for candidate in names}

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MODES: Final = ("once", "none", "all", "new")
 LEVELS: Final = ("error", "warning", "info")
+"""The values of ``--mcp-record``, and of the setting ``mcp_findings_level``."""
 
 _RECORDED: Final = pytest.StashKey[set[Path]]()
 """The recordings written by this run. A second test that names the same recording adds to it."""
@@ -32,6 +33,7 @@ _RECORDING: Final = pytest.StashKey["McpRecording"]()
 _MODELS: Final = pytest.StashKey["list[McpModel]"]()
 _FINDINGS: Final = pytest.StashKey["McpFindings"]()
 _IS_JUDGED: Final = pytest.StashKey[bool]()
+"""The recording, the models and the findings of a test, and whether the recording was judged."""
 _HEADLINE: Final = pytest.StashKey[str]()
 """The text of the line FAILED for a test whose recording lacks a request or whose faults are invalid."""
 _NOTE: Final = pytest.StashKey[str]()
@@ -233,7 +235,10 @@ def pytest_runtest_makereport(
 
 
 def _fault_seed_of(node: pytest.Item) -> int:
-    """Return the seed that the nearest mark ``mcp_faults`` names; 0 without one."""
+    """Return the seed that the nearest mark ``mcp_faults`` names; 0 without one.
+
+    Fail the test if that mark, or a nearer one, has another argument by name.
+    """
     for marker in node.iter_markers("mcp_faults"):
         if unknown := marker.kwargs.keys() - {"seed"}:
             _fail(f"@pytest.mark.mcp_faults has no {', '.join(unknown)}=; it takes seed=")
@@ -280,7 +285,10 @@ def _recording_path(node: pytest.Item, name: str | None) -> Path:
 def _mark_arguments(
     node: pytest.Item, mark: str, positional: tuple[str, ...], named: tuple[str, ...]
 ) -> dict[str, Any]:
-    """Return the arguments of a mark; a mark on the test overrides the marks on its class and module."""
+    """Return the arguments of a mark; a mark on the test overrides the marks on its class and module.
+
+    Fail the test if a mark has other arguments than ``positional`` and ``named``.
+    """
     arguments: dict[str, Any] = {}
     for marker in node.iter_markers(mark):
         of_marker: dict[str, Any] = {**dict(zip(positional, marker.args, strict=False)), **marker.kwargs}

@@ -91,6 +91,8 @@ class HttpConnection(asyncio.Protocol):
     ) -> "HttpConnection":
         """Return a new connection of the program ``client``, through ``proxy`` if there is one.
 
+        With ``tls`` it is encrypted. ``tape`` and ``number`` are for its records.
+
         Raises:
             OSError: the server, or the proxy, cannot be reached.
             ProxyError: the proxy refuses the connection.

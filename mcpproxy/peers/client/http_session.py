@@ -39,7 +39,7 @@ class SessionExchange:
     ``message`` is the posted message, if any, and ``unanswered`` has the ids of the requests in it that have
     no answer yet. ``status`` and ``is_stream`` are those of the last response, 0 and false before its head
     arrives. ``failure`` says why the last response is incomplete or missing. A resumed stream continues the
-    same exchange for its user; ``resumptions`` counts the attempts.
+    same exchange for its user; ``cursor`` knows where, and ``resumptions`` counts the attempts.
     """
 
     message: Message | None = None
@@ -101,6 +101,9 @@ ExchangeT = TypeVar("ExchangeT", bound=SessionExchange)
 
 class ClientSession(Generic[ExchangeT]):
     """A session with ``server``. Exchanges in the background run as ``tasks``, which the owner cancels.
+
+    ``session_id`` and ``version``, the revision, are empty until the server has named them. ``is_http_sse``
+    says that HTTP+SSE is used, or is being tried.
 
     ``open_requests`` maps each unanswered request to its exchange; the answer may come on any stream of the
     session. ``endpoint`` is the URL to which messages are sent with HTTP+SSE; it is empty with Streamable

@@ -41,7 +41,7 @@ class BesideModel:
 
 
 def variables(model: ModelServer) -> dict[str, str]:
-    """Return the environment variables by which hosts find a model: those of ``mcpproxy model --script``."""
+    """Return the variables by which hosts find a model; ``mcpproxy model --script`` sets the same ones."""
     return environment(model.url)
 
 

@@ -63,7 +63,8 @@ async def run_client(
     waits for a processor or a disk counts as slow, not as hanging: it is not ended until it has computed for
     ``_PATIENCE`` times ``limit_s``.
 
-    ``watch`` says what the client has sent and when something was last recorded. ``token`` is a text in the
+    ``env`` is added to our environment for ``command``. ``watch`` says what the client has sent and when
+    something was last recorded. ``token`` is a text in the
     environment of the client, by which its processes are found even if they have left its group. ``settled``
     is called when the client has gone, before its group is killed: it gives its server a limited time to end
     by itself.

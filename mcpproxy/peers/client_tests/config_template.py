@@ -64,6 +64,9 @@ class ConfigTemplate:
         """Yield the path of a filled-in copy, of the same name, in a folder of its own.
 
         The folder is removed afterwards, with all that the client has put there: templates may hold secrets.
+
+        Raises:
+            HostFileError, UsageError: as in ``fill``.
         """
         with tempfile.TemporaryDirectory(prefix="mcpproxy-client-", ignore_cleanup_errors=True) as folder:
             path = os.path.join(folder, os.path.basename(self.path))

@@ -37,7 +37,8 @@ Headers = Mapping[str, str]
 class ScriptedExchange:
     """One request of the client over HTTP, and the response to it.
 
-    ``headers`` have names in lower case. ``message`` is ``None`` if the body is no JSON object.
+    ``method`` is the HTTP method. ``headers`` have names in lower case. ``message`` is the body, ``None`` if
+    that is no JSON object.
     """
 
     def __init__(self, handler: BaseHTTPRequestHandler, body: bytes) -> None:
@@ -162,7 +163,11 @@ class EndpointSession(ScriptedServer):
 
 
 class ScriptedEndpoint:
-    """The server of one scenario. Scripts count requests in ``seen``, and keep objects in ``kept``."""
+    """The server of one scenario. Scripts count requests in ``seen``, and keep objects in ``kept``.
+
+    ``script`` responds to exchanges. ``scripts`` answer messages, and have the ``capabilities`` and ``eras``
+    of the scenario.
+    """
 
     def __init__(
         self,

@@ -55,7 +55,7 @@ class PeerRequest:
 
     @property
     def target(self) -> str | None:
-        """The tool, prompt or resource that the request is about; ``None`` if it is about none."""
+        """The name or URI of what the request is about, such as a tool; ``None`` if it names none."""
         return target_of(self.method, self.params)
 
     @property
@@ -65,7 +65,7 @@ class PeerRequest:
 
     @property
     def capabilities(self) -> JSONObject:
-        """The capabilities that a stateless request declares."""
+        """The capabilities that a stateless request declares; empty for one of a session."""
         meta = as_object(self.params.get("_meta")) or {}
         return as_object(meta.get(CAPABILITIES_KEY)) or {}
 
@@ -89,7 +89,8 @@ class ScriptedServer:
     ) -> None:
         """Read the client's lines from ``source``; if it is ``None``, ``receive`` gets them.
 
-        ``eras`` are the kinds of requests that an ordinary answer accepts: of sessions, stateless, or both.
+        ``scripts`` answer requests, by method. ``capabilities`` are those of the server, and ``eras`` the
+        kinds of requests that it accepts: those of sessions, stateless ones, or both.
         """
         self.seen: Final[Counter[str]] = Counter()
         self.client_capabilities: JSONObject = {}

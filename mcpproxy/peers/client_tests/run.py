@@ -107,7 +107,10 @@ class ClientTestRun:
     def __init__(
         self, test: ClientTest, rules: Ruleset, progress: ProgressCallbacks, invite: Invite = lambda _: None
     ) -> None:
-        """``invite`` asks a person to connect a client that is not started by a command."""
+        """Judge the recordings by ``rules``, and tell ``progress`` of each check.
+
+        ``invite`` asks a person to connect a client that is not started by a command.
+        """
         self._test: Final = test
         self._invite: Final = invite
         self._listen = test.listen

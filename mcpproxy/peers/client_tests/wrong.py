@@ -1,4 +1,7 @@
-"""Scenarios with servers that break the protocol. A client must keep the rules for clients all the same."""
+"""Scenarios with servers that break the protocol or the connection, or refuse or never answer a request.
+
+A client must keep the rules for clients all the same.
+"""
 
 import json
 from typing import Final
@@ -234,4 +237,4 @@ WRONG: Final = (
         after="never-answers",
     ),
 )
-"""Servers that break the protocol."""
+"""Servers that break the protocol or the connection, or refuse or never answer a request."""

@@ -33,7 +33,7 @@ _ABSENT: Final = object()
 class GivenResult:
     """The result of a call that the model was given: the text, whether the call failed, and the original.
 
-    ``is_error`` is ``None`` if the interface of the model does not say.
+    ``tool`` is the name in the script. ``is_error`` is ``None`` if the interface of the model does not say.
     """
 
     tool: str

@@ -45,7 +45,8 @@ class Expectation:
 class ScriptCall:
     """A call of a tool by the name that its server gives it.
 
-    ``server`` is the prefix that hosts put before the tools of its server; it is empty if any will do.
+    ``server`` is the prefix that hosts put before the tools of its server; it is empty if any will do. The
+    result has to fulfil all of ``expects``.
     """
 
     tool: str
@@ -58,7 +59,8 @@ class ScriptCall:
 class ScriptFailure:
     """A failure instead of an answer: an HTTP status, or ``None`` if the answer breaks off.
 
-    ``message`` is the text of the error; if it is empty, the response only names the status.
+    ``message`` is the text of the error; if it is empty, the response only names the status. An answer that
+    breaks off does not contain it.
     """
 
     status: int | None
@@ -98,7 +100,7 @@ def read_script_file(path: str) -> ModelScript:
 
 
 def script_of(turns: Iterable[Any], name: str = "script") -> ModelScript:
-    """Read turns that are JSON values already.
+    """Read turns that are JSON values already. In errors, ``name`` stands where the path of a file would.
 
     Raises:
         UsageError: there is none, or one of them is no turn; its number is reported as its line.

@@ -17,7 +17,9 @@ _END_S: Final = 10.0
 
 
 class ModelServer:
-    """Listens as soon as it is constructed; ``serve`` or ``start`` answers requests. Port 0 picks a free one.
+    """Listens as soon as it is constructed; ``serve`` or ``start`` answers requests by ``script``.
+
+    Port 0 picks a free one. ``player`` says what became of the turns of the script.
 
     Raises:
         OSError: the port is not available.

@@ -39,7 +39,7 @@ _MAX_FRAMES: Final = 8
 def lines(
     validation: Validation, catalogue: Catalogue, style: Style = PLAIN, detail: Detail = "marks"
 ) -> Iterator[str]:
-    """Yield the lines of the whole run."""
+    """Yield the lines of the whole run. ``catalogue`` has the sentences of the specification."""
     if detail != "failures":
         yield header(validation.server or validation.client, validation.target, style)
         for revision in validation.revisions or ("",):

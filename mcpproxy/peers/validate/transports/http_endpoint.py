@@ -84,8 +84,8 @@ class HttpEndpoint:
     ) -> ClientExchange:
         """Run one exchange to its end.
 
-        The request has these headers, the ``headers`` of the endpoint (not if ``is_anonymous``), ``Host`` and
-        ``Content-Length``.
+        The request has these headers, the ``headers`` of the endpoint (not if ``is_anonymous``), ``Host``
+        and, if it has a body or is a POST, ``Content-Length``. ``url`` is as for ``run``.
 
         With ``until_head`` the exchange is stopped when the head of the response has arrived; with
         ``is_enough`` it is stopped when that function returns true.
