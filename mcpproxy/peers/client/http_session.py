@@ -1,8 +1,8 @@
 """A session with a server over HTTP, from the first POST to the DELETE: Streamable HTTP or HTTP+SSE.
 
 A session knows its id, its revision and the headers of its requests. It reads JSON bodies and event streams,
-resumes a stream that ends before the answer, keeps the stream for other messages open, and uses HTTP+SSE of
-2024-11-05 with a server that supports only that. Its user handles the messages in a subclass of
+resumes a stream that ends before the answer, keeps a stream open for messages that answer no POST, and uses
+HTTP+SSE of 2024-11-05 with a server that supports only that. Its user handles the messages in a subclass of
 ``SessionExchange``.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transports, sections Streamable HTTP,

@@ -25,7 +25,7 @@ _AGAIN: Final = {
 """By scenario: the clause about a client that comes or calls again, and about one that does not."""
 
 _REVISIONS: Final = ("old-revision", "unknown-revision")
-"""The scenarios whose server offers a revision that the client did not ask for."""
+"""The scenarios whose server offers a revision of its own choice, whatever the client asks for."""
 
 
 def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:

@@ -135,6 +135,9 @@ class ClientTestRun:
     async def test(self) -> None:
         """Play all scenarios, the ordinary one first and alone, and report their checks in order.
 
+        If the client does not come to the ordinary server, or uses no server as its scenario needs,
+        ``result`` says why nothing was tested.
+
         Raises:
             McpProxyError: the client cannot be started, or the server cannot listen.
             asyncio.CancelledError: the run was interrupted. ``result`` has the checks until then.

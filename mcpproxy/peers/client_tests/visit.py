@@ -19,9 +19,10 @@ _CHUNK_BYTES: Final = 1 << 12
 
 @dataclass(frozen=True, slots=True)
 class Invitation:
-    """Asks a person to connect the client to ``url``. ``number`` counts the scenarios from 1 to ``total``.
+    """Asks a person to connect the client to ``url``.
 
-    ``limit_s`` is how long to wait for the client, in seconds.
+    ``number`` is the place of the scenario among all that are played, from 1 to ``total``. ``limit_s`` is how
+    long to wait for the client, in seconds.
     """
 
     url: str

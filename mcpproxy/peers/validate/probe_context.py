@@ -89,7 +89,7 @@ class ProbeContext:
         self.is_optional = False
         """Whether the server is allowed not to support the revision."""
         self.was_seen = False
-        """Whether an earlier session received anything from the server."""
+        """Whether an earlier session received anything from the server but pages of HTTP error statuses."""
         self.is_dual: bool | None = None
         """Whether the server supports both eras, with and without a handshake; ``None``: unknown."""
         self.outlives_stdin = False

@@ -11,10 +11,12 @@ _BOTH: Final[tuple[Era, ...]] = ("stateful", "stateless")
 
 _PAGE: Final = "ui://echo/page"
 _PAGE_TYPE: Final = "text/html;profile=mcp-app"
+"""The URI and the media type of a page of MCP Apps, which a host shows for its tool."""
 _SKILL: Final = "skill://greeting/SKILL.md"
 _PIXEL: Final = (
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mP8z8BQDwAEhQGAhKmMIQAAAABJRU5ErkJggg=="
 )
+"""A PNG image of one pixel, in base64."""
 
 
 def _task_tools(peer: ScriptedServer, request: PeerRequest) -> None:

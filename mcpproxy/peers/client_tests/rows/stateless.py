@@ -28,6 +28,7 @@ _INPUTS: Final[dict[str, JSONObject]] = {
 """By capability of the client: a request for input that it allows."""
 
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
+"""The member of ``_meta`` with the id of the request that subscribed."""
 
 
 def _only_old(peer: ScriptedServer, request: PeerRequest) -> None:

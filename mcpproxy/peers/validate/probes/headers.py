@@ -1,8 +1,8 @@
 """Headers that repeat parts of the body of a stateless request: a server must refuse a mismatch.
 
-Each request is valid except for the changed header; two probes check that valid variants are accepted. The
-probes send ``server/discover``, ask for a prompt or a resource, or call a tool that may be called
-(``walk.allowed_calls``).
+A stateless request belongs to no session, and names its revision itself. Each request is valid except for the
+changed header; two probes check that valid variants are accepted. The probes send ``server/discover``, ask
+for a prompt or a resource, or call a tool that may be called (``walk.allowed_calls``).
 
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#server-validation
 """

@@ -1,8 +1,9 @@
 """Stateless requests that take several rounds or get several messages: requests for input, and subscriptions.
 
-A server can answer a request with a request for input; the client then repeats its request with the input.
-Only tools that may be called are called (``walk.allowed_calls``). Requests for input are answered as by a
-host without a user; forms are filled in with values that fit their schema.
+A stateless request belongs to no session. A server can answer a request with a request for input; the client
+then repeats its request with the input. Only tools that may be called are called (``walk.allowed_calls``).
+Requests for input are answered as by a host without a user; forms are filled in with values that fit their
+schema.
 
 Sources: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr and
 https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/subscriptions
@@ -35,6 +36,7 @@ ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 _MAX_ROUNDS: Final = 5
 """How often a request is repeated with the input that its answer asks for."""
 _SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
+"""The member of ``_meta`` with the id of the request that subscribed."""
 _PAGE: Final = "2026-07-28/basic/patterns/mrtr"
 
 

@@ -1,5 +1,7 @@
 """Stateless requests: their metadata and results, and the messages of the older era (with a handshake).
 
+A stateless request belongs to no session, and names its revision itself.
+
 Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/versioning
 """
 

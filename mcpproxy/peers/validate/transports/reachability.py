@@ -1,5 +1,6 @@
-"""Finds out why there is no MCP server to test: nothing listens, a wrong path, or TLS on one side only.
+"""Finds out why there is no MCP server to test.
 
+Nothing listens, TLS is used on one side only, the path is wrong, or the server refuses us.
 Each reason is one sentence, often with a next step. Such a run gives no verdict, because no server was
 tested.
 """
@@ -21,7 +22,9 @@ from mcpproxy.record.recorder.secret_arguments import shown
 _NO_ENDPOINT: Final = (*REDIRECTS, 404, 405, 410, 421, 501)
 """HTTP statuses that mean that there is no MCP server at the path."""
 _UNAUTHORIZED: Final = (401, 403, 407)
+"""Statuses of a server, or a proxy, that wants credentials."""
 _UNAVAILABLE: Final = (429, 502, 503, 504)
+"""Statuses of a server that may answer later."""
 
 
 async def check_reachable(url: str, upstream: UpstreamSettings = USUAL) -> None:
