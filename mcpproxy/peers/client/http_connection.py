@@ -25,6 +25,7 @@ _MOST_UNREAD: Final = 1 << 20
 _NO_RESPONSE: Final = "it closed the connection without a response"
 
 _BETWEEN_EXCHANGES: Final = {h11.CLIENT: h11.IDLE, h11.SERVER: h11.IDLE}
+"""The states of h11 while no exchange is under way."""
 
 _HAPPY_EYEBALLS_S: Final = 0.25
 """How long one address of a host is tried alone, in seconds (RFC 8305)."""

@@ -118,7 +118,8 @@ class ScriptedExchange:
 class EndpointSession(ScriptedServer):
     """One session, or one stateless request. Its messages are sent in the response of the current exchange.
 
-    An answer alone is sent as a JSON body; anything else as a stream of events.
+    An answer alone is sent as a JSON body; anything else as a stream of events. The arguments are those of
+    ``ScriptedServer``.
     """
 
     def __init__(

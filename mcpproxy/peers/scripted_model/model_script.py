@@ -24,6 +24,7 @@ _LONGEST_WAIT_S: Final = 3600
 _TURN: Final = ("call", "server", "arguments", "expect", "calls", "say", "wait", "fail", "message", "about")
 _CALL: Final = ("call", "server", "arguments", "expect")
 _EXPECT: Final = ("contains", "equals", "is_error", "at")
+"""The members that a turn, a call and an expectation may have."""
 
 
 @slotted(frozen=True)

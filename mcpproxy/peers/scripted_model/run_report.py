@@ -12,6 +12,7 @@ from mcpproxy.peers.scripted_model.turn_state import TurnState
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 
 _ENDINGS: Final = ("ran", "failed", "did not run")
+"""What may become of a turn; one that ``failed`` has run, with a problem."""
 
 
 def has_failed(player: ScriptPlayer) -> bool:

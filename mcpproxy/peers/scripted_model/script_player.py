@@ -43,6 +43,7 @@ _MOST_SEARCHES: Final = 5
 """How often these are called for one turn: servers may still be starting."""
 
 _WORDS: Final = pattern(r"[\w.\-]+")
+"""The words in the texts of a prompt, some of which may be names of tools."""
 
 
 class ScriptPlayer:

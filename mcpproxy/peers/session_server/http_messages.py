@@ -68,7 +68,7 @@ class HttpRequest:
         return self._gone is not None and self._gone.done()
 
     async def unless_gone(self, work: Coroutine[Any, Any, object], timeout_s: float | None = None) -> None:
-        """Do ``work`` until it is done, the time is over, or the client has gone; then cancel it.
+        """Do ``work`` until it is done, ``timeout_s`` is over, or the client has gone; then cancel it.
 
         An exception in it is dropped. ``read_body`` has to be called before.
         """

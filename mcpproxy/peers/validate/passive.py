@@ -73,6 +73,7 @@ _ANY_MESSAGE: Final[tuple[Category, ...]] = ("jsonrpc", "transport", "schema", "
 """The categories whose rules judge every message."""
 
 _TRANSPORT_OF_FAMILY: Final = {"STDIO": "stdio", "HTTP": "http", "SSE": "http", "HDR": "http", "AUTH": "http"}
+"""Family of rules -> the only transport that they are about. Other families are about both."""
 
 
 def applies(code: str, transport: str) -> bool:

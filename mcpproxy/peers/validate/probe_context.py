@@ -268,8 +268,9 @@ class ProbeContext:
     ) -> AsyncGenerator[Client]:
         """Yield a client with a session of its own; on stdio, with a new process.
 
-        ``revision`` is by default the one in use. With ``connected`` the handshake is done first. The session
-        is closed at the end. If the server ``runs_alone``, the shared session is closed first.
+        On stdio, ``name`` is that of its recording. ``revision`` is by default the one in use. With
+        ``connected`` the session is opened first (see ``Client.connect``). It is closed at the end. If the
+        server ``runs_alone``, the shared session is closed first.
 
         Raises:
             CouldNotStartError: the server cannot be started.

@@ -103,8 +103,8 @@ async def post(
 ) -> "ClientExchange":
     """Run one exchange with these headers to its end; if ``raw`` is a request, only until its response.
 
-    With ``until_head`` it runs only until the head of the HTTP response has arrived. ``is_anonymous`` leaves
-    out the user's headers, and so the credentials in them.
+    An empty ``url`` is that of the endpoint. With ``until_head`` it runs only until the head of the HTTP
+    response has arrived. ``is_anonymous`` leaves out the user's headers, and so the credentials in them.
 
     Raises:
         UnansweredError: the server cannot be reached, closed the connection, sent too much, or did not answer

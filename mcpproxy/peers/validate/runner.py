@@ -65,7 +65,10 @@ async def validate(
 
 
 class Run:
-    """One validation. ``test`` runs it; ``result`` returns the results so far, even after an interruption."""
+    """One validation. ``test`` runs it; ``result`` returns the results so far, even after an interruption.
+
+    The arguments are those of ``validate``.
+    """
 
     def __init__(
         self,

@@ -18,6 +18,7 @@ _FORMATS: Final = {
     "ipv6": "::1",
     "hostname": "example.com",
 }
+"""Format of a string in a schema -> a value of it."""
 
 
 def sample(schema: JSON, depth: int = 0) -> JSON:

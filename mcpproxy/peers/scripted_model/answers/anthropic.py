@@ -32,6 +32,7 @@ _ERROR_TYPES: Final = {
     429: "rate_limit_error",
     529: "overloaded_error",
 }
+"""HTTP status of an error -> its type in the body."""
 
 
 def body(answer: ScriptedAnswer, model: str) -> JSONObject:

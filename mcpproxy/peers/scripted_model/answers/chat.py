@@ -29,6 +29,7 @@ _ERROR_CODES: Final = {
     404: ("invalid_request_error", "model_not_found"),
     429: ("requests", "rate_limit_exceeded"),
 }
+"""HTTP status of an error -> its type and its code in the body."""
 
 
 def body(answer: ScriptedAnswer, model: str) -> JSONObject:

@@ -31,6 +31,7 @@ _STATUSES: Final = {
     503: "UNAVAILABLE",
     504: "DEADLINE_EXCEEDED",
 }
+"""HTTP status of an error -> its status in the body."""
 
 
 def body(answer: ScriptedAnswer, model: str) -> JSONObject:

@@ -65,6 +65,7 @@ _COUNTING: Final = (
 
 _MODELS: Final = ("claude-opus-4-8", "gpt-5", "gpt-4.1")
 _GEMINI_MODELS: Final = ("gemini-2.5-pro", "gemini-2.5-flash")
+"""The models in the lists for other clients, and for those of Gemini."""
 
 
 def counting(path: str) -> AnswerWriter | None:

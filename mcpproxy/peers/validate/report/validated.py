@@ -19,6 +19,7 @@ from mcpproxy.read.reports.junit import Case, Suite
 from mcpproxy.read.reports.located import Located, Remark, locate
 
 _SEVERITY: Final[dict[Status, Severity]] = {"failed": "error", "warning": "warning"}
+"""Status of a check -> the severity of its finding. Checks with another status have none."""
 
 
 def is_bad(check: CheckResult) -> bool:
@@ -51,6 +52,7 @@ def marked(validation: Validation, accepted: Baseline) -> Validation:
 def was_tried(validation: Validation, is_rule: Callable[[str], bool]) -> Callable[[str], bool]:
     """Return a function that says whether a rule, or a check without a rule, was tried.
 
+    It gets the code of the rule or the name of the check; ``is_rule`` says which of the two a text is.
     An entry of a baseline, the user's file of accepted results, counts as fixed only if its rule or check was
     tried.
     """

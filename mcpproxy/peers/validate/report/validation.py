@@ -92,7 +92,8 @@ def mark(check: CheckResult, style: Style = PLAIN) -> str:
 def next_check(previous: CheckResult | None, check: CheckResult, style: Style = PLAIN) -> Iterator[str]:
     """Yield the line of a check: the word for its status, its category, its name and its result.
 
-    Without a session every check is skipped; only the first of them gets a line.
+    Without a session every check is skipped; only the first of them gets a line. ``previous`` is the check
+    before it, if there is one.
     """
     if _lacks_session(check) and previous and _lacks_session(previous):
         return

@@ -41,6 +41,7 @@ _RUN_BYTES: Final = 256 << 20
 """The limit for all responses of an endpoint together. Beyond it every exchange fails at once."""
 
 _current_exchange: ContextVar[ClientExchange | None] = ContextVar("_current_exchange", default=None)
+"""The exchange of the task that runs; ``None`` in a task without one."""
 
 
 class HttpEndpoint:

@@ -61,7 +61,7 @@ class HttpWire(ClientSession[ClientExchange]):
     async def fall_back(self, status: int, timeout_s: float) -> bool:
         """Switch to HTTP+SSE if ``status`` allows that, and a GET opens such a stream; return whether it did.
 
-        ``status`` is that of the answer to ``initialize``.
+        ``status`` is that of the answer to ``initialize``, and ``timeout_s`` limits the wait for the stream.
 
         Raises:
             ForeignEndpointError: the stream names an endpoint to which nothing may be sent.
