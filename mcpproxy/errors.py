@@ -67,7 +67,8 @@
         └── ToolFailedError         the result of a tool has ``isError``
             └── ToolNotFoundError   the server has no such tool
 
-Most are defined in the package that raises them. A peer's mistake is never an exception: it is a finding.
+Most are defined in the package that raises them. Where a session is recorded, a peer's mistake is never an
+exception: it is a finding. Only our own clients raise what their server did wrong.
 """
 
 from __future__ import annotations

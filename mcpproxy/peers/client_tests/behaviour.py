@@ -31,8 +31,8 @@ _REVISIONS: Final = ("old-revision", "unknown-revision")
 def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
     """Yield the facts that the scenarios in ``played`` show: the name of each fact, and a clause.
 
-    ``played`` has them by name. The ordinary scenario shows several facts, each with a name of its own;
-    others are named after their scenario. Scenarios in which the client did not get far enough are left out.
+    ``played`` has them by name. A fact has the name of its scenario, or one of its own. Scenarios in which
+    the client did not get far enough are left out.
     """
     done = {name: play for name, play in played.items() if not lacking(play)}
     if ordinary := done.get("ordinary"):

@@ -11,7 +11,9 @@ _IDLE_S: Final = 75
 
 
 class QuietServer(uvicorn.Server):
-    """A server of the ASGI application ``app``, with ``http`` as the class of its connections.
+    """A server of the ASGI application ``app``.
+
+    ``http`` is the class of its connections; ``h11`` stands for uvicorn's own.
 
     The caller handles signals, because uvicorn would end the process by the signal, without our exit code.
     """

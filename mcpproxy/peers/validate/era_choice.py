@@ -19,7 +19,7 @@ Opening = Literal["yes", "no", "silent", "unclear"]
 """Whether a server supports an era; ``silent``: it does not, and gave no answer in time.
 
 ``unclear``: the result of ``server/discover`` names no revision of the era, and the server answers even
-unknown methods with a result. Then the first result may mean nothing.
+unknown methods with a result. Then the result of ``server/discover`` may mean nothing.
 """
 
 

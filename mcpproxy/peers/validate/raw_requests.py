@@ -133,6 +133,7 @@ async def ask(context: ProbeContext, message: JSONObject, headers: Headers | Non
     """Send a request in the shared session; over Streamable HTTP with ``headers``, by default correct ones.
 
     Raises:
+        Skipped: there is no session.
         ValidateError: there was no answer.
     """
     raw = dumps(message)

@@ -116,7 +116,7 @@ def _register(exchange: ScriptedExchange) -> None:
 
 
 def _approve(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> None:
-    """Redirect the browser to the client with an authorization code."""
+    """Redirect the browser to the client with an authorization code, if the client has named a URL."""
     params = dict(parse_qsl(exchange.query))
     try:
         target = urlsplit(params.get("redirect_uri", ""))

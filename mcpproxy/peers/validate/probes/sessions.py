@@ -118,6 +118,10 @@ async def _request_with(
     """Send a harmless request with another session id or version.
 
     ``None`` leaves out the header; an empty text leaves the header as it is.
+
+    Raises:
+        Skipped: the session has no id that could be changed, or the transport is not Streamable HTTP.
+        UnansweredError: there was no answer.
     """
     wire = streamable(context, client) if id == "" else _wire_with_session_id(context, client)
     raw = dumps(harmless_request(client))
