@@ -46,7 +46,7 @@ class Tape(Protocol):
 
 
 class CutShortError(McpProxyError):
-    """An exchange ended early, the server sends something that is not HTTP, or our request is not.
+    """An exchange ended early, the server sends something that is not HTTP, or our request cannot be sent.
 
     The text says which.
     """
@@ -131,7 +131,7 @@ class HttpConnection(asyncio.Protocol):
         """Send a request, and return when it is written, or the connection is lost.
 
         Raises:
-            CutShortError: the request is not valid HTTP.
+            CutShortError: the request cannot be sent: it is not valid HTTP, or the connection is over.
         """
         assert self._transport is not None
         try:

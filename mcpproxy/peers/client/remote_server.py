@@ -121,7 +121,7 @@ class RemoteServer:
     path of its origin.
 
     Raises:
-        McpProxyError: the URL is malformed, or the URL of the proxy is.
+        McpProxyError: the URL is malformed, or that of the proxy is.
         OSError: a certificate file of ``upstream`` cannot be read or used.
     """
 

@@ -64,10 +64,9 @@ async def run_client(
     ``_PATIENCE`` times ``limit_s``.
 
     ``env`` is added to our environment for ``command``. ``watch`` says what the client has sent and when
-    something was last recorded. ``token`` is a text in the
-    environment of the client, by which its processes are found even if they have left its group. ``settled``
-    is called when the client has gone, before its group is killed: it gives its server a limited time to end
-    by itself.
+    something was last recorded. ``token`` is a text in the environment of the client, by which its processes
+    are found even if they have left its group. ``settled`` is called when the client has gone, before its
+    group is killed: it gives its server a limited time to end by itself.
 
     Raises:
         McpProxyError: the command cannot be started.

@@ -23,8 +23,8 @@ _LISTS: Final = {"two-pages": "tools/list", "many-pages": "tools/list"}
 def fact_table(client: JSONObject, played: Mapping[str, Played], today: datetime.date) -> str:
     """Return the table of a client that gave ``client`` as its ``clientInfo``, as TOML.
 
-    ``played`` has the scenarios by name, and ``today`` becomes the date of each fact. The table
-    is empty if no observed behaviour becomes a row, because a table has at least one.
+    ``played`` has the scenarios by name, and ``today`` becomes the date of each fact. The table is empty if
+    no observed behaviour becomes a row, because a table has at least one.
     """
     rows = list(_rows(played))
     if not rows:

@@ -22,8 +22,8 @@ class _Fault:
     """A row: what the rule does to the answer to ``method``, or with ``to_request`` to the request itself.
 
     ``do`` is the action of the rule. ``name``, ``category``, ``what`` and ``transports`` are those of the
-    scenario. ``is_over`` says whether the client can know that no other answer comes.
-    If not, it may wait until the server exits, which happens on stdio.
+    scenario. ``is_over`` says whether the client can know that no other answer comes. If not, it may wait
+    until the server exits, which happens on stdio.
     """
 
     name: str

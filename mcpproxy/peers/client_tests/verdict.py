@@ -69,7 +69,7 @@ def verdict(
     ``ordinary`` is the play with the ordinary server, which does nothing odd, or ``None`` if this is that
     play: a hang, or an exit with an error, counts only if the client exits with 0 there. ``reported`` are the
     requirements that an earlier scenario has reported; those of this one are added. ``catalogue`` has the
-    rules, which ``revision`` makes errors or warnings.
+    rules; how severe they are depends on ``revision``.
 
     If our server was late, a failure that may be the effect is only a warning, and a later scenario may
     report it again.

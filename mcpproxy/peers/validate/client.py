@@ -229,7 +229,7 @@ class Client(RpcConnection):
 
 
 def _text_of(result: JSONObject) -> str:
-    """Return the beginning of the first text in the result of a tool; a clause if there is none."""
+    """Return the beginning of the first text in the result of a tool; if there is none, say so."""
     content = result.get("content")
     for item in content if isinstance(content, list) else ():
         if isinstance(item, dict) and isinstance(item.get("text"), str):
