@@ -106,7 +106,7 @@ class CrashBuffer:
         _CHUNK.pack_into(memory, _CHUNK_AT, size, kind, 0, at_ns, self._journal.position)
 
     def clear(self) -> None:
-        """Forget the chunk, because nothing of it was forwarded, or because it is counted as lost."""
+        """Forget the content: nothing of it was forwarded, or all of it is journaled or counted as lost."""
         self._memory[_POSITION_AT:_BYTES_AT] = _NO_POSITION
 
     def _store_losses(self, client: int, server: int, stderr: int) -> None:
@@ -193,8 +193,8 @@ def left_records(folder: str, journal_end: int) -> list[tuple[int, bytes, int, i
     """Return the records that a killed relay left in the crash buffer and did not journal.
 
     Each record is (kind, payload, time in ns, connection). A GAP record comes first if the buffer has counts
-    of lost bytes that the journal does not have. There are none if the buffer cannot be read. ``journal_end``
-    is the position in the journal after its last complete record.
+    of lost bytes that the journal does not have. The list is empty if the buffer cannot be read or is too
+    short. ``journal_end`` is the position in the journal after its last complete record.
     """
     # Imported late, because the relay itself does not read the file.
     from mcpproxy.base import files

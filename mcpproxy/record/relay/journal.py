@@ -51,8 +51,8 @@ HEAD: Final = Struct("<IBxxxIQ")
 
 # The kinds of records.
 START: Final = 0  # payload: JSON, the trace's header and settings of the recorder; the first record
-CLIENT: Final = 1  # payload: bytes that the client sent and the server's pipe took
-SERVER: Final = 2  # payload: bytes that the server sent and the client's pipe took
+CLIENT: Final = 1  # payload: bytes that the client sent; on stdio, those that the server's pipe took
+SERVER: Final = 2  # payload: bytes that the server sent; on stdio, those that the client's pipe took
 STDERR: Final = 3  # payload: bytes of the server's stderr
 CLIENT_EOF: Final = 4
 SERVER_EOF: Final = 5
@@ -71,7 +71,7 @@ SERVER_OWN: Final = 13  # payload: mcpproxy's answer to the client in the server
 
 # Only with fault rules, by which the user asks for changes of the traffic. The payload of each is a line of
 # JSON, {"rule": str, "action": str, "number": int} and over HTTP perhaps "part" and "more", and then bytes.
-# On stdio, a NOTE without a connection says that a stream was closed, or the server ended.
+# On stdio, a NOTE without a connection says that a rule closed a stream, or ended the server.
 CLIENT_ALTERED: Final = 20  # bytes of the client that the server did not get, or got changed or late
 SERVER_ALTERED: Final = 21  # bytes of the server that the client did not get, or got changed or late
 CLIENT_GIVEN: Final = 22  # what mcpproxy wrote to the server in the client's place
@@ -230,7 +230,10 @@ class Journal:
         self._count_lost(kind, at_ns, payload, connection)
 
     def interrupt(self, reason: str, retry_ns: int) -> None:
-        """Count records as lost until the time ``retry_ns``, and then try to write again."""
+        """Count records as lost until the time ``retry_ns``, and then try to write again.
+
+        If records are being counted as lost already, this changes nothing.
+        """
         if self._lost is None:
             self._lost = {CLIENT: 0, SERVER: 0, STDERR: 0}
             self._reason = reason

@@ -36,7 +36,10 @@ def lower() -> None:
 
 
 def restore(process: int | None = None) -> None:
-    """Undo ``lower`` for the process id ``process`` (``None``: this process), as far as the system allows."""
+    """Restore the nice value of the session that the process id ``process`` leads (``None``: this process).
+
+    The process keeps its own nice value and remains a batch process. If the system refuses, nothing changes.
+    """
     _set_session_nice("self" if process is None else str(process), 0)
 
 

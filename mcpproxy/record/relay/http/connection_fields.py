@@ -34,7 +34,7 @@ _STATUS_LINE: Final = pattern(rb"HTTP/1\.[01] ([0-9]{3})")
 _HEAD_END: Final = re.compile(rb"\r?\n\r?\n")
 
 _FORWARDED_OPTIONS: Final = frozenset((b"close", b"keep-alive", b"te", b"upgrade", b"http2-settings", b""))
-"""Connection options that are forwarded."""
+"""Connection options that are forwarded; the empty one stands between two commas."""
 
 _END_TO_END: Final = frozenset(
     (
@@ -43,7 +43,8 @@ _END_TO_END: Final = frozenset(
         *(b"location", b"www-authenticate", b"mcp-protocol-version", b"date", b"vary"),
     )
 )
-"""Fields that are never meant for one connection only."""
+"""Fields that are never meant for one connection only. Those whose names begin with ``access-control-`` are
+not either."""
 
 _PROXY_FIELDS: Final = frozenset(
     (b"proxy-authorization", b"proxy-connection", b"proxy-authenticate", b"proxy-authentication-info")

@@ -24,7 +24,8 @@ class Guard:
     Args:
         is_on: false if the proxy listens on more than loopback, because its names are not all known then.
         own_names: host names of this proxy besides the loopback names.
-        origins: origins that are allowed (``https://app.example``); ``*`` for all.
+        origins: origins that are allowed (``https://app.example``). The host of each is accepted like one of
+            ``own_names``. ``*`` turns the whole check off, also that of Host.
         has_option: whether the user can allow origins with ``--allow-origin``.
     """
 

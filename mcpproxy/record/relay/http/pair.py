@@ -94,8 +94,8 @@ class Pair:
     def _on_broken(self, end_socket: TunnelSocket) -> None:
         """Send nothing more to ``end_socket``, which accepts no more bytes.
 
-        Bytes that a server sent before are still delivered. If the client accepts no more, both connections
-        are reset."""
+        Bytes that a server sent before are still delivered. If the client accepts no more, or the server has
+        already ended its side, both connections are reset."""
         end_socket.broken = True
         end_socket.rest = None
         if end_socket is self.client or end_socket.ended:

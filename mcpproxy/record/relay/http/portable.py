@@ -43,7 +43,7 @@ def run(
     """Serve until a signal to stop arrives. Return the exit code, which is 0.
 
     Arguments and result are those of ``relay.http.proxy.run``, except ``recorder``: the command that
-    starts the recorder.
+    starts the recorder, or ``None`` to start none.
     """
     proxy = PortableProxy(settings, listener, journal)
 

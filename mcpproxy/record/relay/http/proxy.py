@@ -125,7 +125,8 @@ def run(
         settings: the settings of the proxy.
         listener: the socket to which clients connect, not blocking.
         journal: the journal, the copy of the traffic, to record in, or ``None`` to relay only.
-        recorder_main: the function that the forked recorder runs (see ``fork_recorder``).
+        recorder_main: the function that the forked recorder runs (see ``fork_recorder``), or ``None`` to
+            start no recorder.
     """
     occupy_standard()
     most_files = raise_limit()
@@ -342,7 +343,7 @@ class Proxy:
     def _pause_accepting(self, fact: str) -> None:
         """Let new clients wait in the backlog for a moment.
 
-        ``fact``, the reason, is written to stderr once, until no client waits any more.
+        ``fact``, the reason, is written to stderr; then no further reason is, until no client waits any more.
         """
         if not self._is_full:
             self._is_full = True

@@ -8,7 +8,7 @@ the proxy, or compares the addresses and gives up. Three things are rewritten:
 - always: the origin in ``Location``, ``Content-Location`` and ``Link``. The server names its own address
   there because the proxy has put it into ``Host``; without the proxy it would have named the address that
   the client knows. The first head on each upstream connection decides whether its answers are searched. Once
-  an address was replaced, the answers of all connections are searched;
+  an address was replaced, so are the answers of every connection whose first head comes later;
 - with ``--rewrite-origin``: ``WWW-Authenticate``, protected resource metadata and, if the server is its own
   authorization server, the metadata of that server: its issuer and every endpoint on the same origin.
 
@@ -70,7 +70,8 @@ class Rewriting:
     def __init__(self, upstream: Upstream, endpoint: str, scheme: str, *, is_full: bool) -> None:
         self.is_full = is_full
         self.has_moved = False
-        """Whether a header field has named the server: then the answers of every connection are searched."""
+        """Whether a header field has named the server: then the answers of every connection whose first head
+        comes later are searched."""
         self._scheme = scheme
         self._endpoint = endpoint
         hosts = {f"[{upstream.host}]" if ":" in upstream.host else upstream.host}

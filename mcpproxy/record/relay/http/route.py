@@ -7,7 +7,7 @@ these parts are changed:
 - ``Host``, which must name upstream;
 - the path of the endpoint, if upstream's endpoint has another path or a query;
 - a target that is a URL: upstream gets its path (RFC 9112, section 3.2.2), but an HTTP proxy in
-  front of upstream gets a URL, and its credentials;
+  front of upstream that makes no tunnel gets a URL, and the credentials that it asks for;
 - fields for one connection only, or for a proxy: they are removed (see ``connection_fields``), and so are the
   fields in ``Reverse.left_out``.
 

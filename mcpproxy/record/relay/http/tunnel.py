@@ -20,9 +20,9 @@ the other connection. When upstream accepts no more of a request (it may have an
 bytes that it has sent are still delivered. The tunnel is over when both directions have ended.
 
 *The proxy's own answers* are sent only when no answer of the server can be under way: before any request was
-forwarded, after the server has answered the last request, while the last request is incomplete and not
-answered yet, or after the server has ended TLS without an answer. Otherwise the connection ends without an
-answer.
+forwarded, when the server cannot be reached, after the server has answered the last request, while the last
+request is incomplete and not answered yet, or after the server has ended TLS without an answer. Otherwise
+the connection ends without an answer.
 
 *Gate.* With a ``TunnelGate`` the bytes of both peers go to the gate instead, which holds messages until it
 has decided about them. It calls ``forward`` and ``give_down`` for bytes that may pass, and ``refuse`` for a

@@ -363,7 +363,7 @@ class Relay(PosixServerLife):
 
     def _on_broken(self, sink: Sink) -> None:
         """Close ``sink``, which nobody reads any more, and its sources, so that their writers get a broken
-        pipe too."""
+        pipe too. Only the recorder's notes are still read."""
         self._close_sink(sink)
         for source in list(self.sources):
             if source.sink is sink:

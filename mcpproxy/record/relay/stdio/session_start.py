@@ -31,10 +31,11 @@ def run(
     Args:
         command: program and arguments.
         journal: the journal, the copy of the traffic, to record in, or ``None`` to relay only.
-        recorder_main: the function that the forked recorder runs (see ``fork_recorder``).
+        recorder_main: the function that the forked recorder runs (see ``fork_recorder``), or ``None`` to
+            start no recorder.
         grace_s: how long the server may take to exit, once it has to exit, before each signal that ends it.
         quiet: write no lines of mcpproxy to stderr.
-        greeting: the line to write to stderr when the server has started.
+        greeting: the line to write to stderr when the server has started, empty for none.
         is_awaited: whether the end waits ``RECORDER_S`` for the recorder's last lines, also if stderr is no
             terminal.
         make_gate: makes the gate, which holds messages until it has decided whether they pass, or ``None``.

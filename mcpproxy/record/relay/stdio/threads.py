@@ -2,10 +2,9 @@
 
 Each of the three streams between the server and the host (the program that started mcpproxy) has its own
 thread; other threads wait for the server, receive signals, and serve the recorder, the process that makes the
-trace. Unlike
-in the loop of ``relay.py``, a chunk is copied into the journal *before* it is forwarded. So no answer
-precedes its request in the journal: a peer cannot answer before the request is forwarded, and by then the
-request is journaled. A lock around the journal puts the chunks of all threads in one order. The cost is a
+trace. Unlike in the loop of ``relay.py``, a chunk is copied into the journal *before* it is forwarded. So no
+answer precedes its request in the journal: a peer cannot answer before the request is forwarded, and by then
+the request is journaled. A lock around the journal puts the chunks of all threads in one order. The cost is a
 delay of a few microseconds, and the last chunk may be recorded although nobody read it."""
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ def run(
     """Start ``command``, relay until it has exited, and return its exit code as a shell would.
 
     Arguments and result are those of ``relay.stdio.session_start.run``, without ``make_gate`` and
-    ``folders``, and except ``recorder``: the command that starts the recorder. On Windows the result is the
-    server's own code."""
+    ``folders``, and except ``recorder``: the command that starts the recorder, or ``None`` to start none. On
+    Windows the result is the server's own code, as a signed number."""
     occupy_standard()
     _make_binary()
     relay = ThreadedRelay(journal, grace_s, quiet)
