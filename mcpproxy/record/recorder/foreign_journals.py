@@ -36,7 +36,8 @@ def refuse_foreign(folder: Folder, traces: Sequence[str]) -> None:
 
     Raises:
         ForeignJournalError: a file is not a regular file of this user, a trace may not be written or has a
-            second name (a hard link), or the folder has other files or is writable by others.
+            second name (a hard link), or may not be made in its folder; or the journal's folder is another
+            user's, has other files or is writable by others.
         OSError: a file cannot be examined.
     """
     if why := _why_foreign_journal(folder):
@@ -63,10 +64,10 @@ def is_recording(trace: str) -> bool:
 
 
 def copy_recording(traces: Sequence[str], into: str) -> str:
-    """Copy a recording and its journal into the folder ``into``. Return the path of the first file there.
+    """Copy a recording, its journal and the note of its shipped files into the folder ``into``.
 
-    Only regular files are copied, and from the journal's folder only the files of a journal, without its
-    locks.
+    Return the path of the first file there. Only regular files are copied, and from the journal's folder only
+    the files of a journal, without its locks.
 
     Raises:
         OSError: the recording cannot be read, is too large, or there is no room for it.

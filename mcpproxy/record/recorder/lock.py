@@ -70,7 +70,10 @@ class Lock:
 
 
 def is_held(folder: Folder) -> bool:
-    """Whether a process holds the lock of a journal. The test creates and changes no file."""
+    """Whether a process holds the lock of a journal, or its file system has no locks.
+
+    The test creates and changes no file.
+    """
     try:
         fd = folder.open(NAME)
     except OSError:

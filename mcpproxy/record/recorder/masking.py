@@ -214,7 +214,8 @@ class Masker:
         return raw if masked == text else masked.encode("latin-1")
 
     def ids_in(self, url: str, *, only_learned: bool = False) -> list[str]:
-        """Return the values in a URL that may be session ids: those with at least ``ID_LENGTH`` characters.
+        """Return what may be session ids in a URL: the values of parameters with at least ``ID_LENGTH``
+        characters, and the parts of the path that look generated.
 
         With ``only_learned``, return only values that were in an ``endpoint`` event.
         """

@@ -38,9 +38,10 @@ def run(
 
     ``wake_fd`` is the reading end of the pipe by which the relay wakes the recorder. ``asleep`` is shared
     memory whose first byte says whether the recorder sleeps (``None``: the relay writes into the pipe
-    whenever there are records). ``mode`` is how findings are reported on stderr. ``admin`` is the address of
-    the admin port (health and metrics) as ``host:port``, empty for none. ``leg`` names the recorded leg of a
-    bridge, with which the notes then begin; empty without a bridge.
+    whenever there are records). ``mode`` is how findings are reported on stderr, to which nothing is written
+    with ``quiet``. ``admin`` is the address of the admin port (health and metrics) as ``host:port``, empty
+    for none. ``leg`` names the recorded leg of a bridge, with which the notes then begin; empty without a
+    bridge.
 
     The caller has separated this process from the relay: the process ignores the signals that are meant for
     the relay, and has no descriptor of a peer.
@@ -94,8 +95,8 @@ def _record_session(trace: str, wakeup: Wakeup, notes: StderrNotes, admin: str) 
 
 
 def _open_admin_port(where: str, notes: StderrNotes) -> EventWatcher | None:
-    """Open the admin port at the address ``where``, if that is not empty. Return the metrics that it
-    serves."""
+    """Open the admin port at the address ``where``, if that is not empty. Return the metrics that it serves,
+    or ``None`` if no port is open."""
     if not where:
         return None
     try:

@@ -52,7 +52,7 @@ def recover(trace: str, make_observer: Callable[[], Observing] | None = None) ->
         Whether the trace was completed.
 
     Raises:
-        ForeignJournalError: the files belong to another user (see ``foreign_journals``). Nothing was changed.
+        ForeignJournalError: the files must not be changed (see ``foreign_journals``). Nothing was changed.
         TraceError: the journal belongs to another file, or is damaged, or there is no room for the rest of
             the trace. The journal stays.
         OSError: a file could not be read or written. The journal stays.
@@ -130,7 +130,10 @@ def recover_copy(trace: str) -> str:
 
 
 def _complete(trace: str, folder: str, make_observer: Callable[[], Observing]) -> bool:
-    """Complete the trace, unless its relay is still running. Return whether the trace is complete."""
+    """Complete the trace, unless its relay is still running or has written no header.
+
+    Return whether the trace is complete.
+    """
     if _is_closed(chain.files_of(trace)[-1]):  # the recorder was killed before it deleted the journal
         journal_reader.remove(folder)
         return True

@@ -126,9 +126,9 @@ class EventBody:
 
 _FEW_BLOCKS: Final = 4
 _BARE_BYTES: Final = 16
-"""While more than ``_FEW_BLOCKS`` blocks of a chunk are left, comments or a blank line, and those of up to
-``_BARE_BYTES`` that follow, become one frame: the record of a frame is fifty times as long as such a
-block."""
+"""While more than ``_FEW_BLOCKS`` blocks of a chunk are left, a block without fields (comments or a blank
+line) and the following ones of up to ``_BARE_BYTES`` become one frame: the record of a frame is fifty times
+as long as such a block."""
 
 
 def _is_bare(block: SseBlock) -> bool:

@@ -238,7 +238,11 @@ class Contents:
             yield from self._finish_frames(owner, [piece])
 
     def _finish_frames(self, owner: ContentOwner, frames: Iterable[Frame]) -> Iterator[Recorded]:
-        """Mask the frames of a content, number them, and yield them, with notes about the masking."""
+        """Mask the frames of a content, number them, and yield them, with notes about the masking.
+
+        With ``mcpproxy model``, a note also says that a request has no known dialect (the JSON format of a
+        model's interface).
+        """
         side, exchange, connection = owner.side, owner.exchange, owner.connection
         by_proxy = owner.of == "proxy"
         for frame in frames:

@@ -24,10 +24,10 @@ class MaskedHead:
 
     ``headers`` and ``target`` (of a request) are masked. ``ids`` are the session ids in the head, unmasked,
     so that they can be found in other messages, and with ``mcpproxy model`` the credentials; short ones are
-    left out. ``streams``: the body is an event stream. ``coding``: the
-    content coding of the body, empty for none. ``endpoint``: the request goes to the MCP endpoint.
-    ``resumes``: the request names the last event that the client got (Last-Event-ID); in that id, all session
-    ids of the connection are masked."""
+    left out. ``streams``: the body of a response is an event stream. ``coding``: the content coding of the
+    body, empty for none. ``endpoint``: the request goes to the MCP endpoint. ``resumes``: the request names
+    the last event that the client got (Last-Event-ID); in that id, all session ids of the connection are
+    masked."""
 
     headers: Headers
     ids: tuple[str, ...]

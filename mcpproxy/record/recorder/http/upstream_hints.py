@@ -20,8 +20,8 @@ _MOST_HINTS: Final = 20
 class UpstreamHints:
     """Reads the events of a session with the server at ``url``, and returns each hint once.
 
-    Redirects count only in answers to requests for the MCP endpoint: others, such as those of a login, lead
-    users elsewhere on purpose.
+    Redirects and the status 421 count only in answers to requests for the MCP endpoint: other redirects, such
+    as those of a login, lead users elsewhere on purpose.
     """
 
     def __init__(self, url: str) -> None:
