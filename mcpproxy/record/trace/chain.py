@@ -49,7 +49,7 @@ def next_name(first_file: str, last_file: str) -> str:
 
 
 def number_of(path: str) -> int:
-    """Return the place of a file in its recording, from 1, as its name says."""
+    """Return the place of a file in its recording, as its name says; 1 for a name without a number."""
     number = os.path.splitext(os.path.basename(path))[0].rpartition(".")[2]
     return int(number) if number.isdecimal() and number.isascii() and len(number) < 10 else 1
 

@@ -82,9 +82,8 @@ class Conversation:
 
     def turns(self, frame: Frame) -> tuple[Turn, ...]:
         """Return the messages in ``frame``: one, or all those of a batch."""
-        scopes = self._scopes(
-            frame
-        )  # first, because an endpoint event, which is no message, names its session
+        # First, because an endpoint event, which is no message, names its session.
+        scopes = self._scopes(frame)
         return tuple(self._turn_of(frame, single, scopes) for single in singles(frame.message))
 
     def _turn_of(self, frame: Frame, message: Single, scopes: tuple[Scope, ...]) -> Turn:

@@ -1,11 +1,11 @@
 """Encode records as lines of a trace. ``mcpproxy.record.trace.decode`` is the inverse.
 
 A frame is a line on stdio, or a body or SSE event over HTTP. If it is JSON, it is embedded unchanged as the
-last member of its record. It is never re-encoded, so all
-its bytes are kept: spacing, member order, number notation, a trailing carriage return. A frame of other text
-becomes a JSON string; any other bytes become base64.
+last member of its record. It is never re-encoded, so all its bytes are kept: spacing, member order, number
+notation, a trailing carriage return. A frame of other text becomes a JSON string; any other bytes become
+base64.
 
-HTTP adds these records:
+HTTP adds these records (on stdio, a ``note`` may say what a fault rule did to the session):
 
     {"type":"request","seq":1,"t":..,"exchange":1,"connection":1,"session":"1a2b3c4d","method":"POST",..}
     {"type":"response","seq":3,"t":..,"exchange":1,"connection":1,"session":"1a2b3c4d","status":200,..}

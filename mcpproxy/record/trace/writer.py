@@ -190,7 +190,10 @@ class TraceWriter:
         return self._fd
 
     def _last_boundary(self, end: int) -> int:
-        """Return the end of the last record before ``end``; a record has a line feed only at its end."""
+        """Return the end of the last record that ends at ``end`` or before it, 0 if none does.
+
+        A record has a line feed only at its end.
+        """
         while end > 0:
             start = max(0, end - _BLOCK_BYTES)
             os.lseek(self._fd, start, os.SEEK_SET)
