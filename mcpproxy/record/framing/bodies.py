@@ -12,7 +12,8 @@ from typing import Final, Protocol
 from mcpproxy.record.framing.heads import LIMIT_BYTES, Framing, Headers, trailers
 
 LINE_LIMIT_BYTES: Final = 16 << 10
-"""The longest line before a chunk, extensions and line end included."""
+"""The longest line of a chunked body: before a chunk (extensions included), after it, or a trailer; each with
+its line end."""
 
 # 16 digits fit into 64 bits. Longer numbers are not read, because peers disagree on their value.
 _CHUNK_LINE = re.compile(rb"([0-9A-Fa-f]{1,16}+)[ \t]*+(?:;[^\r\n]*+)?\r?\n")

@@ -24,8 +24,9 @@ Line: TypeAlias = tuple[bytes, int, bool, bool]
 """``(raw, at_ns, terminated, continues)``: a line without its line feed, or a piece of a long line.
 
 ``terminated`` is false if no line feed followed ``raw``: at the end of a stream, and for a piece.
-``continues`` is true for a piece that the next line of the same framer continues, or bytes that are not
-recorded. ``Line`` is a plain tuple because every frame of a session needs one, and a tuple is made fastest.
+``continues`` is true for a piece that is continued by the next line of the same framer, or by bytes that are
+not recorded. ``Line`` is a plain tuple because every frame of a session needs one, and a tuple is made
+fastest.
 """
 
 
