@@ -293,7 +293,10 @@ def is_defined(name: str) -> bool:
 
 
 def needed_capability(name: str, version: str) -> str | None:
-    """Return the path of the capability that the receiver of method ``name`` must have declared, if any."""
+    """Return the path of the capability that the receiver of method ``name`` must have declared.
+
+    ``None`` means that it needs none.
+    """
     return _needed_capabilities().get((name, version))
 
 

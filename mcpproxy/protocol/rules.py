@@ -30,12 +30,12 @@ Keyword = Literal[
     "SHOULD",
     "SHOULD NOT",
     "MAY",
-    "schema",
-    "derived",
-    "ambiguous",
-    "info",
-    "contract",
-    "host",
+    "schema",  # only the schema says it
+    "derived",  # the text implies it without saying it
+    "ambiguous",  # the page and the schema differ, or the text can be read in two ways
+    "info",  # nothing is broken: for example, what is used is deprecated
+    "contract",  # see SEVERITY
+    "host",  # see SEVERITY
 ]
 Level = Literal["error", "warning", "info"]
 

@@ -146,3 +146,4 @@ _KEYWORDS: Final[dict[str, Callable[[JSON, int], Fits | None]]] = {
     "items": _items,
     "anyOf": _any_of,
 }
+"""Keyword -> the function that makes its test."""

@@ -134,6 +134,7 @@ _TYPES: Final[Mapping[str, str]] = {
     "string": "a string",
     "integer": "an integer",
 }
+"""The types with their articles; ``null`` has none."""
 
 # By keyword: how a clause describes the limit, and the unit (empty for a number).
 _LIMITS: Final[Mapping[str, tuple[str, str]]] = {
@@ -157,3 +158,4 @@ _PHRASES: Final[Mapping[str, str]] = {
     "contains": "has no item that fits contains",
     "propertyNames": "has a member whose name is not allowed",
 }
+"""By keyword: the whole clause."""

@@ -262,3 +262,4 @@ _PLAIN: Final[Mapping[str, Shape]] = {
     ),
     "object": Scalar("an object", (dict,)),
 }
+"""The types that the notation itself names, except those with a bracket, a quote, a range or ``|``."""

@@ -269,3 +269,4 @@ _ENGINES: Final[dict[str, Callable[[], Decompressor | None]]] = {
     "br": _brotli,
     "zstd": _zstd,
 }
+"""Coding -> the function that makes a decompressor; it returns ``None`` if no library supports the coding."""

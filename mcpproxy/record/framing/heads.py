@@ -145,7 +145,10 @@ def _status_line(line: str) -> tuple[int, str, str] | str:
 
 @_remember
 def _field(line: str) -> tuple[tuple[str, str], str] | None:
-    """Return name and value of a field, and its name in lower case if it frames the body, else ``""``."""
+    """Return name and value of a field, and its name in lower case if it frames the body, else ``""``.
+
+    ``None`` means that the line is no field.
+    """
     match = _FIELD.fullmatch(line)
     if match is None:
         return None

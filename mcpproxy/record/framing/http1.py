@@ -195,7 +195,7 @@ class _Exchanges:
         """Return the exchange of the oldest request without a final response: the next response belongs to
         it.
 
-        A request whose head is incomplete or cannot be read counts too.
+        A request whose head is incomplete or cannot be read counts too. ``None`` means that there is none.
         """
         if self._oldest is None and (requests.held or requests.broken) and self._unread is None:
             self._unread = self._add_exchange()

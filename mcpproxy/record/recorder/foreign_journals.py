@@ -25,6 +25,7 @@ COPIED_BYTES: Final = 2 << 30
 """The largest recording, including its journal, that is copied."""
 
 _READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
+"""The errors that mean that this user may not write."""
 
 
 class ForeignJournalError(TraceError):

@@ -125,7 +125,7 @@ class LineOrder:
             yield from self.take(entry)
 
     def _stream_with_message(self, except_for: int | None) -> int | None:
-        """Return the stream whose incomplete line is a whole message, if there is one."""
+        """Return the stream whose incomplete line is a whole message; ``None`` if there is none."""
         for stream, framer in enumerate(self._framers):
             if stream != except_for and framer.held_bytes != self._part_bytes[stream]:
                 if _may_be_whole(framer) and self._in_vain[stream] <= _MOST_IN_VAIN:

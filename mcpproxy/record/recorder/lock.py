@@ -28,6 +28,7 @@ else:
 
 
 NAME: Final = "lock"
+"""The name of the file that the recorder locks, in the folder of the journal."""
 
 
 class Lock:

@@ -374,7 +374,11 @@ class Masker:
         return "".join((*parts, text[copied:])) if parts else text
 
     def value(self, value: str) -> str:
-        """Return ``value``, masked as a whole, unless it is empty or already a mask."""
+        """Return ``value``, masked as a whole, unless it is empty or already a mask.
+
+        Raises:
+            _TooManyMasks: a body is being masked, and its masks would need too many bytes.
+        """
         if not value or is_masked(value):
             return value
         masked = str(mask(value, self.key))

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from mcpproxy.record.recorder.model.counts import TurnCounter
 
 Mode = Literal["text", "json", "off"]
-"""How findings are shown: each kind of finding once, as text; every finding as JSON; or none."""
+"""How findings are shown: each kind once, as text, except those of level info; every finding as JSON; or
+none."""
 
 LAG_NS: Final = 1_000_000_000
 """The delay from which on the summary says how late findings were shown."""

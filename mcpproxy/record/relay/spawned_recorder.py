@@ -1,8 +1,9 @@
 """A recorder (the process that makes the trace) that was started as a program of its own, because the system
 has no fork (Windows).
 
-The relay wakes it through its standard input, and reads its notes from its standard error. Such a pipe cannot
-be written to without waiting, so a thread does that: if the recorder hangs, only this thread waits.
+The relay wakes it through its standard input, and reads its notes from its standard error. A pipe of
+Windows cannot be written to without waiting, so a thread does that: if the recorder hangs, only this thread
+waits.
 """
 
 from __future__ import annotations

@@ -14,6 +14,7 @@ PREFIX = "mcpproxy: "
 _STDERR = 2
 
 _MODE = {"json": False}
+"""Whether the lines of this process are JSON objects; ``use_json`` sets it."""
 
 
 class StderrEvent(str):

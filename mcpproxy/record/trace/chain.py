@@ -90,8 +90,8 @@ def file_before(path: str) -> str | None:
 
 
 def _file_before_shipped(path: str, header: Header) -> str | None:
-    """Return the first file of the recording of ``path``, if files between the two were shipped and
-    deleted."""
+    """Return the first file of the recording of ``path``, if files between the two were shipped and deleted;
+    else ``None``."""
     stem, suffix = os.path.splitext(os.path.basename(path))
     first = _beside(path, stem.rpartition(".")[0] + suffix)
     if first is None or number_of(path) < 2 or not os.path.lexists(first + _SHIPPED):
@@ -123,7 +123,8 @@ def _file_after(path: str) -> str | None:
 
 
 def _file_after_shipped(path: str) -> str | None:
-    """Return the file after those that were shipped and deleted, if ``path`` is the first file."""
+    """Return the file after those that were shipped and deleted, if ``path`` is the first file; else
+    ``None``."""
     if not os.path.lexists(path + _SHIPPED):
         return None
     from mcpproxy.record.trace.shipped_files import read_shipped  # few recordings have a note
@@ -139,7 +140,8 @@ def _decode_line(line: bytes) -> Record:
 
 
 def _beside(path: str, name: str) -> str | None:
-    """Return the file ``name`` in the folder of ``path``; never a file outside that folder."""
+    """Return the file ``name`` in the folder of ``path``, never one outside that folder; ``None`` if there is
+    none."""
     if not is_name(name):
         return None
     sibling = os.path.join(os.path.dirname(path), name)

@@ -36,6 +36,7 @@ _PLAIN_FRAME_MEMBERS: Final = 5
 _ANY_FRAME: Final = pattern(rb'\s*\{\s*"type"\s*:\s*"frame"\s*,')
 _MESSAGE: Final = b'"message":'
 _DAMAGED: Final = "a damaged message"
+# The flaws of an embedded message that show damage: only JSON is embedded.
 _UNREADABLE: Final = frozenset({Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8})
 
 

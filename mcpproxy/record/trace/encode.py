@@ -417,4 +417,5 @@ def _is_read_by_all(raw: bytes) -> bool:
     return True
 
 
+# The flaws of bytes that are not JSON, or are not known to be.
 _UNPARSED: Final = frozenset({Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8, Flaw.TOO_DEEP})

@@ -89,7 +89,7 @@ def members_reader(**kinds: type[Any]) -> Callable[[JSONObject], tuple[Any, ...]
 
 
 def optional_member(members: JSONObject, name: str, kind: type[T]) -> T | None:
-    """Like ``member``, for a member that may be null or absent."""
+    """Like ``member``, for a member that may be null or absent; ``None`` then."""
     return None if members.get(name) is None else member(members, name, kind)
 
 

@@ -52,7 +52,8 @@ class OpenedTrace:
         return [path_in(self._copy_folder, path) for path in self.files]
 
     def shipped_before(self, path: str) -> "ShippedFiles | None":
-        """Return the note about the files before ``path`` that were shipped and deleted, if there are any."""
+        """Return the note about the files before ``path`` that were shipped and deleted; ``None`` without
+        such files."""
         if path not in self.files[1:2]:  # the first file stays
             return None
         first = path_in(self._copy_folder, self.files[0])

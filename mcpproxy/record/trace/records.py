@@ -46,7 +46,8 @@ class Header:
     """The facts about a recording that are known before the first byte.
 
     ``started_at`` (wall clock, UTC, ISO 8601) and ``started_ns`` (monotonic clock) are the origin of all
-    other times in the trace. ``pid`` is the process id of mcpproxy. ``redaction`` says what is masked:
+    other times in the trace. ``label`` is what the server is called, also in a generated file name. ``cwd``
+    is the working directory and ``pid`` the process id of mcpproxy. ``redaction`` says what is masked:
     ``none``, ``credentials`` or ``arguments``; ``redact`` and imports add other kinds. Over HTTP ``command``
     is empty; instead there are the ``mode`` (``reverse`` or ``forward``), the URL on which the proxy
     listened, the path of its MCP endpoint, and the server's URL in ``upstream`` (empty in forward mode).

@@ -68,7 +68,10 @@ def read_shipped(first_file: str) -> ShippedFiles | None:
 
 
 def shipped_before(path: str, first_file: str) -> ShippedFiles | None:
-    """Return the note about the files between ``first_file`` and ``path``, if all of them were shipped."""
+    """Return the note about the files between ``first_file`` and ``path``.
+
+    ``None`` means that not all of them were shipped, or that there is no note.
+    """
     shipped = read_shipped(first_file)
     return shipped if shipped is not None and shipped.continued.file == os.path.basename(path) else None
 

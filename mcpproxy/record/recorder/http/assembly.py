@@ -92,6 +92,7 @@ class HttpAssembly:
         # The salt is the key of the masks. A START record of an old relay has none; then its hash is used.
         self._salt = salt_of(members) or blake2b(start, digest_size=32).digest()
         self._secret_fields = tuple(list_member(members, "secret_fields", str))
+        # Only with ``mcpproxy model``; see ``Header``.
         self._model: str = optional_member(members, "model", str) or ""
         self._kept: str = optional_member(members, "kept", str) or ""
         self._connections: dict[int, Connection] = {}

@@ -4,8 +4,8 @@ Arguments and results of tool calls are recorded unmasked, as they are in front 
 call that the model asks for can be compared with the call that the server got. So a member's name makes its
 value a credential only outside of the conversation and of schemas; a credential in the head of a request is
 masked wherever its body repeats it. Unless prompts are kept, the texts of the conversation are masked too,
-except what concerns tools: calls, results, and the text that a host puts after a result because the dialect
-has no place for it in the result.
+except what concerns tools: calls, results, all else in the message that holds a result, and the messages of
+the user right after it. There a host puts text for which the dialect has no place in the result.
 
 A dialect is the JSON format of one model interface, such as Anthropic's. Four are known. The members of all
 four are looked for in every body. So interfaces that are compatible with one of them, requests that only

@@ -181,7 +181,10 @@ def _add_content(exchange: _Exchange, frame: Frame, *, counts: bool) -> int:
 def _read_answer(
     dialect: Dialect, value: JSON, events: list[bytes], refusals: list[ServiceRefusal]
 ) -> ModelAnswer | None:
-    """Return the answer in a body or in events. If an event refuses the request, add it to ``refusals``."""
+    """Return the answer in a body or in events; ``None`` if neither can be read.
+
+    If an event refuses the request, add its refusal to ``refusals``.
+    """
     objects = _until_refused(events, refusals)
     if (first := next(objects, None)) is not None:
         folded, is_whole = dialect.fold_stream(chain((first,), objects))

@@ -75,6 +75,7 @@ _NO_SIGNAL: Final = b"\0"
 _OTHER_FILES: Final = 8
 """How many files may be open besides those that are open at the start, and besides connections."""
 
+# The errors by which the system says that it has no room for another connection.
 _NO_DESCRIPTORS: Final = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 ACCEPT_AGAIN_S: Final = 0.1
 """How long no client is accepted after the system or the proxy has reached a limit."""

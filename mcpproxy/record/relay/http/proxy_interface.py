@@ -89,7 +89,7 @@ class TunnelGate(Protocol):
         ...
 
     def take_client_end(self, now: int) -> None:
-        """Forward the held bytes, because the client sends nothing more."""
+        """Forward or refuse the held bytes, because the client sends nothing more."""
         ...
 
     def on_request(self, route: Route, now: int) -> None:

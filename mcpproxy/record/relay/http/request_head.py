@@ -28,7 +28,7 @@ _TCHAR = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]"
 _REQUEST_LINE: Final = re.compile(rb"(" + _TCHAR + rb"+) ([\x21-\x7e]+) HTTP/([0-9])\.([0-9])\r\n")
 # The possessive ++ and *+ prevent slow backtracking in a head that does not match.
 _FIELDS: Final = re.compile(rb"(?:" + _TCHAR + rb"++:[\t\x20-\x7e\x80-\xff]*+\r\n)*+\r\n")
-_LENGTH: Final = re.compile(rb"[0-9]{1,18}")
+_LENGTH: Final = re.compile(rb"[0-9]{1,18}")  # 18 digits fit into 64 bits
 _ABSOLUTE: Final = pattern(rb"(?i:(https?)://)([^/?#@]+)(/[^#]*|\?[^#]*)?")
 _BARE_LINE_END: Final = pattern(rb"(?<!\r)\n|\r(?=[^\n])")
 _CONTROL: Final = pattern(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")

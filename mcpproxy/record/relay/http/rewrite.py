@@ -286,7 +286,10 @@ class Rewriter:
         return passed
 
     def _on_document(self) -> bytes | None:
-        """Rewrite the document once it is complete. One in chunks that is too long is forwarded unchanged."""
+        """Rewrite the document once it is complete; return ``None`` until then.
+
+        A document in chunks that is too long is forwarded unchanged.
+        """
         body = self._body
         head, size = self._head, len(self._held)
         if isinstance(body, LengthCounter):
@@ -314,7 +317,10 @@ class Rewriter:
         return head + document
 
     def _on_event(self) -> bytes | None:
-        """Rewrite the first event if it is an ``endpoint`` event; comments before it are forwarded."""
+        """Rewrite the first event if it is an ``endpoint`` event; comments before it are forwarded.
+
+        Return ``None`` while the event is incomplete.
+        """
         content, stop = self._held, len(self._held)
         if self._body is not None:
             content, stop, is_over = read_chunks(self._held)
@@ -367,7 +373,10 @@ def may_name_server(head: bytes) -> bool:
 
 
 def _body_counter(status: int, method: bytes, values: dict[bytes, bytes]) -> tuple[BodyCounter | None, bool]:
-    """Return the counter of an answer's body, and whether there is no body (RFC 9112, section 6.3)."""
+    """Return the counter of an answer's body, and whether there is no body (RFC 9112, section 6.3).
+
+    The counter is ``None`` if there is no body, or if its end is not known before the connection ends.
+    """
     if method == b"HEAD" or status in (204, 304):
         return None, True
     if b"transfer-encoding" in values:

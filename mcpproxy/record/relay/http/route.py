@@ -7,7 +7,7 @@ these parts are changed:
 - ``Host``, which must name upstream;
 - the path of the endpoint, if upstream's endpoint has another path or a query;
 - a target that is a URL: upstream gets its path (RFC 9112, section 3.2.2), but an HTTP proxy in
-  front of upstream that makes no tunnel gets a URL, and the credentials that it asks for;
+  front of upstream that makes no tunnel gets a URL, and the credentials that the user gave for it;
 - fields for one connection only, or for a proxy: they are removed (see ``connection_fields``), and so are the
   fields in ``Reverse.left_out``.
 
@@ -60,7 +60,7 @@ class Route:
         self.request = request
         self.upstream = upstream
         self.head = b""
-        self.length = request.length
+        self.length = request.length  # of the body in bytes, or ``CHUNKED``
         self.wants_upgrade = b"upgrade" in request.options and request.value(b"upgrade") is not None
         # The head of a CONNECT is not forwarded, and the bytes after it are not HTTP.
         self.wants_tunnel = request.method == b"CONNECT"

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from mcpproxy.record.relay.http.dial import Sock
     from mcpproxy.record.relay.http.loop import Handler, Loop
 
-_NOT_WATCHED: Final = -1
+_NOT_WATCHED: Final = -1  # in place of the watched events, which may be none (0)
 _ABORT: Final = struct.pack("ii", 1, 0)  # SO_LINGER: close with a reset
 
 

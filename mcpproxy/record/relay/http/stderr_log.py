@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from mcpproxy.record.relay.http.loop import Loop
 
 CHUNK_BYTES: Final = 64 << 10
+"""How many bytes of the recorder's notes are read at once."""
+
 _WAITING_BYTES: Final = 256 << 10
 """How many bytes may wait for the reader of stderr; further lines are dropped."""
 
