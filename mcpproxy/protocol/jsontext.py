@@ -1,4 +1,5 @@
-"""Find faults of a frame that its parsed value does not show: repeated names, truncated JSON, several texts.
+"""Find faults in the bytes of a message that its parsed value does not show: repeated names, truncated JSON,
+several texts.
 
 Source: RFC 8259 section 4, the names within an object should be unique.
 """

@@ -1,4 +1,5 @@
-"""Read parts of parsed messages: the messages of a frame, their ids and targets, the members of a value."""
+"""Read parts of parsed messages: the messages of a frame (a line, body or event; several if it is a batch),
+their ids and targets, the members of a value."""
 
 from collections.abc import Iterator
 from typing import Final, TypeAlias, cast

@@ -44,7 +44,7 @@ SEVERITY: Final[Mapping[Keyword, Level | None]] = {
     "MUST NOT": "error",
     "schema": "error",
     "contract": "error",  # not from the specification: users require it of their own clients and servers
-    "host": "warning",  # not from the specification either: some hosts do not accept it
+    "host": "warning",  # not from the specification either: some hosts (clients of servers) do not accept it
     "SHOULD": "warning",
     "SHOULD NOT": "warning",
     "derived": "warning",

@@ -1,4 +1,4 @@
-"""Describe JSON values in the messages of findings: their place, their kind, their content."""
+"""Describe JSON values in the messages of findings (violations of rules): their place, kind and content."""
 
 import json
 from typing import Final

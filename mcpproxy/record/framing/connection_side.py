@@ -25,7 +25,7 @@ class ConnectionSide(ABC):
     def __init__(self, of: Side, pieces: list[Piece]) -> None:
         self.of: Side = of
         self.pieces = pieces
-        self.exchange = 0  # the number of the exchange whose message is being read
+        self.exchange = 0  # the number of the exchange (request and response) whose message is being read
         self.held = bytearray()  # the beginning of an incomplete head
         self.at_ns = 0  # the time of the latest chunk
         self.broken = False  # bytes came that are not HTTP

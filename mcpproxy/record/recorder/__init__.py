@@ -1,2 +1,2 @@
-"""The recorder, a process beside the relay: it reads the journal of the relay as it grows, judges the frames,
-writes the trace, and reports to stderr."""
+"""The recorder, a process beside the relay: it reads the journal (the relay's copy of the traffic) as it
+grows, judges the frames (lines, bodies, events), writes the trace, and reports to stderr."""

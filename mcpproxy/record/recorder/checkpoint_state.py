@@ -3,11 +3,12 @@
 An `HttpAssembly` turns the bytes of HTTP connections into events. The checkpoint is the file from which
 recording continues after a kill.
 
-A connection can be in any state when the journal segments that led to that state are deleted. So the objects
-of the assembly are written attribute by attribute. The attribute names are therefore part of the format.
-Reading makes instances only of the classes listed here, so a checkpoint from an unknown source may hold wrong
-values but cannot run code. An object that two other objects share is shared again after reading. A class
-lists in ``TRANSIENT`` the attributes that cannot be saved; its method ``begin`` makes them again.
+A connection can be in any state when the segments (files of the journal, the relay's copy of the traffic)
+that led to that state are deleted. So the objects of the assembly are written attribute by attribute. The
+attribute names are therefore part of the format. Reading makes instances only of the classes listed here, so
+a checkpoint from an unknown source may hold wrong values but cannot run code. An object that two other
+objects share is shared again after reading. A class lists in ``TRANSIENT`` the attributes that cannot be
+saved; its method ``begin`` makes them again.
 
 Long runs of bytes, such as the beginnings of bodies, are not converted to JSON. They are stored after the
 JSON, without a copy.

@@ -1,11 +1,11 @@
 """A draft of a trace: a copy, completed from a journal (the relay's copy of the traffic) that no recorder
 reads at the moment.
 
-A recorder starts after its session, on a busy machine seconds later, and it may be killed. Meanwhile the
-relay writes to the journal, but nobody writes to the trace. A draft is a copy of the trace up to the
-checkpoint (the position in the journal up to which the trace is complete). The code of the recorder continues
-the copy from the journal, so the draft has the same records as the later trace. The draft is in a temporary
-folder; the trace and the journal are not changed.
+A recorder, the process that makes the trace, starts a moment after its session, on a busy machine seconds
+later, and it may be killed. Meanwhile the relay writes to the journal, but nobody writes to the trace. A
+draft is a copy of the trace up to the checkpoint (the position in the journal up to which the trace is
+complete). The code of the recorder continues the copy from the journal, so the draft has the same records as
+the later trace. The draft is in a temporary folder; the trace and the journal are not changed.
 """
 
 import os
@@ -29,7 +29,7 @@ from mcpproxy.record.trace.writer import TraceWriter
 
 
 class _Onlooker(JournalReader):
-    """Reads a journal without changing it: only a recorder may delete segments."""
+    """Reads a journal without changing it: only a recorder may delete segments, the files of the journal."""
 
     def checkpoint_and_clear(self, unplaced: Checkpoint) -> None:
         pass

@@ -89,7 +89,7 @@ def standard_observer() -> Observing:
 
 
 def observer_for(rule_options: "RuleOptions", *, is_found: bool) -> Observing:
-    """Return the observer for the rules that a journal names.
+    """Return the observer for the rules that a journal (the relay's copy of the traffic) names.
 
     ``is_found``: the journal was found on disk, so its rules may come from an unknown source.
 

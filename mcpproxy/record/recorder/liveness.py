@@ -1,11 +1,11 @@
 """Find out whether the relay of a recording, the process that forwards the traffic, is still running.
 
-This is needed only if no recorder holds the lock of the journal: a held lock proves that the recording is
-under way. The relay holds a lock, too, which every container of the machine can see. If that lock is free,
-the process id in the header of the trace decides. A process id alone proves nothing, because the system
-reuses ids, and in a container the relay often has the id 1. So a process is considered the relay only if it
-started shortly before the recording began, or if its start cannot be found out. If the machine was booted
-later, the relay cannot be running.
+This is needed only if no recorder (the process that makes the trace) holds the lock of the journal (the
+relay's copy of the traffic): a held lock proves that the recording is under way. The relay holds a lock, too,
+which every container of the machine can see. If that lock is free, the process id in the header of the trace
+decides. A process id alone proves nothing, because the system reuses ids, and in a container the relay often
+has the id 1. So a process is considered the relay only if it started shortly before the recording began, or
+if its start cannot be found out. If the machine was booted later, the relay cannot be running.
 
 A relay in a container has another process id outside the container than inside. If the process with the id in
 the header of the trace is not the relay, all other processes are searched for one that has this id in its own

@@ -1,4 +1,5 @@
-"""The locks of a journal (the relay's copy of the traffic): the recorder holds one, the relay another.
+"""The locks of a journal (the relay's copy of the traffic): the recorder, which makes the trace from it,
+holds one, the relay another.
 
 The system releases a lock when the process that holds it ends, even after a kill, and shows it in every
 container of the machine. Over NFS the server keeps both locks, unless the file system is mounted with

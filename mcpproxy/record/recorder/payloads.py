@@ -1,8 +1,8 @@
 """Read the JSON payloads of the journal's records, such as START (the first) and EXIT (the last).
 
-The relay writes the journal while it forwards (see ``record.relay.journal``), and the recorder makes the
-trace from it. But a journal may come from an unknown source, so each member is checked. The module json reads
-the payloads, because a command may contain lone surrogates (for bytes that are not UTF-8), which orjson
+The relay writes the journal, its copy of the traffic (see ``record.relay.journal``), and the recorder makes
+the trace from it. But a journal may come from an unknown source, so each member is checked. The module json
+reads the payloads, because a command may contain lone surrogates (for bytes that are not UTF-8), which orjson
 rejects.
 """
 

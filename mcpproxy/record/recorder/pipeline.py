@@ -1,8 +1,8 @@
 """Turn the journal (the relay's copy of the traffic) into the trace: split bytes into frames, which are
 lines, bodies or events of a stream; judge the frames; write them; show findings (violations of rules).
 
-The same code runs during a session and during recovery, which completes the trace after the recorder was
-killed. Both read the same records, so both write the same trace."""
+The same code runs in the recorder process during a session, and during recovery, which completes the trace
+after the recorder was killed. Both read the same records, so both write the same trace."""
 
 import os
 import time
@@ -68,7 +68,8 @@ _OWN: Final = {journal.CLIENT_OWN: 0, journal.SERVER_OWN: 1}
 _ALTERED: Final = {journal.CLIENT_ALTERED: 0, journal.SERVER_ALTERED: 1}
 _GIVEN: Final = {journal.CLIENT_GIVEN: 0, journal.SERVER_GIVEN: 1}
 """Like ``_STREAMS``: for the ends of streams, for lines that mcpproxy refused, for its own answers to them,
-for lines that met a fault, and for what mcpproxy gave the receiver in their place."""
+for lines that met a fault (a change that the user asked for), and for what mcpproxy gave the receiver in
+their place."""
 _FAULTED: Final = _ALTERED | _GIVEN
 _BY_PROXY: Final = _OWN | _GIVEN
 _WHOLE_LINES: Final = _REFUSED | _OWN | _FAULTED
@@ -372,7 +373,7 @@ class RecordingPipeline:
             from mcpproxy.record.recorder.http.assembly import HttpAssembly
 
             self._assembly = HttpAssembly(payload)
-            # If mcpproxy did not listen, this is a recording of a bridge, which gives such hints itself.
+            # If mcpproxy did not listen, it is a bridge (``mcpproxy bridge``), which gives such hints itself.
             if header.upstream and header.listen and not header.model:
                 from mcpproxy.record.recorder.http.upstream_hints import UpstreamHints
 

@@ -1,5 +1,5 @@
-"""Complete the trace of a session whose recorder was killed, from the journal (the relay's copy of the
-traffic).
+"""Complete the trace of a session whose recorder (the process that makes the trace) was killed, from the
+journal (the relay's copy of the traffic).
 
 Recovery continues from the checkpoint, the last position that the recorder saved, with the same code as the
 recorder. If recovery is killed, it can be repeated."""

@@ -1,7 +1,8 @@
 """Write notes: the lines that a user sees on stderr during a session.
 
-The lines go to a pipe that the relay reads. The recorder never waits for the pipe: lines that do not fit are
-kept for the next time, up to a limit; further lines are dropped and counted."""
+The lines go to a pipe that the relay reads. The recorder, the process that makes the trace, never waits for
+the pipe: lines that do not fit are kept for the next time, up to a limit; further lines are dropped and
+counted."""
 
 import os
 import time
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
     from mcpproxy.record.recorder.model.counts import TurnCounter
 
 Mode = Literal["text", "json", "off"]
-"""How findings are shown: each kind once, as text, except those of level info; every finding as JSON; or
-none."""
+"""How findings (violations of rules) are shown: each kind once, as text, except those of level info; every
+finding as JSON; or none."""
 
 LAG_NS: Final = 1_000_000_000
 """The delay from which on the summary says how late findings were shown."""
@@ -35,8 +36,8 @@ _WAITING_BYTES: Final = 256 << 10
 class StderrNotes:
     """The notes of one session, written to ``fd``; ``None`` writes nothing.
 
-    ``leg`` is the name of the leg of a bridge; every note then begins with it or, as JSON, has it as a
-    member.
+    ``leg`` is the name of a leg (one of the connections) of ``mcpproxy bridge``; every note then begins with
+    it or, as JSON, has it as a member.
     """
 
     def __init__(self, fd: int | None, mode: Mode = "text", leg: str = "") -> None:

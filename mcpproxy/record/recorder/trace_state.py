@@ -1,6 +1,7 @@
 """The state of a trace that is being written.
 
-To continue a trace after a kill, the recorder reads and judges the trace again, which restores the state."""
+To continue a trace after a kill, the recorder (the process that writes it) reads and judges the trace again,
+which restores the state."""
 
 import os
 from collections.abc import Callable
@@ -58,7 +59,8 @@ class TraceState:
     stream_bytes: list[int] = field(default_factory=lambda: [0, 0, 0])
     """Bytes of each stream, gaps included."""
     missing_findings: list[Finding] = field(default_factory=list[Finding])
-    """Findings of the last event that are not in the trace, because it was cut right after the event."""
+    """Findings (violations of rules) of the last event that are not in the trace, because it was cut right
+    after the event."""
     names: SessionNames = field(default_factory=SessionNames)
     """Over HTTP: the names of the sessions, from the heads so far."""
     assembly: "HttpAssembly | None" = None

@@ -3,8 +3,8 @@
 A chunk is forwarded before it is journaled. If the relay were killed between the two, the recording would
 lack a chunk that the peer has received. Therefore the relay first copies every chunk (and the remainder of a
 chunk that the peer accepted only in part) into a small file that is mapped into memory. This costs a copy and
-no system call, and the file's content survives a kill of the process. The recorder then adds the chunk to the
-trace.
+no system call, and the file's content survives a kill of the process. The recorder, the process that makes
+the trace, then adds the chunk.
 
 The file is called ``hand`` and is in the folder of the journal (the relay's copy of the traffic). It also
 holds the position in the journal at which the chunk's record will begin. If the journal ends at that position

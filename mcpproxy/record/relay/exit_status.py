@@ -27,8 +27,8 @@ RECORDER_S: Final = 1.0
 server exited with an error by itself."""
 
 UNREAD_S: Final = 0.05
-"""How long the relay waits if nobody reads the summary. That is short, because the host waits for mcpproxy to
-exit, and a late recorder completes the recording alone."""
+"""How long the relay waits if nobody reads the summary. That is short, because the host (the program that
+started mcpproxy) waits for it to exit, and a late recorder completes the recording alone."""
 
 SUMMARY_S: Final = 0.25
 """How much longer the relay waits for the last lines of a recorder that has completed the recording."""

@@ -62,8 +62,8 @@ GAP: Final = 8  # payload: JSON, {"reason": str} and how many bytes of "client",
 EXIT: Final = 9  # payload: JSON, {"ending": str, "code": int|null, "signal": int|null}, and if the server was
 # not started, "reason": str; the last record
 
-# Only on stdio with a gate, for messages that it refuses. Each holds complete lines, and never comes in the
-# middle of another line.
+# Only on stdio with a gate, which decides whether messages pass, for those that it refuses. Each holds
+# complete lines, and never comes in the middle of another line.
 CLIENT_REFUSED: Final = 10  # payload: a line that the client sent and the server did not get
 SERVER_REFUSED: Final = 11  # payload: a line that the server sent and the client did not get
 CLIENT_OWN: Final = 12  # payload: mcpproxy's answer to the server in the client's place

@@ -1,4 +1,5 @@
-"""The recorder's priority: low while it keeps up with the traffic, normal when the relay waits for it.
+"""The priority of the recorder, the process that makes the trace: low while it keeps up with the traffic,
+normal when it is late or the relay waits for it.
 
 The recorder runs in its own session (``setsid``). If the kernel divides processor time among sessions, it
 uses the nice value of the session, which every user may raise and lower again. Otherwise it uses the nice

@@ -26,8 +26,8 @@ _FLAGS: Final = (
 def recorder_command(trace: str, live: str, quiet: bool, admin: str = "") -> list[str]:
     """Return the command that starts a recorder for ``trace``.
 
-    ``live`` is how it reports findings on its stderr: ``text``, ``json`` or ``off``. ``admin`` is the address
-    of its admin port, empty for none.
+    ``live`` is how it reports findings (violations of rules) on its stderr: ``text``, ``json`` or ``off``.
+    ``admin`` is the address of its admin port, empty for none.
     """
     command = own_command("mcpproxy.record.recorder", trace, "--live", live)
     return [*command, *(["--admin", admin] if admin else []), *(["--quiet"] if quiet else [])]

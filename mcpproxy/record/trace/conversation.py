@@ -1,9 +1,9 @@
 """Frames (lines, bodies, events of a stream) as a conversation: which answer belongs to which request, and
 how long the answer took.
 
-The result is for display. An answer that matches no request is shown as such, and is no finding. Only
-unanswered requests are kept in memory. Over HTTP an answer belongs to the request of its own exchange, or
-else to a request of its session.
+The result is for display. An answer that matches no request is shown as such, and is no finding (violation of
+a rule). Only unanswered requests are kept in memory. Over HTTP an answer belongs to the request of its own
+exchange, or else to a request of its session.
 """
 
 from typing import Final
@@ -70,7 +70,8 @@ class Conversation:
     def __init__(self) -> None:
         self._unanswered: Final[UnansweredRequests[_OpenRequest]] = UnansweredRequests()
         self._faulted: Final[dict[int, _OpenRequest]] = {}
-        """The number of a fault -> the request whose answer met it."""
+        """The number of a fault (a change of the traffic that the user asked for) -> the request whose answer
+        met it."""
         self._names: Final = SessionNames()
 
     def track_session(self, event: object) -> str:

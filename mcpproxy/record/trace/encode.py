@@ -18,8 +18,8 @@ HTTP adds these records (on stdio, a ``note`` may say what a fault rule did to t
 ``mcpproxy.record.trace.session_labels``) for use with grep and jq; the reader ignores it.
 
 The bytes of a body are the bytes of its frames in order, each with the surrounding bytes of its SSE
-event. If there are ``encoded`` records of the same exchange and sender, the bytes of the body are those of
-these records instead.
+event. If there are ``encoded`` records of the same exchange (request and response) and sender, the bytes of
+the body are those of these records instead.
 
 Frequent records (frames, heads, ends of exchanges) are formatted directly as bytes, without a dictionary.
 """
@@ -300,7 +300,7 @@ def _session_member(session: str) -> bytes:
 
 
 def encode_finding(finding: Finding) -> bytes:
-    """Return a finding as a line."""
+    """Return a finding (violation of a rule) as a line."""
     return object_line({"type": "finding", **finding_object(finding)})
 
 

@@ -108,7 +108,8 @@ class Trace(OpenedTrace):
             yield record, self._line or encode(cast("Recorded", record))
 
     def findings(self) -> Iterator[Finding]:
-        """Yield only the findings that were recorded, in a tenth of the time of ``events``.
+        """Yield only the findings (violations of rules) that were recorded, in a tenth of the time of
+        ``events``.
 
         Unlike ``events``, this does not report damaged lines.
 

@@ -54,7 +54,8 @@ def one_path_per_recording(recorded: list[str]) -> list[str]:
 
 
 def paths_below(folder: str) -> Iterator[str]:
-    """Yield the paths of the recordings in ``folder`` and below it, even if only a journal exists so far.
+    """Yield the paths of the recordings in ``folder`` and below it, even if only the relay's journal exists
+    so far.
 
     Every file of a rotated recording comes, and the path of a trace with a journal comes twice. Sessions of
     mcpproxy's own client are left out (see ``paths.without_probes``).

@@ -1,9 +1,10 @@
 """Turn the journal of HTTP connections (the relay's copy of the traffic) into events.
 
-An ``Http1Connection`` parses the bytes of each connection into pieces; the pieces become heads, frames and
-ends of exchanges. Heads and frames get a number, to which findings refer, in the order in which they are
-complete. Exchanges are numbered over all connections. Credentials are masked here, unless the
-user wants to keep them: neither the trace nor the judge sees them."""
+An ``Http1Connection`` parses the bytes of each connection into pieces; the pieces become heads, frames
+(bodies or events of a stream) and ends of exchanges (requests with their responses). Heads and frames get a
+number, to which findings (violations of rules) refer, in the order in which they are complete. Exchanges are
+numbered over all connections. Credentials are masked here, unless the user wants to keep them: neither the
+trace nor the judge sees them."""
 
 import re
 from collections.abc import Iterator

@@ -39,7 +39,8 @@ _TOO_MUCH_HELD: Final = f"incomplete messages take more than {HELD_BYTES >> 20} 
 
 
 class ContentOwner(NamedTuple):
-    """Where a content belongs: a side of an exchange on a connection. ``of`` is the content's sender."""
+    """Where a content belongs: a side of an exchange (a request with its response) on a connection. ``of`` is
+    the content's sender."""
 
     connection: Connection
     exchange: OpenExchange

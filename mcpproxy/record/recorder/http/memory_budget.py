@@ -1,8 +1,8 @@
 """Estimate how much memory it takes to judge a text, before the text is parsed.
 
-The recorder shares its memory limit with the relay, and in a container the limit is often small. Parsing may
-need three times the length of a body (one long string) or forty times (many small objects). So the estimate
-depends on the content, not on the length alone."""
+The recorder, which judges, shares its memory limit with the relay, which forwards the traffic, and in a
+container the limit is often small. Parsing may need three times the length of a body (one long string) or
+forty times (many small objects). So the estimate depends on the content, not on the length alone."""
 
 import re
 from collections.abc import Callable
@@ -17,7 +17,7 @@ SMALL_BYTES: Final = 256 << 10
 HELD_BYTES: Final = 24 << 20
 """How many bytes of incomplete heads, bodies and events may be held, over all connections.
 
-Open exchanges count as well, except one on each connection."""
+Open exchanges (requests with their responses) count as well, except one on each connection."""
 
 DECODED_BYTES: Final = 8 << 20
 DECODED_RATIO: Final = 16

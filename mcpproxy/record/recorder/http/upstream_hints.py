@@ -1,4 +1,4 @@
-"""Hints for the user of ``mcpproxy http``: problems in the server's responses that are not findings.
+"""Hints for the user of ``mcpproxy http``: problems in the server's responses that break no rule.
 
 A client that follows a redirect to another origin bypasses the proxy, so the recording lacks the rest. A
 redirect to another path of the same origin may not be followed, or bring the client back to the same URL. A

@@ -5,7 +5,8 @@ its own. Threads write to stderr and read the recorder's notes (its lines for th
 wait for a pipe together with sockets. The threads and the signal handlers wake the loop through a pair of
 sockets.
 
-The loop uses select, which on Windows watches 512 sockets: 255 clients at a time, each with its upstream.
+The loop uses select, which on Windows watches 512 sockets: 255 clients at a time, each with its connection to
+upstream (the server).
 More clients wait until they are accepted.
 """
 

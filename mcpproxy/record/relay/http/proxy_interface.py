@@ -17,8 +17,8 @@ from mcpproxy.record.relay.http.route import Route, Router
 from mcpproxy.record.relay.http.socket import TunnelSocket
 
 Record: TypeAlias = Callable[[int, int, bytes, int], None]
-"""Adds a record to the journal, ``(kind, at_ns, payload, connection)``; bytes of a peer are recorded before
-they are forwarded."""
+"""Adds a record to the journal (the copy of the traffic), ``(kind, at_ns, payload, connection)``; bytes of a
+peer are recorded before they are forwarded."""
 
 
 class StoppableTunnel(Protocol):

@@ -1,4 +1,5 @@
-"""Write the lines of the proxy and its recorder to stderr, without ever waiting for the reader."""
+"""Write the lines of the proxy and its recorder (the process that makes the trace) to stderr, without ever
+waiting for the reader."""
 
 from __future__ import annotations
 

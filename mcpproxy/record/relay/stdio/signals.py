@@ -1,9 +1,9 @@
 """The signals of a wrapped session: which are forwarded to the server, and how the relay receives them.
 
 Every signal that could be meant for the server is forwarded, unless the server has received it already with
-the rest of the process group: the witness (``witness.py``) knows that. Two kinds are never forwarded: signals
-that report a fault of the relay's own process, and the job control signals that a terminal sends to a process
-that reads or writes in the background.
+the rest of the process group: the witness (``witness.py``), a process of ours in that group, knows that. Two
+kinds are never forwarded: signals that report a fault of the relay's own process, and the job control signals
+that a terminal sends to a process that reads or writes in the background.
 
 *Blocked signals.* A host may start the relay with signals blocked. The server is started with the same
 signals blocked, but the relay receives its signals in any case. They stay blocked until the last fork, so

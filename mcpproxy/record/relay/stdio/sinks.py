@@ -1,8 +1,8 @@
 """Write to inherited descriptors without ever blocking.
 
-Descriptors 0, 1 and 2 are inherited. Their open file description is shared with the host: O_NONBLOCK would
-apply to the host as well, even after this process has exited. So the way to write depends on the kind of
-descriptor:
+Descriptors 0, 1 and 2 are inherited. Their open file description is shared with the host, the program that
+started this process: O_NONBLOCK would apply to the host as well, even after this process has exited. So the
+way to write depends on the kind of descriptor:
 
 - a pipe is opened once more through /proc, which gives a file description of our own (a regular file must not
   be opened again: it would be overwritten from its start);
@@ -121,7 +121,8 @@ class WaitingLines:
 
 
 class RelaySource:
-    """A descriptor to read from, the sink for its bytes, and the kind of journal record they become.
+    """A descriptor to read from, the sink for its bytes, and the kind of record that they become in the
+    journal (the copy of the traffic).
 
     ``is_read`` says whether it is read now, ``is_held`` whether a gate holds it back.
     """
