@@ -80,7 +80,10 @@ def find_mismatches(value: JSON, schema: JSON, revision: str) -> tuple[Mismatch,
 
 
 def contract(schema: JSON, revision: str) -> "Contract | None":
-    """Return ``schema`` prepared for checking many values; ``None`` if that is not possible."""
+    """Return ``schema`` prepared for checking many values; ``None`` if that is not possible.
+
+    ``revision`` is the protocol revision of the messages.
+    """
     prepared = _prepared(schema, revision)
     return None if isinstance(prepared, str) else prepared
 
@@ -88,7 +91,8 @@ def contract(schema: JSON, revision: str) -> "Contract | None":
 def obstacle(schema: JSON, revision: str) -> str:
     """Return a clause that says why values cannot be checked against ``schema``.
 
-    It is empty if they can be checked, or if something other than the schema prevents the check.
+    ``revision`` is as for ``contract``. The clause is empty if values can be checked, or if something other
+    than the schema prevents the check.
     """
     prepared = _prepared(schema, revision)
     return prepared if isinstance(prepared, str) else ""

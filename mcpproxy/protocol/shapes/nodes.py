@@ -51,7 +51,7 @@ class Shape(ABC):
 
     @abstractmethod
     def report(self, value: JSON, pointer: str) -> Iterator[ShapeViolation]:
-        """Yield the violations in a value that has failed the test."""
+        """Yield the violations in a value that has failed the test; ``pointer`` is its JSON Pointer."""
 
     def extras(self, value: JSON, pointer: str) -> Iterator[str]:  # noqa: ARG002 # subclasses use them
         """Yield JSON Pointers of the members of ``value``, at any depth, that this shape does not list."""

@@ -48,7 +48,9 @@ class Decompressor(Protocol):
 
 
 class Decoder:
-    """Decodes one coding of one body, chunk by chunk.
+    """Decodes one coding of one body, chunk by chunk, with ``engine``.
+
+    ``free`` is how many decoded bytes are allowed, besides ``RATIO`` for each byte fed.
 
     ``why`` is empty while the body can be decoded. After an error it is a sentence fragment that says what is
     wrong, and no more content is returned.

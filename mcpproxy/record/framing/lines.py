@@ -31,7 +31,10 @@ fastest.
 
 
 class LineFramer:
-    """Splits one stream into lines: feed it chunks, and it returns the lines that are complete, in order."""
+    """Splits one stream into lines: feed it chunks, and it returns the lines that are complete, in order.
+
+    A line of more than ``limit`` bytes is returned in pieces.
+    """
 
     __slots__ = ("_held", "_limit", "held_at_ns", "held_bytes")
 

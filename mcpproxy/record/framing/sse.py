@@ -57,7 +57,10 @@ class SseBlock(NamedTuple):
 
 
 class SseFramer:
-    """Splits the decoded body of one response into blocks, which it returns in order."""
+    """Splits the decoded body of one response into blocks, which it returns in order.
+
+    A block of more than ``limit`` bytes is returned in pieces.
+    """
 
     __slots__ = ("_at_ns", "_held", "_in_line", "_in_pieces", "_limit", "_return", "_start")
 

@@ -27,7 +27,8 @@ def recorder_command(trace: str, live: str, quiet: bool, admin: str = "") -> lis
     """Return the command that starts a recorder for ``trace``.
 
     ``live`` is how it reports findings (violations of rules) on its stderr: ``text``, ``json`` or ``off``.
-    ``admin`` is the address of its admin port, empty for none.
+    ``admin`` is the address of its admin port, empty for none. With ``quiet``, it writes nothing to its
+    stderr.
     """
     command = own_command("mcpproxy.record.recorder", trace, "--live", live)
     return [*command, *(["--admin", admin] if admin else []), *(["--quiet"] if quiet else [])]

@@ -268,7 +268,8 @@ def read_trace(
 ) -> Trace:
     """Open the file ``path``, or all ``files`` of one recording. Records in a journal are not read.
 
-    With ``copy_folder``, the files are read from that folder, which is deleted together with the `Trace`.
+    ``is_recording`` says that a recorder is at work, so the end of the trace may be yet to come. With
+    ``copy_folder``, the files are read from that folder, which is deleted together with the `Trace`.
     ``trouble`` becomes the first note of the trace.
 
     Raises:

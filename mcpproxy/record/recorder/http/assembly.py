@@ -141,6 +141,8 @@ class HttpAssembly:
     def take(self, kind: int, payload: bytes, at_ns: int, number: int) -> Iterator[Recorded]:
         """Return a lazy iterator over the events that one record of the journal completes.
 
+        ``number`` is that of the record's connection, 0 if the record belongs to none.
+
         The caller must exhaust the iterator before it takes the next record.
         """
         self.at_ns = at_ns

@@ -113,7 +113,7 @@ def make_epoll() -> select.epoll | SelectorEpoll:
 
 
 class Timer:
-    """A function to be called later, unless the timer is stopped."""
+    """A function ``work`` to be called at ``due_s`` (of ``time.monotonic``), unless the timer is stopped."""
 
     __slots__ = ("due_s", "work")
 

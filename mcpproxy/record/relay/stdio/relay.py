@@ -90,7 +90,10 @@ _BROKEN: Final = select.POLLERR | select.POLLHUP | select.POLLNVAL
 
 
 class Relay(PosixServerLife):
-    """The relay of one session. ``serve`` is its loop: it polls the descriptors and calls their handlers."""
+    """The relay of one session. ``serve`` is its loop: it polls the descriptors and calls their handlers.
+
+    The arguments are those of ``session_start.run``, and ``signals``, which receives the signals.
+    """
 
     def __init__(
         self,
@@ -270,7 +273,8 @@ class Relay(PosixServerLife):
     def deliver(self, sink: Sink, kind: int, read_ns: int, data: bytes | memoryview) -> bool:
         """Write the part of ``data`` that fits, journal that part, and keep the rest in ``sink``.
 
-        ``data`` is at most one chunk. If ``sink`` is broken, ``data`` is discarded.
+        ``data`` is at most one chunk, which was read at ``read_ns``; ``kind`` is that of its journal record.
+        If ``sink`` is broken, ``data`` is discarded.
 
         Returns:
             False if a rest is left.

@@ -42,9 +42,9 @@ class Sink:
 
     ``put`` writes as many bytes as fit and returns their number. It raises ``BlockingIOError`` or returns 0
     when there is no room, and raises another ``OSError`` when nobody reads any more. ``number`` is the
-    inherited descriptor that ``fd`` replaces, or -1 if ``fd`` is our own. ``end_event`` is the event for
-    which ``poll`` must watch to report that nobody reads any more; 0 for files and devices, because only
-    pipes and sockets have a reader.
+    inherited descriptor that ``fd`` replaces, or -1 if ``fd`` is our own. ``close_fd`` closes ``fd`` (by
+    default ``os.close``). ``end_event`` is the event for which ``poll`` must watch to report that nobody
+    reads any more; 0 for files and devices, because only pipes and sockets have a reader.
     """
 
     __slots__ = ("close_fd", "end_event", "fd", "kind", "number", "open", "put", "read_ns", "rest")
