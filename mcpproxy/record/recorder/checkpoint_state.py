@@ -63,7 +63,7 @@ def save_assembly(assembly: HttpAssembly) -> tuple[JSON, list[bytes | memoryview
 
 
 def restore_assembly(state: JSON, long: Sequence[bytes]) -> HttpAssembly:
-    """Return the assembly with the state ``state``.
+    """Return the assembly with the state ``state``, which refers to the runs of bytes in ``long`` by index.
 
     The caller must feed the assembly's decoders again with the encoded bytes that are in the trace.
 

@@ -48,6 +48,8 @@ attributes."""
 def recover(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
     """Complete ``trace`` from the journal beside it, if there is a journal and its session is over.
 
+    ``make_observer`` makes the judge unless the journal names rules; ``None`` means the built-in rules.
+
     Returns:
         Whether the trace was completed.
 

@@ -18,7 +18,7 @@ class Rotation:
     file_ns: int = 0
 
     def is_due(self, size: int, since_ns: int, now_ns: int) -> bool:
-        """Whether a file of ``size`` bytes that began at ``since_ns`` has reached a limit."""
+        """Whether a file of ``size`` bytes that began at ``since_ns`` has reached a limit at ``now_ns``."""
         return 0 < self.file_bytes <= size or 0 < self.file_ns <= now_ns - since_ns
 
 

@@ -126,7 +126,8 @@ class TurnBuffer(CrashBuffer):
     """The crash buffer of a loop that writes to the journal once in a turn.
 
     A record is appended before its bytes are forwarded. Until the end of the turn it is only in mapped
-    memory, which takes no system call and survives a kill.
+    memory, which takes no system call and survives a kill. There is room for one record with a payload of
+    ``payload_bytes``, or for several shorter ones.
     """
 
     __slots__ = ("_end", "_room_bytes", "_size_field")

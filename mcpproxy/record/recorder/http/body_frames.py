@@ -107,7 +107,11 @@ class EventBody:
             yield Frame(0, self._sender, raw, self._at_ns, False, True, event=SseEvent(b"", b""))
 
     def end(self, at_ns: int | None, *, is_whole: bool) -> Iterator[Frame]:
-        """End the stream. Bytes without a blank line after them are never an event."""
+        """End the stream. Bytes without a blank line after them are never an event, so ``is_whole`` is not
+        used.
+
+        If ``at_ns`` is ``None``, the frame gets the time of the last part.
+        """
         del is_whole
         return self._frames_of(self._framer.end(self._at_ns if at_ns is None else at_ns))
 

@@ -68,7 +68,7 @@ def given_events(
     """Yield the events of ``content``, given by ``fault`` in place of a message of ``sender``.
 
     ``part`` says what ``content`` is: a ``head``, a ``body`` or an ``event``. A head that cannot be read
-    gives no event.
+    gives no event. ``heads`` masks a head; ``next_seq`` returns the number of the next head or frame.
     """
     exchange, number = connection.faulted_exchange, connection.number
     if part == "head":
