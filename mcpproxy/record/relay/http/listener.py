@@ -1,5 +1,5 @@
 """Open the socket to which clients connect: of the proxy, of a replayed server, of a scripted model, or of
-the page in a browser."""
+``mcpproxy ui`` and ``mcpproxy mcp``."""
 
 from __future__ import annotations
 

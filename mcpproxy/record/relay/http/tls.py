@@ -24,7 +24,7 @@ HANDSHAKE_S: Final = 10.0
 """How long a client may take for its handshake."""
 
 _PROTOCOLS: Final = ["http/1.1"]
-"""What is offered by ALPN, in which the two sides of TLS choose the protocol inside."""
+"""The protocols that are offered by ALPN, the choice of a protocol during the TLS handshake."""
 
 
 class TlsSocket:

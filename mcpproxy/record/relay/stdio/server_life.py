@@ -44,7 +44,8 @@ class ServerLife:
     """The part that is the same on every system: it starts the recorder (the process that makes the trace),
     and ends the server when it has to exit.
 
-    ``grace_s`` is how long one grace period is. With ``quiet``, mcpproxy writes no lines of its own.
+    ``grace_s`` is how long one grace period is. With ``quiet``, mcpproxy writes no line of its own, except
+    that the server could not be started.
     """
 
     def __init__(self, grace_s: float, quiet: bool) -> None:

@@ -34,7 +34,7 @@ def run(
         recorder_main: the function that the forked recorder runs (see ``fork_recorder``), or ``None`` to
             start no recorder.
         grace_s: how long the server may take to exit, once it has to exit, before each signal that ends it.
-        quiet: write no lines of mcpproxy to stderr.
+        quiet: write no lines of mcpproxy to stderr, except that the server could not be started.
         greeting: the line to write to stderr when the server has started, empty for none.
         is_awaited: whether the end waits ``RECORDER_S`` for the recorder's last lines, also if stderr is no
             terminal.
