@@ -202,7 +202,7 @@ def _seq(record: object) -> int:
 
 
 def id_text(id: JSON) -> str:
-    """Return an id as JSON, for ``Call.id``; empty if there is none."""
+    """Return an id as JSON, for ``Call.id``, shortened if it is no integer; empty if there is none."""
     return "" if id is None else str(id) if type(id) is int else visible(preview(id, 60))
 
 

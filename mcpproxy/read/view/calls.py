@@ -247,7 +247,8 @@ class Refreshed:
     """The result of ``View.refresh``.
 
     Rows from ``first`` on are new or have changed; ``first`` is 0 if none are. ``count`` is the number of
-    rows now. ``rebuilt`` is true if the file was replaced, so that every row may have changed.
+    rows now. ``running`` says whether it is still being written. ``rebuilt`` is true if the file was
+    replaced, so that every row may have changed.
     """
 
     first: int

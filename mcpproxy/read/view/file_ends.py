@@ -62,7 +62,7 @@ class FileEnds:
 def file_ends(path: str) -> FileEnds:
     """Return the facts in the ends of a file, or in its journal while the file has no complete header.
 
-    If the file cannot be read, the state of its entry is ``unreadable``.
+    If it cannot be read, has a later format or is not a trace, the state of its entry is ``unreadable``.
     """
     name = os.path.basename(path)
     try:
@@ -183,7 +183,10 @@ def _now_ns(header: Header) -> int:
 
 
 def _with_calls(entry: RecordingEntry, header: Header) -> RecordingEntry:
-    """Count the calls of a short recording that has no end."""
+    """Count the calls of a short recording that has no end.
+
+    If it runs, add how long its oldest open call has waited.
+    """
     if entry.size > _MOST_READ_BYTES:
         return entry
     from mcpproxy.read.view.index.scan import Scan  # most recordings have an end

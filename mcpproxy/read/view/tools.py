@@ -20,7 +20,7 @@ class RecordedTools:
         self._columns: Final = index.columns
         self._reader: Final = index.reader
         self._listings: Final = index.scan.tool_lists
-        """The rows of ``tools/list``."""
+        """The rows of ``tools/list`` that have a result with tools."""
 
     def all(self) -> tuple[ToolDefinition, ...]:
         """Return the tools by session: first those in the last listings, then those that were only called.

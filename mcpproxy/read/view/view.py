@@ -135,7 +135,7 @@ class View:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """The known gaps of the recording, each a clause."""
+        """What is known to be missing from the recording, or cannot be read; each is a clause."""
         return tuple(self.index.notes())
 
     @property

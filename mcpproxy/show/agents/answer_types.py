@@ -1,7 +1,7 @@
-"""The answers of the tools. A member that has its default value is left out.
+"""The answers of the tools. A member that has its default value is left out, unless it is ``ALWAYS`` there.
 
-Times are milliseconds; those of calls and frames count from the start of the recording. ``next`` is the
-cursor of the next page, if there is one.
+Members whose names end in ``_ms`` are milliseconds; a point in time counts from the start of the recording.
+``started_at`` is a date and time. ``next`` is the cursor of the next page, if there is one.
 """
 
 from dataclasses import dataclass, field
@@ -28,7 +28,8 @@ class RecordedTexts:
 
 @dataclass(frozen=True, slots=True)
 class RecordingRow:
-    """A recording. ``recording`` is its handle, the name by which tools find it; ``ended`` says how it ended.
+    """A recording. ``recording`` is its handle, the name by which tools find it; ``ended`` says how it ended,
+    unless ``state`` says as much.
 
     ``failed``, ``refused``, ``unanswered``, ``cancelled`` and ``unreadable`` (the answer could not be read)
     count its calls; they are ``None`` if unknown. ``findings`` maps a severity to the number of findings.
@@ -68,7 +69,7 @@ class RunRow:
     """The recordings of one client process.
 
     ``certainty`` says how sure it is that they belong together: certain, likely or guess. ``why`` gives the
-    evidence.
+    evidence. ``more_recordings`` counts those that ``recordings`` does not name.
     """
 
     client: str
@@ -176,7 +177,8 @@ class FoundCalls:
 class CallPage(RecordedTexts):
     """Calls that pass the filter.
 
-    If all recordings are searched, ``searched`` of ``recordings`` were read so far, the latest first.
+    If all recordings are searched, ``searched`` of ``recordings`` were searched so far, the latest first, and
+    ``unreadable`` of these could not be read whole; ``total`` counts the calls if one is searched.
     ``note`` says what was not searched, or that nothing was found.
     """
 
@@ -267,7 +269,10 @@ class FrameText(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class FindingPage(RecordedTexts):
-    """Findings, the worst rules first. ``not_judged`` says why there may be others, ``note`` where."""
+    """Findings, the worst rules first. ``not_judged`` says why there may be others.
+
+    ``note`` says that only the latest recording was looked at, or that its server failed before any message.
+    """
 
     findings: list[FindingRow]
     rules: dict[str, RuleRow]
@@ -303,7 +308,7 @@ class StatisticsRow:
 
 @dataclass(frozen=True, slots=True)
 class StatisticsPage(RecordedTexts):
-    """Statistics of ``recordings``. ``note`` says which others were not counted."""
+    """Statistics of ``recordings``. ``note`` says which were not counted, or failed before any message."""
 
     frames: int
     duration_ms: float
@@ -328,7 +333,7 @@ class CostRow:
 class CostPage(RecordedTexts):
     """Tools, the largest definitions first. ``unused_tokens`` is the cost of tools that were never called.
 
-    Of several recordings, a definition counts once. ``note`` says which were not counted.
+    Of several recordings, a definition counts once. ``note`` is that of a ``StatisticsPage``.
     """
 
     definition_tokens: int
@@ -430,7 +435,7 @@ class RuleText:
 
 @dataclass(frozen=True, slots=True)
 class CheckRow:
-    """A check that did not pass."""
+    """A check that failed or gave a warning, which ``status`` says."""
 
     name: str
     status: str

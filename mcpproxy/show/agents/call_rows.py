@@ -29,7 +29,8 @@ def call_row(call: Call) -> CallRow:
 def _json_value(text: str) -> JsonValue:
     """Return the value of a JSON text, with hidden characters as escapes.
 
-    Return ``text`` itself if it is cut or nested too deep, or has a number that ``_escaped`` refuses.
+    Return ``text`` itself if it is cut or nested too deep, or has a number that ``_escaped`` or
+    ``_refuse_constant`` refuses.
     """
     try:
         return _escaped(json.loads(text, parse_constant=_refuse_constant))

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mcpproxy.read.prompt.seen_call import SeenCalls
 
 _MAX_PARTS: Final = 2000
-"""How many records of a call are read."""
+"""How many records of a call are read at most."""
 _BRIEF_PARTS: Final = 4
 _BRIEF_FINDINGS: Final = 2
 _BRIEF_BYTES: Final = 450
@@ -76,7 +76,10 @@ class CallTools:
         )
 
     def _full_detail(self, opened: OpenedRecording, detail: Detail, cursor: str) -> CallDetail:
-        """Return a call with its texts, from ``cursor`` on. Only the first page has the findings."""
+        """Return a call with its texts, from ``cursor`` on.
+
+        Only the first page has the cause, the findings with their rules, and what the model saw.
+        """
         question = ("get_call", opened.handle, detail.call.number)
         start, _ = cursors.read(question, cursor)
         findings = [] if start else _findings(opened, detail.findings[:_MAX_FINDINGS])

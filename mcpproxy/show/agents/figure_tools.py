@@ -57,7 +57,9 @@ class FigureTools:
         The second value names what was counted, for cursors; the third is a note on what was not.
 
         Raises:
-            AgentError: there is no such recording, or both ``recording`` and ``match`` are given.
+            AgentError: no recording matches, several have this part of a handle, a file of it is a link, or
+                both ``recording`` and ``match`` are given.
+            TraceError: the recording that ``recording`` names cannot be read.
         """
         builder = StatisticsBuilder()
         if not match:

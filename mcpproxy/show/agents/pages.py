@@ -22,7 +22,7 @@ FRAME_BYTES: Final = 2_500
 
 
 def as_json(value: object) -> Any:
-    """Return a dataclass, with all in it, as JSON values.
+    """Return a value with all in it, such as a dataclass, as JSON values.
 
     Members that have their default value are left out, unless their metadata has ``ALWAYS``.
     """
@@ -45,7 +45,7 @@ def _is_default(field: "dataclasses.Field[Any]", member: object) -> bool:
 
 
 def text_of(value: object) -> str:
-    """Return ``as_json(value)`` as a text."""
+    """Return ``as_json(value)`` as a JSON text."""
     return orjson.dumps(as_json(value), option=orjson.OPT_NON_STR_KEYS).decode()
 
 

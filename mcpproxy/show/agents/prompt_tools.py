@@ -1,4 +1,4 @@
-"""The tool about prompts: what a model saw of the servers of a run."""
+"""The tool about prompts: what a model saw of the servers that its host used."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -72,10 +72,13 @@ class PromptTools:
         return replace(head, rows=fitting, next=next)
 
     def _model_recording(self, named: str) -> ListedRecording:
-        """Return the recording of a model's interface with this handle or label; the latest without one.
+        """Return the recording of a model's interface with this handle or label.
+
+        If nothing is named, it is the latest among the last ``_SEARCHED`` recordings.
 
         Raises:
-            AgentError: there is none, or another recording has this name.
+            AgentError: there is none, the name means several, the recording with this name has no request to
+                a model, or a file of it is a link.
             TraceError: it cannot be read.
         """
         if named:
@@ -106,7 +109,10 @@ class PromptTools:
             )
 
     def _wire_rows(self, report: PromptReport, handles: Sequence[str]) -> Iterator[PromptRow]:
-        """Yield a row for each refusal, tool, result or other text; ``became`` is empty if unchanged."""
+        """Yield a row for each refusal, tool list with an unread rest, instructions, tool and result.
+
+        ``became`` is empty for a text that came through unchanged.
+        """
         for refused in report.refusals:
             match = next((tool.match for tool in refused.tools if tool.match is not None), None)
             yield PromptRow(

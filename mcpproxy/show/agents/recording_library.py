@@ -75,7 +75,10 @@ class OpenedRecording:
 
 
 class RecordingLibrary:
-    """The recordings in ``folder`` and below it. One thread at a time may use it, but any may list them."""
+    """The recordings in ``folder`` and below it.
+
+    One thread at a time may use it, but any may call ``recordings``.
+    """
 
     def __init__(self, folder: str) -> None:
         self._folder: Final = folder
@@ -168,7 +171,7 @@ class RecordingLibrary:
         """Return the recording with this handle, label or part of a handle.
 
         ``LABEL~1`` is the one before the latest with a label. Without ``named``, it is the latest that has a
-        message.
+        message, or the latest at all if none has one.
 
         Raises:
             AgentError: no recording matches, or several do.

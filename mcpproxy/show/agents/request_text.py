@@ -1,7 +1,8 @@
 """Correct the text of requests before the SDK reads it.
 
 A JSON text can hold half of a surrogate pair as an escape. That is no character: the SDK drops the message,
-so the call would get no answer. So it is read as U+FFFD, as are bytes that are not UTF-8.
+so the call would get no answer. So it is read as U+FFFD. Bytes that are not UTF-8 are, too,
+in the lines of stdin.
 """
 
 import io
@@ -13,7 +14,7 @@ _ESCAPE: Final = re.compile(r"\\(?:u[dD][89abAB]..\\u[dD][c-fC-F]..|(u[dD][89a-f
 
 
 def whole_characters(text: str) -> str:
-    """Return a JSON text in which every half of a surrogate pair is U+FFFD."""
+    """Return a JSON text in which U+FFFD replaces every half of a surrogate pair without its other half."""
     if r"\ud" not in text and r"\uD" not in text:
         return text
     return _ESCAPE.sub(lambda escape: r"\ufffd" if escape[1] else escape[0], text)

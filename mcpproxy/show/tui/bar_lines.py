@@ -30,7 +30,10 @@ def percent(progress: Progress) -> str:
 
 
 def sessions_title(items: Sequence[SessionItem], entries: Sequence[RecordingEntry], words: str) -> Line:
-    """Return the title over the sessions: how many are shown, the words that select them, the time zone."""
+    """Return the title over the sessions: their number, the words that select them, the time zone.
+
+    The number is that of the lines; with ``words``, of the recordings shown and of all.
+    """
     zone = Span("  times in UTC", "dim")
     if not words:
         return Span(f" Sessions {len(items):,}"), zone

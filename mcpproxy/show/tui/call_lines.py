@@ -136,7 +136,7 @@ def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
 
 
 def findings_mark(severity: Severity | None, total: int, worst: int, *, before: str = " ") -> list[Span]:
-    """Return the mark of the worst severity, the number of its findings, ``worst``, and a + for others.
+    """Return the mark of the worst severity, the number ``worst`` of its findings, and a + for others.
 
     The result is empty without a severity. ``before`` is put before the mark.
     """

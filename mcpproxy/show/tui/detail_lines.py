@@ -34,7 +34,8 @@ _WHOLE: Final = frozenset(
         Role.CANCEL,
     }
 )
-"""The roles whose messages are shown whole. A message with another role is one line."""
+"""The roles whose messages are shown whole. A message with another role is one line,
+unless it is shown raw or is the only record."""
 
 _STDERR_LINES: Final = 10
 """How many lines of a call's stderr are shown, unless it is shown raw or is the only record."""

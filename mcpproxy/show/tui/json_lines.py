@@ -1,4 +1,5 @@
-"""Lay out a JSON text for reading. Its tokens are not parsed, so every key, number and string stays as sent.
+"""Lay out a JSON text for reading. Its tokens are not parsed, so every key, number and string stays as
+sent, except a string with line feeds.
 
 Parsing would lose repeated names, integers beyond 64 bits, and the way in which a character was escaped. A
 value that fits the width stays on one line. A string with line feeds, which JSON writes as escapes, is shown

@@ -38,7 +38,7 @@ class SessionPane(CursorPane):
         return self.items[self.cursor] if self.cursor < len(self.items) else None
 
     def show(self, items: list[SessionItem]) -> None:
-        """Show other items. The cursor stays on its recording or session."""
+        """Show other items. The cursor stays on its recording or session, or goes to the first item."""
         before = self.chosen
         if items != self.items:
             self.items = items

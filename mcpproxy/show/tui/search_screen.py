@@ -41,7 +41,7 @@ class FoundCall(NamedTuple):
 
 
 class FoundPane(CursorPane):
-    """The calls that were found, and the recordings without any message."""
+    """The calls that were found, and the recordings whose server failed before any message."""
 
     def __init__(self) -> None:
         super().__init__("found")
@@ -53,7 +53,7 @@ class FoundPane(CursorPane):
         return len(self.found)
 
     def line(self, index: int, width: int) -> Line:
-        """Return the name of the recording, and the call."""
+        """Return the name of the recording, and the call; without a call, how the recording ended."""
         entry, call = self.found[index]
         name = padded(entry.title, _NAME)
         if call is None:

@@ -96,7 +96,10 @@ def session_line(item: SessionItem, width: int, today: str) -> Line:
 
 
 def _clock(started_ns: int, today: str, *, both: bool) -> str:
-    """Return when a recording began, in UTC: ``10:20``, or ``21 Nov`` on another day, or both."""
+    """Return when a recording began, in UTC: ``10:20``, ``21 Nov`` on another day, or both.
+
+    It is ``--:--`` if that is unknown.
+    """
     if not started_ns:
         return "--:--"
     start = datetime.fromtimestamp(started_ns // 1_000_000_000, UTC)
@@ -108,7 +111,10 @@ _MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep",
 
 
 def _failed_calls(entry: RecordingEntry) -> Span:
-    """Return the number of failed calls, or else that of another kind of unsuccessful calls."""
+    """Return the number of failed calls, or else that of another kind of unsuccessful calls.
+
+    It is ``failed`` if the server failed before any message, and empty without unsuccessful calls.
+    """
     if entry.has_not_begun:
         return Span("failed", loss_tone("failed"))
     calls = entry.calls
@@ -135,7 +141,8 @@ def _worst_findings(entry: RecordingEntry) -> Span:
 def overview_lines(item: SessionItem, view: View | None) -> Iterator[Line]:
     """Yield the facts of a recording.
 
-    If it is open in ``view``, notes about missing records and the findings come first.
+    If it is open in ``view``, the numbers of its calls, notes about missing records and the findings follow
+    its title.
     """
     entry = item.entry
     mark, tone = _STATES[entry.state]

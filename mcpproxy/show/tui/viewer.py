@@ -50,7 +50,7 @@ _TICK_S: Final = 0.25
 _FOLDER_S: Final = 1.0
 """The time between two looks for new recordings."""
 _DETAIL_S: Final = 0.05
-"""How long the cursor has to stay on a call before its detail is read."""
+"""How long the cursor has to stay on a call or a session before that is shown."""
 _MOST_RECORDS: Final = 400
 """How many records of a call are read at most."""
 _MOST_COPIED: Final = 1 << 20
@@ -90,7 +90,7 @@ class Viewer(App[None]):
             self, self._show_rows, self._draw_new, self._show_failure, self._is_held
         )
         self._sought = 0
-        """The number of the call that a search has led to, until it was read."""
+        """The number of the call that the user opened in the search, until it was read; else 0."""
         self.ticks = 0
         """How often the viewer has looked for new rows."""
         self._search: Worker[None] | None = None
@@ -196,7 +196,11 @@ class Viewer(App[None]):
     # Recordings
 
     async def _look_into_folder(self) -> None:
-        """Read the list of recordings. Open the latest if none is open, or the next one that is running."""
+        """Read the list of recordings.
+
+        Open the latest if none is open. If the open one was followed and has ended, open the latest that
+        runs.
+        """
         if self._is_paused:
             return
         try:
@@ -267,7 +271,7 @@ class Viewer(App[None]):
         self._show_detail()
 
     def _go_to_sought(self) -> None:
-        """Go to the call that a search has led to, once it was read."""
+        """Go to the call that the user opened in the search, once it was read."""
         rows = self._rows
         if self._sought and rows is not None and self._sought <= rows.view.count():
             self.calls.go_to(rows.place(self._sought))
@@ -353,7 +357,10 @@ class Viewer(App[None]):
         self._show_detail()
 
     def _show_detail(self, *, stay: bool = False) -> None:
-        """Show the chosen call, or the overview of its recording. ``stay`` keeps the scroll position."""
+        """Show the chosen call; if the sessions have the focus or there is no call, show a recording.
+
+        ``stay`` keeps the scroll position.
+        """
         if self._detail_timer is not None:
             self._detail_timer.stop()
             self._detail_timer = None
@@ -441,7 +448,7 @@ class Viewer(App[None]):
             self._field.open(self._rows.filter.text if self._rows else "")
 
     def action_search_all(self) -> None:
-        """Search the calls of all recordings."""
+        """Open the search of the calls of all recordings."""
         self.push_screen(SearchScreen(self._entries[::-1]), self._open_found)
 
     def _open_found(self, found: FoundCall | None) -> None:
@@ -518,7 +525,7 @@ class Viewer(App[None]):
         self._show_message(f"theme {self.theme}")
 
     def action_help(self) -> None:
-        """Show the keys."""
+        """Show the help: keys, marks and filters."""
         self.push_screen(TextScreen(help_lines))
 
     def action_findings(self) -> None:

@@ -8,8 +8,9 @@ address (DNS rebinding). So every request is checked, whatever its method:
    ``Sec-Fetch-Site``, if the browser sends it, has to be ``same-origin``.
 
 Header fields of every answer forbid scripts and styles that are not files of the page, frames around the
-page, and referrers. A ``blob:`` is an image or audio of a recording, whose bytes the page already has. After
-these checks, a ``BearerLock`` decides who may have the data.
+page, and referrers; an answer is not stored unless it says otherwise. A ``blob:`` is an image or audio of a
+recording, whose bytes the page already has. After these checks, a ``BearerLock`` decides who may have the
+data.
 """
 
 from typing import Final

@@ -35,7 +35,7 @@ NEEDED: Final = (
     "prints the next; beside a session (--ui), run mcpproxy ui in another terminal. If it was not you who "
     "used it, end the command. Scripts send the token of an unused address as Bearer.\n"
 )
-"""The answer to a request without a secret, or with one that is not valid, as a ticket that was used."""
+"""The answer to a request without a secret, or with one that is not valid, such as a ticket that was used."""
 
 _OPEN_FOLDER: Final = "/static/"
 """Only the document of the page and the files below this path are served without a secret: no data."""
@@ -104,7 +104,7 @@ class PageKeys:
         return True
 
     def lock(self, app: ASGIApp) -> ASGIApp:
-        """Return ``app`` behind a lock: everything but the files of the page needs a key."""
+        """Return ``app`` behind a lock: everything but the files of the page and ``KEY_PATH`` needs a key."""
         locked = BearerLock(app, self.admits, PlainTextResponse(NEEDED, 401))
 
         async def route(scope: Scope, receive: Receive, send: Send) -> None:

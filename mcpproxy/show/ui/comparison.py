@@ -11,13 +11,13 @@ from mcpproxy.peers.replay.recording import load
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 
 _MAX_DIFFERENCES: Final = 200
-"""How many differences are shown."""
+"""How many differences are shown at most."""
 _MAX_CHARACTERS: Final = 2000
 """How many characters of each value are shown."""
 
 
 def compared(before: str, after: str) -> JSONObject:
-    """Return the differences between two recordings, with ``more``, the number of those left out.
+    """Return the differences between two recordings and their ``summary``; ``more`` were left out.
 
     Raises:
         TraceError: one of the recordings cannot be read.

@@ -54,7 +54,7 @@ class FolderSearch:
     async def rows(
         self, request: Request, entries: Mapping[str, RecordingEntry], wanted: Filter, begin: str, last: int
     ) -> JSONObject:
-        """Return what ``found_rows`` finds for ``request``; an empty object if the request has ended."""
+        """Return what ``found_rows`` finds for ``request``; an empty object if it ended before its turn."""
         is_over = partial(anyio.from_thread.run, request.is_disconnected)
         async with self._lock:
             if await request.is_disconnected():
@@ -151,7 +151,7 @@ def _asks_for_failures(wanted: Filter) -> bool:
 
 
 def _cause(view: View, call: Call) -> str:
-    """Return why a call has no result, in a sentence; empty if it has one."""
+    """Return why a call has no result, in a sentence; empty if it has one, or was refused by mcpproxy."""
     if call.outcome not in UNSUCCESSFUL - {Outcome.REFUSED}:
         return ""
     return view.parts(call.number, _MOST_RECORDS).cause

@@ -253,8 +253,8 @@ def _session_row(session: _SessionState) -> JSONObject:
 def _held_context(view: View, numbers: frozenset[int]) -> JSONObject:
     """Return facts from the recording of a session about the held messages ``numbers``.
 
-    ``calls`` maps the number of a message to its call, with the time when the call began. ``limits`` says how
-    long each peer probably waits for an answer, and why.
+    ``calls`` maps the number of a message to its call, with the time when the call began and a preview.
+    ``limits`` says how long each peer probably waits for an answer, and why.
     """
     calls: dict[str, JSON] = {}
     first = max(0, view.count() - _LAST_ROWS)
@@ -278,7 +278,8 @@ def _held_context(view: View, numbers: frozenset[int]) -> JSONObject:
 def probable_limit(view: View, sender: str) -> JSONObject:
     """Return how many ``seconds`` a peer probably waits for an answer (``None``: forever), and ``why``.
 
-    It is the time after which the peer last gave up, or the limit of its SDK.
+    It is the time after which the peer last gave up; else the default of the Python SDK, if that is the
+    client, and that of the TypeScript SDK for any other peer.
     """
     filter = f"status:cancelled from:{sender}"
     cancelled = view.calls(filter, max(0, view.count(filter) - _LAST_CANCELLED), _LAST_CANCELLED)

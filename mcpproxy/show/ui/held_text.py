@@ -55,7 +55,7 @@ def edited(raw: bytes, text: str) -> bytes:
 
 
 def is_json(text: str) -> bool:
-    """Whether ``text`` is one JSON value; numbers such as NaN are not."""
+    """Whether ``text`` is one JSON value that Python can read; ``NaN`` and infinities are none."""
     try:
         json.loads(text, parse_int=float, parse_constant=_refuse_constant)
     except (ValueError, RecursionError):

@@ -43,7 +43,10 @@ _ROLES_WITH_METHOD: Final = (Role.PROGRESS, Role.LOG, Role.CANCEL)
 """The roles that already name the method of a message."""
 
 TEXT_LIMIT: Final = 200_000
-"""How many characters of a record are sent with a call. The page requests the whole text if needed."""
+"""How many characters of a record are sent with a call: the last of stderr, else the first.
+
+The page requests the whole text of a frame if needed.
+"""
 
 
 def call(row: Call) -> JSONObject:
@@ -176,7 +179,7 @@ def session(session_summary: SessionSummary) -> JSONObject:
 
 
 def rule(group: RuleFindings, found_rules: list[FoundRule]) -> JSONObject:
-    """Return the first findings of one rule, ``_FINDINGS_PER_RULE`` at most, of all in ``found_rules``."""
+    """Return a rule and its findings, which are ``found_rules``, in at most ``_FINDINGS_PER_RULE`` rows."""
     first = found_rules[0] if found_rules else None
     return {
         "rule": group.rule,

@@ -26,7 +26,7 @@ from mcpproxy.record.trace.recorded_folders import FolderBelow, folders_below
 
 _T = TypeVar("_T")
 _MAX_OPEN: Final = 8
-"""How many recordings stay open at most."""
+"""How many recordings stay open at most, unless requests are using more."""
 _MAX_CHANGES: Final = 1000
 """How many changes of a recording are remembered at most."""
 
@@ -129,7 +129,8 @@ class Library:
     async def below(self) -> tuple[list[FolderBelow], int]:
         """Return the first folders below that hold recordings, and the number of others.
 
-        Each has the command that opens its page. The result is empty if the folder itself has recordings.
+        Each has the command that opens its page. The result is empty if the folder itself has
+        recordings, or if the library is one recording.
         """
         if self._entries or self._entries_of is None:
             return [], 0

@@ -1,7 +1,7 @@
 """The web application of the page: its files, and the routes below ``/api`` from which it gets its data.
 
-An answer is JSON, an event stream, or the bytes of a frame. A request that cannot be answered gets an error
-status and one sentence.
+An answer with data is JSON, an event stream, or the bytes of a frame. A request that cannot be answered gets
+an error status and one sentence.
 """
 
 import json
@@ -155,9 +155,9 @@ class PageApp:
     async def folder_live(self, request: Request) -> Response:
         """Send the version of the list at first, and whenever the list changes.
 
-        It changes when a recording begins, ends or is deleted, or when one of its calls is counted. The page
-        requests the list apart from this stream; by the version it can tell whether its list is older than
-        the first event.
+        It changes when a recording begins, ends or is deleted, or when its peers or counted calls change. The
+        page requests the list apart from this stream; by the version it can tell whether its list is older
+        than the first event.
 
         Another event has the held messages. One stream has both, because a browser opens few connections to a
         server at a time.
@@ -265,7 +265,7 @@ class PageApp:
         return _json({"words": [*seen.words], "recording": id_of(seen.model)})
 
     async def frame(self, request: Request) -> Response:
-        """Return the bytes of a frame as they passed."""
+        """Return the bytes of a frame: as they passed with ``download``, else as text in UTF-8."""
         seq: int = request.path_params["seq"]
         raw = await self._with_view(request, lambda view: view.raw(seq))
         if "download" in request.query_params:
@@ -454,7 +454,7 @@ def _position(view: View, filter: str | None, order: str, number: int) -> JSONOb
 def _number(text: str | None, default: int) -> int:
     """Return ``text``, a value of the query, as a number of 0 or more; ``default`` if it is not one.
 
-    Beyond ``_LARGEST`` it is ``_LARGEST``.
+    A text of as many digits as ``_LARGEST`` has, or more, is ``_LARGEST``.
     """
     if text is None or not (text.isascii() and text.isdigit()):
         return default
@@ -462,7 +462,7 @@ def _number(text: str | None, default: int) -> int:
 
 
 def _time_ns(text: str) -> int:
-    """Return ``text``, a number of milliseconds in the query, in nanoseconds.
+    """Return ``text``, a number of milliseconds in the query, in nanoseconds, at most ``_LATEST_NS``.
 
     Raises:
         ValueError: it is not a number.

@@ -2,8 +2,8 @@
 
 The file needs neither a server nor a network, and it cannot load anything: its Content-Security-Policy allows
 only the scripts and the style that it contains. One block has the rows of the list. Each of the other blocks,
-the chunks, has the details of ``PER_CHUNK`` calls. A block is JSON, compressed with gzip. The page unpacks
-the first block when it opens, and a chunk when one of its calls is opened.
+the chunks, has the details of up to ``PER_CHUNK`` calls. A block is JSON, compressed with gzip. The page
+unpacks the first block when it opens, and a chunk when one of its calls is opened.
 """
 
 import json
@@ -23,7 +23,7 @@ from mcpproxy.show.ui import json_rows
 from mcpproxy.show.ui.static_files import STATIC, style_sheets
 
 PER_CHUNK: Final = 250
-"""How many calls a chunk has."""
+"""How many calls a chunk has; the last one may have fewer."""
 
 _IMPORT: Final = re.compile(
     r"(from |import\(|import\(/\*\* @type \{any\} \*/ \()" + r'"\./(?:vendor/)?([\w.-]+\.js)"'
@@ -95,7 +95,7 @@ def style_sheet() -> str:
 
 
 def _first_block(view: View, entry: JSONObject, calls: list[JSONObject], chunks: int) -> JSONObject:
-    """Return the first block: everything that the page shows, except the details of single calls."""
+    """Return the first block: what the page shows, without the details of calls, sequence and prompt."""
     rules: dict[int, list[JSON]] = {}
     for finding in view.findings.with_texts():
         rules.setdefault(finding.row, []).append(finding.finding.rule)

@@ -26,7 +26,7 @@ class PageServer:
         port: the port; 0 picks a free one.
 
     Raises:
-        OSError: the port is not available.
+        OSError: the address or the port is not available.
     """
 
     def __init__(self, host: str, port: int) -> None:
@@ -82,7 +82,7 @@ class PageServer:
 
 
 def _lower_priority() -> None:
-    """Let the recorded sessions have the processor first."""
+    """Let the recorded sessions have the processor first. Only Linux is told so."""
     if sys.platform == "linux":
         try:
             # A batch process does not preempt the process that wakes it, whatever the nice values are.

@@ -37,7 +37,10 @@ def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
 
 
 def _kind_of(outcome: int) -> str:
-    """Return the kind of an outcome, by which the page colours it: answered, failed or without an answer."""
+    """Return the kind of an outcome, by which the page colours it.
+
+    It is ``answered``, ``failed``, or without an answer the name of the outcome.
+    """
     return "failed" if outcome in FAILED else OUTCOMES[outcome] if outcome in NOT_ANSWERED else "answered"
 
 

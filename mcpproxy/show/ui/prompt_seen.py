@@ -1,4 +1,4 @@
-"""What a model saw of the servers of a run, for the page."""
+"""What a model saw of the servers of a run, which one host used at the same time, for the page."""
 
 from collections.abc import Callable, Iterable
 from typing import Final

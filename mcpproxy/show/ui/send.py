@@ -39,9 +39,9 @@ class NotSentError(McpProxyError):
 class RecordedCall:
     """A call that can be sent again: its server, its method, and facts for the confirmation by the user.
 
-    ``is_own`` says that only this user can have written the recording, ``reads_only`` that the call is not of
-    a tool, or of one that says that it only reads. ``mirrors`` maps the name of the tool to the arguments
-    that its calls repeat in headers over HTTP.
+    ``is_own`` says that the recording is in the state folder and only this user can have written it,
+    ``reads_only`` that the call is not of a tool, or of one that says that it only reads. ``mirrors`` maps
+    the name of the tool to the arguments that its calls repeat in headers over HTTP.
     """
 
     header: Header
@@ -79,6 +79,7 @@ def recorded_call(view: View, number: int) -> RecordedCall:
 
     Raises:
         NotSentError: the call is not a request of the client.
+        IndexError: there is no such call.
     """
     call = view.call(number)
     if call.sender != "client" or call.kind is not Kind.REQUEST:

@@ -121,7 +121,8 @@ def _merge_rows(
 ) -> list[TimeBar]:
     """Return the rows that have a lane as bars.
 
-    Successive ones in a lane that are shorter than ``narrow_ns`` and less than that apart are merged.
+    Successive ones in a lane that are shorter than ``narrow_ns`` and less than that apart are merged if they
+    begin in the same stretch of time.
     """
     bars: list[TimeBar] = []
     last: dict[int, TimeBar] = {}  # the bar of each lane to which a narrow row may be added

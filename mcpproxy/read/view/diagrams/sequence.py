@@ -27,7 +27,7 @@ _PLAIN: Final = frozenset(" ._-/,()'→…")
 
 @slotted(frozen=True)
 class Arrow:
-    """One message, or a missing answer; ``mermaid`` is its line.
+    """One message, or a missing answer; ``mermaid`` is its line of Mermaid text.
 
     ``outcome`` is the outcome of the call if the arrow is its answer, or its missing answer; else ``None``.
     """

@@ -135,7 +135,11 @@ class Columns:
         outcome: int,
         parent: int = 0,
     ) -> int:
-        """Add a row and return its number."""
+        """Add a row and return its number.
+
+        Raises:
+            OverflowError: ``at_ns`` is too large for the column; nothing was added.
+        """
         number = len(self.first_line)
         self.started_ns.append(at_ns)  # first: it raises OverflowError for a time that is too large
         self.first_line.append(line)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from mcpproxy.read.view.rows.search import TextSearch
 
 _KEPT_SEARCHES: Final = 8
+"""Of how many searches for texts the results are kept."""
 SMALLEST_SAVED_BYTES: Final = 16 << 20
 """The index of a smaller recording is not saved: it can be read in less than half a second."""
 
@@ -39,7 +40,8 @@ class IndexedTrace:
     """``trace`` as it was last opened, with the index of its lines.
 
     ``running`` is whether the recording was still being written then. ``unread`` is the progress of ``read``;
-    ``None`` if it has reached the end. If the caller gives a ``scan``, the index is neither loaded nor saved.
+    ``None`` if it has reached the end, or a line that is not a record. If the caller gives a ``scan``, the
+    index is neither loaded nor saved.
     """
 
     def __init__(self, trace: Trace, masking: Masking | None = None, *, scan: Scan | None = None) -> None:
@@ -178,7 +180,7 @@ class IndexedTrace:
             raise TraceError(path, number, fact, next_step)
 
     def notes(self) -> list[str]:
-        """Return what is missing from the recording, each a clause."""
+        """Return clauses that say what is missing from the recording, or cannot be read."""
         notes = self.trace.notes_at_start()
         missing = [self.reader.record(line) for line in self.scan.missing_lines]
         notes += [gap_note(record) for record in missing if isinstance(record, Gap)]

@@ -85,13 +85,17 @@ class Scan(MessageScan):
         """Lines about missing data: gaps, and notes about bodies that could not be read."""
         self.frames: Final[dict[Sender, int]] = {CLIENT: 0, SERVER: 0}
         self.first_end: FirstEnd | None = None
+        """The first end of a stream, or the first signal to mcpproxy; ``None`` if there was none."""
         self.last: CloseRecord | Continued | None = None
         """The record that ends the recording, or the latest that names its next file."""
         self._exchanges: Final[dict[int, ExchangeState]] = {}
         self._pieces: Final[dict[tuple[int, bool], int]] = {}
         """(Exchange, whether the client sent it) -> row of a message whose last piece has not been read."""
         self._rows_of_faults: Final[dict[int, tuple[int, Sender]]] = {}
-        """Number of a fault -> the row of the message into which it was injected, and the sender of that."""
+        """Number of a fault -> the row of the message to which it was applied, and the sender of that.
+
+        A fault is what mcpproxy did to a message because the user asked for it.
+        """
         self._is_http_sse = False
         self._stderr_row = 0
         """The row of the last lines on stderr that belong to no call."""

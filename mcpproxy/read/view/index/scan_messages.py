@@ -160,7 +160,7 @@ class MessageScan:
         return -1 if took_ns is None else took_ns
 
     def _repeated_in(self, exchange: ExchangeState, id: RequestId | None, *, client: bool) -> int:
-        """Return the row of the redirected request that an exchange repeats; 0 if there is none."""
+        """Return the row of the redirected request that an exchange repeats, which waits again; 0 if none."""
         if not client or id is None:
             return 0
         keys = tuple((number, id) for number in exchange.redirected)
@@ -194,7 +194,10 @@ class MessageScan:
             self.sessions[session].take_meta(meta)
 
     def _add_answer(self, message: dict[str, Any], id: RequestId | None, seen: Seen) -> int:
-        """Add a response or an error. Return the row of its request, or a new row if there is none."""
+        """Add a response or an error. Return the row of its request, or a new row if there is none.
+
+        Return 0 for an answer that came before the body of its HTTP request.
+        """
         client, exchange, columns = seen.client, seen.exchange, self.columns
         if exchange is not None:
             row = self._answered_in(exchange, id, client=not client)
@@ -290,7 +293,10 @@ class MessageScan:
     def _named_by(
         self, method: str, params: dict[str, Any], client: bool, session: int, exchange: ExchangeState | None
     ) -> int:
-        """Return the row of the call that a notification refers to by a token or id; 0 if there is none."""
+        """Return the row of the call that a notification refers to by a token or id; 0 if there is none.
+
+        A cancellation ends the call.
+        """
         if method == _PROGRESS:
             token = params.get("progressToken")
             if type(token) is int or type(token) is str:

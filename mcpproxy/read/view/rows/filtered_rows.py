@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _KEPT_FILTERS: Final = 8
 _KEPT_ORDERS: Final = 2
+"""Of how many filters and orders the rows are kept."""
 
 
 @slotted()

@@ -39,7 +39,7 @@ _AROUND_BYTES: Final = 80
 class TextSearch:
     """A search for ``texts``; the case of ASCII letters does not matter.
 
-    ``lines`` are the lines with one of the texts that were found so far. ``end`` is the offset up to which
+    ``lines`` are the lines found so far that have one of the texts. ``end`` is the offset up to which
     the recording was searched, ``odd`` the number of odd lines that were searched.
     """
 

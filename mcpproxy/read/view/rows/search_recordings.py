@@ -91,9 +91,9 @@ def calls_after(view: "View", wanted: Filter, last: int = 0) -> Iterator[Call]:
 
 
 def findings_of_sessions(view: "View", wanted: Filter) -> list[Finding]:
-    """Return the findings about a whole session that pass a filter.
+    """Return the findings that pass a filter and belong to no row, such as those about a whole session.
 
-    There are none if the filter has a term that is not about findings.
+    There are none if the filter is empty or has a term that is not about findings.
     """
     if not wanted or any(term.key not in ("rule", "severity") for term in wanted.terms):
         return []
