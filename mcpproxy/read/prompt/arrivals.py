@@ -90,7 +90,7 @@ class Arrivals:
         """Return the ``results`` (without ids) that the previous request did not have.
 
         They follow the results that are left of the previous request. If none is left unchanged, they follow
-        the last call.
+        the last call. If the previous request had none, all are new.
         """
         before = [(result.name, result.content) for result in self._before]
         now = [(result.name, result.content) for result in results]

@@ -165,8 +165,8 @@ def common_length(one: str, other: str) -> int:
 def _cut(wire: str, prompt: str) -> tuple[int, bool] | None:
     """Return how many first characters of ``wire`` are in ``prompt``, and whether its end follows.
 
-    If ``_SHARED`` characters are not in it, ``prompt`` itself must begin like ``wire``, with at least eight
-    characters and half of ``prompt``. Otherwise, return ``None``.
+    If ``wire`` is no longer than ``_SHARED`` characters, or ``prompt`` does not have its first ones, the two
+    must begin alike: with at least eight characters, and half of ``prompt``. Otherwise, return ``None``.
     """
     start = prompt.find(wire[:_SHARED]) if len(wire) > _SHARED else -1
     if start < 0:

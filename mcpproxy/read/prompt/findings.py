@@ -47,7 +47,7 @@ class PromptFinding:
 
 
 def prompt_findings(report: PromptReport, model: str, catalogue: Catalogue) -> tuple[PromptFinding, ...]:
-    """Return the findings of the run that ``report`` describes.
+    """Return the findings of the run that ``report`` describes: a conversation with a model and its servers.
 
     ``model`` is the path of the recording of the model's interface. Servers are left out unless it is sure
     that the host which sent the requests to the model used them.
@@ -85,8 +85,9 @@ def _servers_of_the_run(report: PromptReport) -> frozenset[int]:
     """Return the numbers of the servers whose sessions surely are of the host that sent the requests.
 
     Recordings that were open at the same time may be of two hosts. A session is surely this host's if a call
-    and its result are on both sides, or if a description is, and no session with the same server was open
-    beside it. A session that the same process started as such a session is this host's, too.
+    is on both sides, with its result unless its id is known. It also is if a description is on both sides,
+    and no session with the same server was open beside it. So is every session that certainly was started by
+    the same process as one of these.
     """
     sure = {
         way.server.number for way in report.servers if _has_a_call(way) or _has_a_description(way, report)
@@ -114,7 +115,10 @@ def _has_a_call(way: ServerWay) -> bool:
 
 
 def _has_a_description(way: ServerWay, report: PromptReport) -> bool:
-    """Whether a description is on both sides, and no session with the same server was open beside it."""
+    """Whether a description of a surely matched tool is on both sides, and its session is surely this one.
+
+    It is not sure if a session with the same server was open beside it.
+    """
     server = way.server
     began, ended = server.open_ns
     others = [other_way.server for other_way in report.servers if other_way.server.number != server.number]

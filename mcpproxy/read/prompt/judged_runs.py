@@ -1,4 +1,4 @@
-"""Find what hosts kept from their models, given recordings of servers and of models' interfaces together.
+"""Find what hosts did to prompts (rules PROMPT), given recordings of servers and of models' interfaces.
 
 A run is one conversation with a model, and the sessions with servers that its host had open beside it.
 """

@@ -1,4 +1,7 @@
-"""Find the place in a tool's definition that a model's service refused, and who wrote it."""
+"""Find the place in a tool's definition that a model's service refused, and who wrote it.
+
+A definition on the wire is as the server sent it; in the prompt it is as the host sent it to the model.
+"""
 
 from typing import Final
 

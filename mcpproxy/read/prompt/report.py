@@ -52,7 +52,8 @@ class ServerWay:
     """A server of the run: its tools, its calls, and what became of its instructions.
 
     ``prefix`` is what the host puts before the names of its tools, such as ``mcp__files__``, or the namespace
-    ``mcp__files / ``. ``last`` is the number of the last request that offers a tool of any server.
+    ``mcp__files / ``. ``last`` is the number of the last request that offers a tool of any server,
+    0 if none does.
     """
 
     server: WireServer

@@ -134,5 +134,8 @@ def _read_server_at(path: str, number: int, *, only_reads: bool) -> WireServer:
 
 
 def is_beside(entry: RecordingEntry, own: RecordingEntry) -> bool:
-    """Whether ``entry`` is a session with a server, and was open at the same time as ``own``."""
+    """Whether ``entry`` is a session with a server, and was open at the same time as ``own``.
+
+    It is one if it has messages and names its client, which a recording of a model's interface does not.
+    """
     return bool(entry.client) and not entry.is_empty and entry.was_open_with(own)

@@ -30,9 +30,9 @@ _WRITE_ONE: Final = "--write-baseline writes one"
 class Entry:
     """A finding that is accepted up to ``count`` times in one recording.
 
-    The other fields are for people: the finding as it was when it was accepted, and ``why`` it is accepted,
-    empty if no reason was given. An entry has nothing that differs between runs, such as paths, times and
-    process ids.
+    The fields other than ``fingerprint``, ``rule`` and ``count`` are for people: the finding as it was when
+    it was accepted, and ``why`` it is accepted, empty if no reason was given. An entry has
+    nothing that differs between runs, such as paths, times and process ids.
     """
 
     fingerprint: str
@@ -115,7 +115,7 @@ def read(path: str, *, may_be_missing: bool = False) -> Baseline:
     """Read the baseline in ``path``. If there is no file and it ``may_be_missing``, return an empty baseline.
 
     Raises:
-        UsageError: the file cannot be read, or is not a baseline.
+        UsageError: the file cannot be read, is not a baseline, or has a later format.
     """
     try:
         text = files.read(path, _LIMIT_BYTES, follows=True)

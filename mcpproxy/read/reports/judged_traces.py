@@ -37,7 +37,7 @@ class JudgedTrace:
     ``complete`` is false for a recording that was cut or has gaps; ``notes`` describes its missing parts, and
     what was not judged or not listed.
     ``revision`` is the protocol revision at the end, ``None`` if the recording does not show it. ``located``
-    are the findings with their places, if places were requested. It includes the findings that a baseline
+    are the findings with their places, if places were requested. They include the findings that a baseline
     (a file of known findings) accepts, which ``findings`` leaves out. ``more`` are the repeated findings that
     were only counted. ``journal_fault`` says why the journal of a killed session (the traffic that is not in
     the trace yet) could not be read; in that case only a part was judged. ``places`` maps the number of each
@@ -110,7 +110,7 @@ class JudgedTraces:
 
     @property
     def counts(self) -> Counter[Severity]:
-        """The number of findings of each severity."""
+        """The number of findings of each severity, without those that a baseline accepts."""
         total: Counter[Severity] = Counter(
             finding.severity for trace in self.traces for finding in trace.findings
         )

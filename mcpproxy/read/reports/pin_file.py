@@ -251,7 +251,7 @@ def read(path: str) -> Pins:
     """Return the pins in a file.
 
     Raises:
-        UsageError: the file cannot be read, is not a file of pins, or was edited.
+        UsageError: the file cannot be read, is not a file of pins of this version, or was edited.
     """
     try:
         text = files.read(path, _LIMIT_BYTES, follows=True).decode("utf-8")
@@ -267,7 +267,7 @@ def loads(text: str, path: str) -> Pins:
     """Return the pins in the text of a file; ``path`` is its path, for error messages.
 
     Raises:
-        UsageError: ``text`` is not a file of pins, or a definition in it was edited.
+        UsageError: ``text`` is not a file of pins of this version, or a definition in it was edited.
     """
     try:
         document: JSON = json.loads(text)

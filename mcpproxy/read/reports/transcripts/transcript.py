@@ -248,7 +248,10 @@ class Transcript:
         return f"{head} {self._style.paint(word, 'dim')} {text}"
 
     def _room(self, taken: int) -> int:
-        """Return how many columns are left on a line after the fixed columns and ``taken`` more."""
+        """Return how many columns are left on a line after the fixed columns and ``taken`` more.
+
+        It is ``PAYLOAD_COLUMNS`` if no width is known.
+        """
         if self._style.width is None:
             return PAYLOAD_COLUMNS
         return self._style.width - len(INDENT) - taken

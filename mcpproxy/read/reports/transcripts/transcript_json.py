@@ -46,9 +46,9 @@ def lines(
 ) -> Iterator[str]:
     """Yield one JSON object for each event for which ``shown`` returns true.
 
-    A finding that directly follows its frame is in the frame's object. The object of a frame has the member
-    ``message``, which is null if the frame is not JSON. With ``full``, and for a frame that is not JSON, it
-    also has ``text``. With ``follow`` no frame waits for its findings.
+    A finding that directly follows its frame is in the frame's object, unless ``follow``: then no frame waits
+    for its findings. The object of a frame has the member ``message``, which is null if the frame is not
+    JSON. With ``full``, and for a frame that is not JSON, it also has ``text``.
     """
     conversation = Conversation()
     pending: _PendingFrame | None = None
