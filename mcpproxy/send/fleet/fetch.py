@@ -120,7 +120,7 @@ def fetch_to_cache(url: str, *, tell: Callable[[str], object], packed_only: bool
 
     Raises:
         StoreError: the store or an object cannot be read.
-        UsageError: there is no recording, or it cannot be fetched.
+        UsageError: there is no recording, there are too many bytes of them, or one cannot be fetched.
     """
     from mcpproxy.send.fleet.store import Store
 

@@ -68,7 +68,7 @@ def recording_id(file: ClosedFile) -> str:
 
 
 def key_of(file: ClosedFile, label: str) -> str:
-    """Return the key under which a file is stored."""
+    """Return the key under which a file is stored; ``label`` is the result of ``label_of``."""
     date = file.header.started_at[:10]
     return "/".join(
         (

@@ -50,7 +50,8 @@ def start(trace: str, url: str, *, quiet: bool) -> Companion | None:
 def main(trace: str, url: str) -> int:
     """Ship the files of one recording until stdin ends and the last is shipped; return the exit code.
 
-    The last files are given up ``GIVE_UP_S`` after the end of stdin.
+    It is 0 if nothing is left to ship, else 2. The last files are given up ``GIVE_UP_S`` after the end of
+    stdin.
     """
     from mcpproxy.send.fleet.ship import Shipper
     from mcpproxy.send.fleet.watch import watch

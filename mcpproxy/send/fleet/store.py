@@ -302,7 +302,7 @@ class StoreUnreachableError(StoreError):
 
 
 def is_missing(fault: StoreError) -> bool:
-    """Whether the object does not exist."""
+    """Whether a call failed because the object does not exist."""
     return isinstance(fault, NoSuchObjectError)
 
 

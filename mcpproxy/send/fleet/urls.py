@@ -89,7 +89,7 @@ def unescaped(part: str) -> str:
 
 
 def is_plain(name: str) -> bool:
-    """Whether ``name`` is safe in every store as it is."""
+    """Whether ``name`` is safe in every store as it is, and not too long."""
     return bool(name.strip(".")) and not _UNSAFE.search(name) and len(name) <= _LONGEST_NAME
 
 

@@ -53,10 +53,10 @@ class CarryingExchange:
 class OpenCall:
     """A request. Times are nanoseconds since the start of the recording.
 
-    ``row`` is its row in the index of the view. ``element`` is its place in a batch. ``caller`` is the trace
-    context that a peer sent with it. ``outer`` is the call during which the server sent it. ``ended_ns`` is
-    the time of the first piece of its answer, if the answer comes in pieces. ``findings`` counts the findings
-    about it. ``ending`` is set when the call has ended.
+    ``row`` is its row in the index of the view. ``element`` is its place in a batch, 0 if it is alone.
+    ``caller`` is the trace context that a peer sent with it. ``outer`` is the call during which the server
+    sent it. ``ended_ns`` is the time of the first piece of its answer, if the answer comes in pieces.
+    ``findings`` counts the findings about it. ``ending`` is set when the call has ended.
     """
 
     row: int

@@ -1,10 +1,11 @@
 """One pass over a recording that makes spans: for each request, each stream of a GET, and each session.
 
 A span is made when its call ends: with its answer, with the notification that cancels it, when its HTTP
-exchange fails, or at the end of the recording. Its events are the notifications that belong to the call, and
-the findings about its frames that are recorded before the call ends or directly after its last record. Later
-findings, and findings that are about no call, are events of the session's span. So a recording gives the same
-spans whether it is read while it grows or at once.
+exchange fails, or at the end of the recording. Its events are the notifications that belong to the call, the
+arrival of its answer in a stream that resumes another, and the findings about its frames that are recorded
+before the call ends or directly after its last record. Later findings, and findings that are about no call,
+are events of the session's span. So a recording gives the same spans whether it is read while it grows or at
+once.
 """
 
 from collections import Counter

@@ -169,6 +169,7 @@ class StorePlace:
         return any(True for _ in self._store.list(WRITTEN, batch=1))
 
     def has_others(self) -> bool:
+        """Whether there is no list, but something that is not a file of a table."""
         return not self.has_tables() and any(
             stored.key.partition("/")[0] not in TABLES or not stored.key.endswith(_SUFFIX)
             for stored in self._store.list()

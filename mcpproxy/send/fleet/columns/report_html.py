@@ -20,7 +20,7 @@ thead th, thead th:first-child { font-weight: 600; }
 """
 
 MOST_ROWS: Final = 1000
-"""How many rows of one query the page has."""
+"""How many rows of one query the page has at most."""
 
 
 def pieces(folder: str, answers: Sequence[QueryAnswer], page_style: str) -> Iterator[str]:

@@ -68,7 +68,10 @@ class FolderCorpus:
         self._folder: Final = folder
 
     def recordings(self) -> Iterator[FleetRecording]:
-        """Yield the recordings in order. A rotated recording has the name of its first file."""
+        """Yield the recordings, those of one folder in order. A rotated one has the name of its first file.
+
+        Of the state folder, the sessions of ``mcpproxy validate`` and ``fuzz`` are left out.
+        """
         for where, folders, files in os.walk(self._folder):
             recorded = sorted(name for name in folders if not name.endswith(_JOURNAL_SUFFIX))
             folders[:] = paths.without_probes(where, recorded)

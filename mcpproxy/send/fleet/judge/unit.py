@@ -37,9 +37,9 @@ class UnitResult:
     """The outcome of one recording.
 
     ``judged`` and ``unreadable`` (no later run can read it) have a ``record``: JSON in UTF-8. ``unfinished``
-    (it is still being recorded, its journal cannot be read, or its later files are missing) and ``skipped``
-    (its judge crashed, took too much time or memory, or could not fetch it or write the record, or a custom
-    rule failed) have none. ``reason`` says why it was not judged.
+    (it is still being recorded, the journal with its last traffic cannot be read, or its later files are
+    missing) and ``skipped`` (its judge crashed, took too much time or memory, or could not fetch it or write
+    the record, or a custom rule failed) have none. ``reason`` says why it was not judged.
     """
 
     name: str
