@@ -15,7 +15,8 @@ If a frame is kept, these are kept as well:
 - the handshake of the session (with the ``endpoint`` event of the old HTTP+SSE transport), or its
   ``server/discover``;
 - the frames that a recorded finding about the frame refers to;
-- if mcpproxy injected a fault into the frame, the frames that were sent in its place.
+- if mcpproxy changed, held or dropped the frame because the user asked for it (a fault), the frames that were
+  sent in its place.
 
 Frames keep their numbers and times. If a frame is left out, the header marks the recording as partial, so
 that no rule draws a conclusion from its absence.

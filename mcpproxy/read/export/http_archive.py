@@ -193,7 +193,7 @@ class HttpArchive:
             )
 
     def _write_entry(self, entry: _Entry, entries: IO[bytes]) -> None:
-        """Write a complete entry to the temporary file."""
+        """Write an entry, to which nothing more is added, to the temporary file."""
         text = _json(self._entry_object(entry))
         self._places.append((entry.request.observed_at_ns, entries.tell(), len(text)))
         entries.write(text)

@@ -21,7 +21,7 @@ _WITHOUT_CONTENT: Final = ("", "{}", '{"content":[]}')
 class Call:
     """One row: a request with its answer, or an orphan, a record that is not part of a request.
 
-    ``number`` counts the rows from 1, in the order in which they began on the wire. ``frame`` is the
+    ``number`` counts the rows from 1, in the order in which they began. ``frame`` is the
     sequence number of the request or orphan (0 if it has none, as a gap or stderr), ``answer`` that of the
     answer, ``None`` if there is none. ``session`` is the ``number`` of its session. ``sender`` is the peer
     that sent the request or orphan. ``target`` is the name of the tool or prompt, or the URI of the resource;
@@ -155,9 +155,10 @@ class FoundRule:
 class Detail:
     """A call with everything that belongs to it.
 
-    ``parts`` are in the order of the wire, ``told`` in the order in which people want them. ``cause`` says in
-    one or two sentences why the call failed, why it has no answer, or that output without a message preceded
-    the answer; it is empty for any other call. ``cause_row`` is the other row that ``cause`` names, or 0.
+    ``parts`` are in the order of the recording, ``told`` in the order in which people want them. ``cause``
+    says in one or two sentences why the call failed, why it has no answer, or that output without a message
+    preceded the answer; it is empty for any other call. ``cause_row`` is the other row that ``cause`` names,
+    or 0.
     """
 
     call: Call

@@ -2,7 +2,8 @@
 
 A handle is the path of a recording within the folder, without its suffix. Only listed recordings have
 handles, so no argument of a tool is ever used as a path. Symbolic links are not followed, and nothing is
-written: a recording that was cut off is read as it is, and not completed from its journal.
+written: a recording that was cut off is read as it is, and not completed from its journal
+(the traffic that is not in the trace yet).
 """
 
 import os

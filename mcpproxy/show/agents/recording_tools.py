@@ -33,7 +33,7 @@ from mcpproxy.show.agents.tool_arguments import Cursor, FilterText, Handle, Hand
 
 _MAX_NOTES: Final = 10
 _MAX_IN_RUN: Final = 20
-"""How many recordings of a run are named."""
+"""How many recordings of a run, which are those of one client process, are named at most."""
 
 _SEARCH_S: Final = 2.0
 """After this time, no further recording is searched for an answer; the next call continues there. Within a

@@ -226,7 +226,7 @@ def _worst_loss(calls: CallCounts | None) -> str:
 
 
 def run(client_run: ClientRun, ids: Iterable[str]) -> JSONObject:
-    """Return a run; ``ids`` are the ids of its recordings."""
+    """Return a run: the recordings of one client process; ``ids`` are their ids."""
     return {
         "title": f"{client_run.client or 'one client'}, {len(client_run.entries)} recordings",
         "certainty": client_run.certainty,

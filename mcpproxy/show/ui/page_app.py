@@ -133,7 +133,7 @@ class PageApp:
     # The folder
 
     async def recordings(self, request: Request) -> Response:
-        """Return the recordings, newest first, the runs that they form, and the folder.
+        """Return the recordings, newest first, the runs (those of one client process), and the folder.
 
         ``folder`` is empty for the folder of all recordings, the default of mcpproxy. If the folder has no
         recordings, ``below`` names the folders below it that have some. ``version`` is that of

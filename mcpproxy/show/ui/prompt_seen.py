@@ -1,4 +1,7 @@
-"""What a model saw of the servers of a run, which one host used at the same time, for the page."""
+"""What a model saw of the servers of a run, for the page.
+
+A run is one conversation with a model, and the sessions with servers that its host had open beside it.
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Final

@@ -42,7 +42,7 @@ class Arrow:
 
 @slotted(frozen=True)
 class Sequence:
-    """The arrows of the first calls, in the order of the wire, and the number of calls that are left out.
+    """The arrows of the first calls, in the order of their times, and the number of calls that are left out.
 
     ``participants`` are the lines of Mermaid text that name the peers.
     """
@@ -101,7 +101,7 @@ def escape(text: str) -> str:
 
 
 def _arrows(detail: Detail, server: int) -> Iterator[tuple[tuple[int, int], Arrow]]:
-    """Yield the arrows of a call, each with its place in the order of the wire."""
+    """Yield the arrows of a call, each with its time and frame, by which arrows are sorted."""
     call = detail.call
     last_seq = 0
     for part in detail.parts:

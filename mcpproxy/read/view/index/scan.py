@@ -3,7 +3,7 @@
 Each line is parsed once, and only numbers about it are kept. A usual record (a frame with one message) is
 read from the parsed line directly; the decoder of the trace reads all other records.
 
-Messages that are neither requests nor answers belong to a call if the wire shows to which call:
+Messages that are neither requests nor answers belong to a call if the traffic shows to which call:
 
 - over HTTP, all messages in an exchange belong to the call that opened it;
 - progress belongs to the call with its token, and a cancellation to the call that it names;
