@@ -49,7 +49,8 @@ class _Entry:
     """One exchange. Times are nanoseconds since the start of the recording.
 
     ``bodies`` are decoded; ``encoded`` are those that had a content coding, as they were sent. ``error`` says
-    why the exchange is incomplete, and is empty if it is complete.
+    why the exchange is incomplete, and is empty if it is complete. ``interim`` are its interim responses (1xx
+    except 101), ``events`` the events of its stream, and ``last_ns`` is the time of its last record.
     """
 
     request: RequestHead

@@ -47,6 +47,8 @@ AS_RECORDED: Final = Framing()
 
 @dataclass(slots=True)
 class _Sizes:
+    """The sizes of a body in bytes: decoded, and as it was sent with a content coding."""
+
     decoded: int = 0
     encoded: int = 0
 
@@ -59,6 +61,7 @@ class FramingPlan:
         self._responses: Final[dict[int, ResponseHead]] = {}
         self._sizes: Final[dict[tuple[int, Sender], _Sizes]] = {}
         self._changed: Final[dict[tuple[int, Sender], Framing]] = {}
+        """The number of an exchange and a sender -> how to write that body, unless it is ``AS_RECORDED``."""
 
     def framing(self, exchange: int, sender: Sender) -> Framing:
         """Return how to write the body that ``sender`` sent in an exchange."""

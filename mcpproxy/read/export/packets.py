@@ -20,9 +20,13 @@ _SERVER_ADDRESS: Final = bytes((198, 51, 100, 1))
 _SERVER_PORT: Final = 80
 _FIRST_PORT: Final = 49_152
 _PORTS: Final = 65_536 - _FIRST_PORT
+"""The first of the client's ports, and how many there are: each connection has one."""
 _IP_AND_TCP_BYTES: Final = 40
 _MAX_SEGMENT_BYTES: Final = 65_535 - _IP_AND_TCP_BYTES
 _TCP: Final = 6
+"""The number of TCP among the protocols of IP."""
+
+# Flags in the header of a segment.
 _PSH_ACK: Final = 0x18
 _ACK: Final = 0x10
 _FIN_ACK: Final = 0x11

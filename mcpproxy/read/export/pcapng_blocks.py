@@ -17,6 +17,7 @@ MAX_PACKET_BYTES: Final = 262_144
 """Wireshark opens no file with a longer packet."""
 
 _MAX_COMMENT_BYTES: Final = 8_192
+"""A longer comment is cut to this length."""
 
 # Types of blocks.
 _SECTION_HEADER: Final = 0x0A0D0D0A
@@ -50,7 +51,8 @@ def interface(name: str, link_type: int) -> bytes:
 def packet(interface: int, unix_ns: int, data: bytes, comments: Iterable[str] = ()) -> bytes:
     """Return the block of a packet. ``interface`` counts from 0, in the order of the interfaces' blocks.
 
-    ``unix_ns`` is its time in nanoseconds since 1970; a time before 1970 becomes 0.
+    ``unix_ns`` is its time in nanoseconds since 1970; a time before 1970 becomes 0,
+    and one after ``_LATEST_NS`` that.
     """
     unix_ns = min(max(unix_ns, 0), _LATEST_NS)
     size = len(data)

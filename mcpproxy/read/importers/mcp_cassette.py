@@ -44,7 +44,8 @@ _PARTIAL_NOTE: Final = "mcp-cassette keeps no HTTP heads"
 class _Message(NamedTuple):
     """A message, or a line that is no message.
 
-    ``at_ms`` is its time in ms since the recording began. ``is_late`` is true if it was added after the
+    ``value`` is its JSON value, or the text of such a line. ``at_ms`` is its time in ms since the recording
+    began. ``is_late`` is true if it was added after the
     session.
     """
 

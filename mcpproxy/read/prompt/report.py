@@ -103,6 +103,9 @@ class RefusedRequest:
 class PromptReport:
     """What a model saw in a run. ``others`` are the tools in the prompt that no server of the run has.
 
+    ``dialect`` (the request format) and ``model`` are those of most requests, empty without requests.
+
+
     ``requests`` is the number of requests with tools. ``first`` is the number of the first of them that
     offers a tool of the servers, 1 if none does. ``first_usage`` and ``last_usage`` are those of the first
     and of the last answer that has one. ``unread`` is how many requests are missing because their bodies

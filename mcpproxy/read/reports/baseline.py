@@ -19,8 +19,10 @@ from mcpproxy.read.reports.located import Located
 from mcpproxy.record.trace.members import NotARecordError, member, read_object
 
 FORMAT: Final = 1
+"""The format that is written. A later one is refused."""
 
 _LIMIT_BYTES: Final = 64 << 20
+"""A larger file is not read."""
 
 _FORMAT_MEMBER: Final = "mcpproxy_baseline"
 _WRITE_ONE: Final = "--write-baseline writes one"

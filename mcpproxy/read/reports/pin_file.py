@@ -53,8 +53,10 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.record.trace.reader import Trace
 
 VERSION: Final = 1
+"""The value of the member ``pins``. A file with another one is refused."""
 
 _LIMIT_BYTES: Final = 64 << 20
+"""A larger file is not read."""
 
 
 @dataclass(slots=True)

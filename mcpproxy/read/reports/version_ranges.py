@@ -23,6 +23,7 @@ from mcpproxy.judge.checks.opt_in.implementations import ANY, Range, Ranges
 from mcpproxy.protocol.revisions import REVISIONS
 
 _LIMIT_BYTES: Final = 1 << 20
+"""A larger file is not read."""
 
 
 def read(path: str) -> Ranges:

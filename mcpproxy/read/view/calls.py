@@ -183,7 +183,8 @@ class Detail:
 class RuleFindings:
     """All findings of one rule.
 
-    ``count`` includes findings that the recorder only counted, without a record.
+    ``severity`` is the worst of them. ``count`` includes findings that the recorder only counted, without a
+    record.
     """
 
     rule: str

@@ -44,6 +44,7 @@ class RecordingEntry:
     protocol: str = "mcp"
     revision: str = ""
     imported: str = ""
+    """The program that made the recording, and what it does not record; empty for one by mcpproxy."""
     model: str = ""
     """The dialect of a model's interface that the user named, or ``any``; empty for any other recording."""
     started_at: str = ""
@@ -65,6 +66,7 @@ class RecordingEntry:
     """Whether the server could not be started, or exited with an error before any message."""
     files: int = 1
     boot: str = ""
+    """The id of the machine's boot during which it was made; empty if unknown."""
     ppid: int = 0
     """The process that started mcpproxy: on stdio the client, or a shell that it uses; 0 if unknown."""
 

@@ -109,6 +109,7 @@ class StatisticsBuilder:
         self._duration_ns = 0
         self._groups: Final[dict[tuple[str, str | None, str], _Group]] = {}
         self._tools: Final[dict[tuple[str, str], ToolCost]] = {}
+        """The names of a server and of its tool -> the cost of the tool."""
         self._not_begun: Final[list[str]] = []
 
     def add(self, view: View, filter: Filter | None = None) -> None:

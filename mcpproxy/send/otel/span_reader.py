@@ -92,12 +92,14 @@ class SpanReader:
         self.next_line = 1
         """The line of the recording that is read next."""
         self._row = 1
+        """The row of the index that begins next."""
         self._open: dict[int, OpenCall] = {}
         self._streams = Streams(self._source, self._links)
         self._ended: dict[int, OpenCall | OpenStream] = {}
         """Calls and streams that have ended, for which findings may still follow."""
         self._exchanges: dict[int, CarryingExchange] = {}
         self._revisions: dict[int, str] = {}
+        """Number of a session -> the protocol revision in the answer to its ``initialize``."""
         self._session_events: dict[int, BoundedList[Event]] = {}
         self._is_acp = False
         self._was_stopped = False

@@ -210,7 +210,11 @@ class PartRow:
 
 @dataclass(frozen=True, slots=True)
 class FindingRow:
-    """A finding. ``rules`` of the answer, which a brief ``CallDetail`` lacks, describes its ``rule``."""
+    """A finding. ``rules`` of the answer, which a brief ``CallDetail`` lacks, describes its ``rule``.
+
+    ``call`` is 0 if it is about no call. ``broken_by`` is the peer at fault, ``pointer`` the place in the
+    message.
+    """
 
     rule: str
     severity: str
@@ -333,7 +337,8 @@ class CostRow:
 class CostPage(RecordedTexts):
     """Tools, the largest definitions first. ``unused_tokens`` is the cost of tools that were never called.
 
-    Of several recordings, a definition counts once. ``note`` is that of a ``StatisticsPage``.
+    ``estimate`` says how tokens are estimated. Of several recordings, a definition counts once. ``note`` is
+    that of a ``StatisticsPage``.
     """
 
     definition_tokens: int
@@ -411,7 +416,10 @@ class PromptPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class RequirementText:
-    """A sentence of the specification; ``link`` is its newest page."""
+    """A sentence of the specification; ``link`` is its newest page.
+
+    ``binds`` says who can break it, and ``not_checked`` why no recording can show that, if none can.
+    """
 
     text: str
     binds: str

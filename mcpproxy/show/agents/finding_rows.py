@@ -10,6 +10,7 @@ from mcpproxy.show.agents.answer_types import FindingRow, RuleRow
 from mcpproxy.show.agents.recording_library import OpenedRecording
 
 _MESSAGE_CHARACTERS: Final = 600
+"""The length to which a message is cut."""
 
 
 def finding_row(opened: OpenedRecording, finding: Finding, row: int) -> FindingRow:

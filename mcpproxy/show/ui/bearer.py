@@ -72,6 +72,7 @@ class PageKeys:
 
     def __init__(self) -> None:
         self._tickets: Final[dict[bytes, tuple[float, Callable[[], None]]]] = {}
+        """Digest of a ticket -> until when it is valid (monotonic clock), and what to call at its use."""
         self._keys: Final[set[bytes]] = set()
 
     def new_ticket(self, when_used: Callable[[], None], seconds: float = float("inf")) -> str:

@@ -40,7 +40,8 @@ NOT_ANSWERED: Final = frozenset({_UNANSWERED, OUTCOMES.index(Outcome.CANCELLED)}
 class TimeBar:
     """A row, or ``count`` narrow rows of one lane that begin with ``row``.
 
-    Times are nanoseconds since the start of the recording. ``errors`` counts the rows that failed.
+    Times are nanoseconds since the start of the recording. ``lane`` counts from 0, or is ``MESSAGES``.
+    ``errors`` counts the rows that failed.
     """
 
     lane: int

@@ -89,6 +89,7 @@ class Scan(MessageScan):
         self.last: CloseRecord | Continued | None = None
         """The record that ends the recording, or the latest that names its next file."""
         self._exchanges: Final[dict[int, ExchangeState]] = {}
+        """Number of an open exchange -> its state."""
         self._pieces: Final[dict[tuple[int, bool], int]] = {}
         """(Exchange, whether the client sent it) -> row of a message whose last piece has not been read."""
         self._rows_of_faults: Final[dict[int, tuple[int, Sender]]] = {}

@@ -11,7 +11,8 @@ class ExchangeState:
 
     ``row`` is the row of the exchange, 0 until it is known. ``lines`` are the lines that were read before it
     was known. ``requests`` are the rows of the JSON-RPC requests in the client's body. ``endpoint`` is
-    whether the request went to the MCP endpoint, ``by_proxy`` whether mcpproxy answered it itself.
+    whether the request went to the MCP endpoint, ``by_proxy`` whether mcpproxy answered it itself. ``status``
+    and ``answered_ns`` are of the final response, 0 until it comes.
     """
 
     number: int
@@ -66,7 +67,8 @@ class FirstEnd:
 class Seen:
     """Where a message is in the recording, and how it was sent.
 
-    ``client`` is whether the client sent it. ``line`` is the line of its record, ``size`` its bytes.
+    ``client`` is whether the client sent it. ``line`` is the line of its record, ``at_ns`` its time since the
+    start of the recording, ``size`` its bytes.
     ``exchange`` is the HTTP exchange that it is in. ``by_us`` is whether mcpproxy refused it or sent it
     itself.
     """

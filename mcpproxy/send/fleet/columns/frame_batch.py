@@ -65,6 +65,7 @@ class FrameBatch:
         self._method_of: Final[array[int]] = array("i")
         self._tool_of: Final[array[int]] = array("i")
         self._numbers_of: Final[dict[tuple[str, str | None], tuple[int, int]]] = {}
+        """Method and target -> the numbers of the method and of the tool, -1 for none."""
         self._methods: Final[dict[str, int]] = {}
         self._tools: Final[dict[str, int]] = {}
 

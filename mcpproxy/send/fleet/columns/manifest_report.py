@@ -104,6 +104,7 @@ class _Fleet:
     def __init__(self) -> None:
         self._recordings: Final[dict[str, _Recording]] = {}
         self._findings: Final[dict[tuple[date, str, str], tuple[int, set[str]]]] = {}
+        """Week (its Monday), server and rule -> the number of findings, and the recordings that have them."""
 
     def add(self, entry: Manifest) -> None:
         """Add a file. The files of a recording come in any order; the last has the counts of all of them."""

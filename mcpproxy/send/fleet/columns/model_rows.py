@@ -27,6 +27,7 @@ class ModelRows:
         self._name: Final = name
         self._started_us: Final = started_us
         self._offered: Final[dict[str, OfferedTool]] = {}
+        """The name of a tool in the prompt -> the tool as it was offered last."""
         self._calls: Final[dict[str, int]] = {}
         self.turns: Final = [self._turn(turn) for turn in model_turns(trace)]
 

@@ -57,6 +57,7 @@ class _Guard:
         self._again: Final[deque[_Attempt]] = deque()
         """Recordings to send again: a failed one comes first, then those that a dead process had left."""
         self._sent: Final[dict[int, _Attempt]] = {}
+        """Number of a recording that the process has -> its attempt."""
         self._number = 0
         self._client: JudgeClient | None = None
 
