@@ -177,8 +177,9 @@ class FoundCalls:
 class CallPage(RecordedTexts):
     """Calls that pass the filter.
 
-    If all recordings are searched, ``searched`` of ``recordings`` were searched so far, the latest first, and
-    ``unreadable`` of these could not be read whole; ``total`` counts the calls if one is searched.
+    If all recordings are searched, ``searched`` of ``recordings`` were searched so far, the latest first;
+    ``unreadable`` counts those that could not be read whole for this answer. ``total`` counts the calls if
+    one recording is searched.
     ``note`` says what was not searched, or that nothing was found.
     """
 

@@ -74,7 +74,7 @@ class PromptTools:
     def _model_recording(self, named: str) -> ListedRecording:
         """Return the recording of a model's interface with this handle or label.
 
-        If nothing is named, it is the latest among the last ``_SEARCHED`` recordings.
+        If nothing is named, it is the latest such among the latest ``_SEARCHED`` recordings.
 
         Raises:
             AgentError: there is none, the name means several, the recording with this name has no request to

@@ -78,7 +78,7 @@ class OpenedRecording:
 class RecordingLibrary:
     """The recordings in ``folder`` and below it.
 
-    One thread at a time may use it, but any may call ``recordings``.
+    Only one thread at a time may use it, except for ``recordings``, which any thread may call.
     """
 
     def __init__(self, folder: str) -> None:

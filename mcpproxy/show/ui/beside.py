@@ -21,7 +21,7 @@ def check(where: str, *, is_quiet: bool) -> None:
     """Refuse ``--ui`` if it cannot work. ``where`` names the command in the error.
 
     Raises:
-        UsageError: ``is_quiet`` forbids to write the address of the page, or the system is Windows: only a
+        UsageError: ``is_quiet`` forbids writing the address of the page, or the system is Windows: only a
             forked recorder starts the page, and Windows has no fork.
     """
     if is_quiet:

@@ -57,7 +57,8 @@ class _SessionState:
     """The last answer of a session, when it came, and why there is none (``problem``).
 
     ``held`` are its messages. ``state`` stands for them: a session that gets it back answers ``same`` while
-    nothing has changed. After a problem, the session is not asked again before ``again_at_s``. Times are of the monotonic clock.
+    nothing has changed. After a problem, the session is not asked again before ``again_at_s``. Times are of
+    the monotonic clock.
     """
 
     path: str
