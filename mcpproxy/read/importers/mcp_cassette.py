@@ -45,8 +45,7 @@ class _Message(NamedTuple):
     """A message, or a line that is no message.
 
     ``value`` is its JSON value, or the text of such a line. ``at_ms`` is its time in ms since the recording
-    began. ``is_late`` is true if it was added after the
-    session.
+    began. ``is_late`` is true if it was added after the session.
     """
 
     at_ms: float

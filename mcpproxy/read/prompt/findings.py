@@ -115,9 +115,9 @@ def _has_a_call(way: ServerWay) -> bool:
 
 
 def _has_a_description(way: ServerWay, report: PromptReport) -> bool:
-    """Whether a description of a surely matched tool is on both sides, and its session is surely this one.
+    """Whether a description is on both sides, and no session with the same server was open beside it.
 
-    It is not sure if a session with the same server was open beside it.
+    Only descriptions of tools count whose match is certain.
     """
     server = way.server
     began, ended = server.open_ns

@@ -22,8 +22,9 @@ class SeenCall:
 
 
 class SeenCalls:
-    """Describes calls as the model saw them. The run (a conversation with a model, and
-    the sessions with servers beside it) that was read last is kept until its recordings change.
+    """Describes calls as the model saw them. The run that was read last is kept until its recordings change.
+
+    A run is one conversation with a model, and the sessions with servers that its host had open beside it.
 
     ``allows`` is called with each recording before it is read, and raises an error to forbid the reading.
     """

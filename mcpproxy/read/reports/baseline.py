@@ -33,8 +33,8 @@ class Entry:
     """A finding that is accepted up to ``count`` times in one recording.
 
     The fields other than ``fingerprint``, ``rule`` and ``count`` are for people: the finding as it was when
-    it was accepted, and ``why`` it is accepted, empty if no reason was given. An entry has
-    nothing that differs between runs, such as paths, times and process ids.
+    it was accepted, and ``why`` it is accepted, empty if no reason was given. An entry has nothing that
+    differs between runs, such as paths, times and process ids.
     """
 
     fingerprint: str

@@ -129,8 +129,8 @@ class Library:
     async def below(self) -> tuple[list[FolderBelow], int]:
         """Return the first folders below that hold recordings, and the number of others.
 
-        Each has the command that opens its page. The result is empty if the folder itself has
-        recordings, or if the library is one recording.
+        Each has the command that opens its page. The result is empty if the folder itself has recordings, or
+        if the library is one recording.
         """
         if self._entries or self._entries_of is None:
             return [], 0
