@@ -180,7 +180,11 @@ def _shipped_meanwhile(file: str, first_file: str) -> "ShippedFiles | None":
 def _follow_file(
     name: str, first_file: str, trace: Trace, poll_s: float
 ) -> Iterator[Event | Finding | Continued]:
-    """Yield the records of one file of a recording, and wait for more until the file is complete."""
+    """Yield the records of one file of a recording, and wait for more until the file is complete.
+
+    Raises:
+        TraceError: the file cannot be opened, or a line is damaged.
+    """
     while not os.path.exists(name) and _is_under_way(first_file):
         time.sleep(poll_s)  # the previous file names this one a moment before it is created
     with open_file(name) as file:

@@ -51,8 +51,8 @@ def interface(name: str, link_type: int) -> bytes:
 def packet(interface: int, unix_ns: int, data: bytes, comments: Iterable[str] = ()) -> bytes:
     """Return the block of a packet. ``interface`` counts from 0, in the order of the interfaces' blocks.
 
-    ``unix_ns`` is its time in nanoseconds since 1970; a time before 1970 becomes 0, and a time
-    after ``_LATEST_NS`` becomes that.
+    ``unix_ns`` is its time in nanoseconds since 1970; a time before 1970 becomes 0, and a time after
+    ``_LATEST_NS`` becomes that.
     """
     unix_ns = min(max(unix_ns, 0), _LATEST_NS)
     size = len(data)

@@ -143,7 +143,11 @@ def read(path: str, session: int) -> ImportedSource:
 
 
 def _entries(path: str) -> list[_Entry]:
-    """Return all exchanges that have a URL and a starting time, in the order of these times."""
+    """Return all exchanges that have a URL and a starting time, in the order of these times.
+
+    Raises:
+        TraceError: the file cannot be read, or is not an archive.
+    """
     archive = read_json_file(path, "HAR")
     raw_entries = member(archive, "log", "entries")
     if not isinstance(raw_entries, list):

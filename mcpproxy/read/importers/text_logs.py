@@ -129,7 +129,11 @@ def _source(
 
 
 def _log_messages(path: str) -> Iterator[ImportedMessage]:
-    """Yield the messages in the log of a host."""
+    """Yield the messages in the log of a host.
+
+    Raises:
+        TraceError: the file cannot be read, or has too long a line.
+    """
     sessions = SessionNumbers()
     with opened_file(path) as file:
         number = 0

@@ -52,8 +52,8 @@ class ServerWay:
     """A server of the run: its tools, its calls, and what became of its instructions.
 
     ``prefix`` is what the host puts before the names of its tools, such as ``mcp__files__``, or the namespace
-    ``mcp__files / ``. ``last`` is the number of the last request that offers a tool of any server,
-    0 if none does.
+    ``mcp__files / ``. ``last`` is the number of the last request that offers a tool of any server, 0 if none
+    does.
     """
 
     server: WireServer
@@ -104,8 +104,6 @@ class PromptReport:
     """What a model saw in a run. ``others`` are the tools in the prompt that no server of the run has.
 
     ``dialect`` (the request format) and ``model`` are those of most requests, empty without requests.
-
-
     ``requests`` is the number of requests with tools. ``first`` is the number of the first of them that
     offers a tool of the servers, 1 if none does. ``first_usage`` and ``last_usage`` are those of the first
     and of the last answer that has one. ``unread`` is how many requests are missing because their bodies

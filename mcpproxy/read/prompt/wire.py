@@ -108,8 +108,8 @@ class Piece:
 
     ``kind`` is ``text``, ``image``, ``audio``, ``resource``, ``link`` (``text`` is its URI), ``structured``,
     ``error message``, or ``other`` for an unknown type. ``value`` is the value of structured content, and
-    ``mime`` the media type of bytes or of a resource.
-    ``is_for_model`` is false if the ``audience`` of the part is the user alone.
+    ``mime`` the media type of bytes or of a resource. ``is_for_model`` is false if the ``audience`` of the
+    part is the user alone.
     """
 
     kind: str

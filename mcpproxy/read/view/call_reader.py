@@ -91,6 +91,9 @@ class CallReader:
         """Return the record on a line.
 
         A body that was shortened, because it repeats an earlier one, is completed.
+
+        Raises:
+            NotARecordError: the line is no record, or the body that it repeats is not there.
         """
         record = decode(self.line(line))
         shortened: list[Shortened] = []

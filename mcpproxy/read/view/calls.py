@@ -21,12 +21,12 @@ _WITHOUT_CONTENT: Final = ("", "{}", '{"content":[]}')
 class Call:
     """One row: a request with its answer, or an orphan, a record that is not part of a request.
 
-    ``number`` counts the rows from 1, in the order in which they began. ``frame`` is the
-    sequence number of the request or orphan (0 if it has none, as a gap or stderr), ``answer`` that of the
-    answer, ``None`` if there is none. ``session`` is the ``number`` of its session. ``sender`` is the peer
-    that sent the request or orphan. ``target`` is the name of the tool or prompt, or the URI of the resource;
-    ``None`` for other methods. ``error_code`` is the code of a JSON-RPC error, or an HTTP status; ``None`` if
-    there is neither. ``findings`` counts the findings about the row.
+    ``number`` counts the rows from 1, in the order in which they began. ``frame`` is the sequence number of
+    the request or orphan (0 if it has none, as a gap or stderr), ``answer`` that of the answer, ``None`` if
+    there is none. ``session`` is the ``number`` of its session. ``sender`` is the peer that sent the request
+    or orphan. ``target`` is the name of the tool or prompt, or the URI of the resource; ``None`` for other
+    methods. ``error_code`` is the code of a JSON-RPC error, or an HTTP status; ``None`` if there is neither.
+    ``findings`` counts the findings about the row.
 
     ``latency_ns`` is the time from the request to its answer; ``None`` if that is not known, as in a
     recording by another program without times, or if there is no answer. A request without an answer has

@@ -93,8 +93,8 @@ class RunPage(RecordedTexts):
 class SessionRow:
     """A session of a recording. ``rows`` counts its calls and other records.
 
-    ``negotiation`` says how the peers agreed on its revision, if ``initialize`` did not get what it asked
-    for.
+    ``negotiation`` says how the peers agreed on its revision, unless a lone ``initialize`` got the one
+    that it asked for.
     """
 
     number: int
@@ -129,7 +129,7 @@ class RecordingDetail(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class CallRow:
-    """A call, or a record that belongs to none. ``latency_ms`` is missing if there is no answer.
+    """A call, or a record that belongs to none. ``latency_ms`` is missing without an answer, or if unknown.
 
     ``answer`` is the frame of the answer, ``parent`` the call during which the server sent this one.
     ``waited_ms`` is how long a call without an answer waited; ``closed`` says that none can come any more.
@@ -289,7 +289,7 @@ class FindingPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRow:
-    """The requests of one method; if the method names a tool, prompt or resource, of that one alone.
+    """The requests of a sender with a method; if that names a tool, prompt or resource, of that one alone.
 
     ``at_least`` names the latencies that are lower bounds: the waiting time of a call without an answer.
     """

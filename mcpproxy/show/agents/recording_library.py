@@ -2,8 +2,8 @@
 
 A handle is the path of a recording within the folder, without its suffix. Only listed recordings have
 handles, so no argument of a tool is ever used as a path. Symbolic links are not followed, and nothing is
-written: a recording that was cut off is read as it is, and not completed from its journal
-(the traffic that is not in the trace yet).
+written: a recording that was cut off is read as it is, and not completed from its journal (the traffic that
+is not in the trace yet).
 """
 
 import os
@@ -297,7 +297,7 @@ class RecordingLibrary:
         return recording
 
     def loaded(self, listed: ListedRecording) -> LoadedTrace:
-        """Return the messages of a recording, for a comparison.
+        """Return the messages that the server of a recording sent and received, masked, for a comparison.
 
         Raises:
             AgentError: it is too large, or a file of it is a link.

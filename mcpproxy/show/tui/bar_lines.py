@@ -42,7 +42,10 @@ def sessions_title(items: Sequence[SessionItem], entries: Sequence[RecordingEntr
 
 
 def calls_title(rows: CallRows | None, shown: int, *, follows: bool) -> Line:
-    """Return the title over the calls: how many are shown, the filter, and how much was read."""
+    """Return the title over the calls: how many are shown, the session, the filter, and how much was read.
+
+    ``follows`` is whether the cursor goes to new calls, which the title says while the recording runs.
+    """
     if rows is None:
         return (Span(" Rows"),)
     text = f" Rows {shown:,}" + (f" of {rows.view.count():,}" if rows.is_filtered else "")
@@ -59,7 +62,7 @@ def calls_title(rows: CallRows | None, shown: int, *, follows: bool) -> Line:
 
 
 def head_title(rows: CallRows | None, about: Line, *, is_paused: bool) -> Line:
-    """Return the line at the top: whether the view is paused, then ``about``, the facts of the recording."""
+    """Return the line at the top: whether the view is paused and the recording runs, then ``about``."""
     spans: list[Span] = [Span(" paused ", "warning")] if is_paused else []
     if rows is not None:
         spans += [Span(" ● ", "good") if rows.view.running else Span(" "), *about]

@@ -54,8 +54,8 @@ _KINDS: Final = {
 def call_line(call: Call, width: int, *, digits: int = 3, waited_ns: int | None = None) -> Line:
     """Return a call in ``width`` columns.
 
-    ``digits`` is the width of the call's number; ``waited_ns`` is how long a call that is still
-    open has waited, ``None`` for other calls.
+    ``digits`` is the width of the call's number; ``waited_ns`` is how long a call that is still open has
+    waited, ``None`` for other calls.
     """
     is_wide = width >= WIDE
     mark, tone = outcome_mark(call, waits=waited_ns is not None)

@@ -82,8 +82,8 @@ def _curl(view: View, number: int) -> str:
 def _url(upstream: str, head: RequestHead) -> str:
     """Return the URL of a request at the server itself, without the proxy.
 
-    ``upstream`` is the URL of the server. It is empty in forward mode, where the target or
-    the Host names the server.
+    ``upstream`` is the URL of the server. It is empty in forward mode, where the target or the Host names the
+    server.
     """
     if "://" in head.target:
         return head.target

@@ -43,7 +43,7 @@ _ROLES_WITH_METHOD: Final = (Role.PROGRESS, Role.LOG, Role.CANCEL)
 """The roles that already name the method of a message."""
 
 TEXT_LIMIT: Final = 200_000
-"""How many characters of a record are sent with a call: the last of stderr, else the first.
+"""How many characters of a record are sent with a call: the last ones of stderr, else the first ones.
 
 The page requests the whole text of a frame if needed.
 """

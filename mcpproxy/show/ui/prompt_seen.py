@@ -67,8 +67,8 @@ def prompt_in_file(
 def prompt_seen(own: RecordingEntry, entries: Iterable[RecordingEntry]) -> JSONObject:
     """Return what a model saw in the run of ``own``, a recording of a model's interface or of a server.
 
-    ``model`` is ``None`` if no recording of a model's interface was open at the same time. For a server, only
-    its own part is returned.
+    ``model`` is ``None`` if no recording of a model's interface was open at the same time. For a server,
+    ``servers`` has only its own part, and ``others`` is empty; the rest is about the whole run.
 
     Raises:
         TraceError: one of the recordings cannot be read.

@@ -124,7 +124,7 @@ class Scan(MessageScan):
     def _add_line(self, line: bytes, at: int) -> int:
         """Add one line, whose number is ``at``.
 
-        Return the row that it belongs to; 0 if it belongs to none.
+        Return the row that it belongs to; 0 if it belongs to none. ``feed`` handles the errors.
         """
         try:
             members: dict[str, Any] = orjson.loads(line)

@@ -377,7 +377,10 @@ class MessageScan:
     # Sessions
 
     def _session_number(self, name: str) -> int:
-        """Return the number of the session ``name``; add the session if it is new."""
+        """Return the number of the session ``name``; add the session if it is new.
+
+        Return 0 for a new one beyond ``_MAX_SESSIONS``.
+        """
         number = self._session_numbers.get(name)
         if number is None:
             if type(name) is not str:

@@ -39,7 +39,11 @@ class Shard:
 
 
 def shard(text: str) -> Shard:
-    """An argparse type: ``3/64`` is the fourth of 64 shards."""
+    """An argparse type: ``3/64`` is the fourth of 64 shards.
+
+    Raises:
+        ArgumentTypeError: the text names no shard.
+    """
     if match := _SHARD.fullmatch(text):
         index, count = int(match[1]), int(match[2])
         if index < count:
