@@ -129,7 +129,8 @@ def _error_answer(message: Message, findings: list[Finding]) -> bytes:
 def _error(request: Request, finding: Finding) -> bytes:
     """Return the JSON-RPC error that answers the request that ``finding`` is about.
 
-    Only checks of the params set ``finding.data``, so its code is then "invalid params".
+    Its code is "invalid params" if the finding points into the params, or has ``data``, which only checks
+    of the params set; otherwise it is "invalid request".
     """
     data: JSONObject = finding.data or {
         "rule": finding.rule,

@@ -28,7 +28,7 @@ FROM_CLIENTS: Final = frozenset({"lose-session", "expire-token", "set-header", "
 FROM_SERVERS: Final = frozenset({"cut"})
 """The verbs that act only on what servers send."""
 ANSWERS_OVER_HTTP: Final = FROM_SERVERS | {"duplicate", "garbage"}
-"""The same over HTTP, where a request has only one body."""
+"""The verbs that act only on what servers send over HTTP, where a request cannot have two bodies."""
 ONLY_HTTP: Final = frozenset({"status"}) | FROM_CLIENTS | FROM_SERVERS
 """The verbs that do not exist on stdio."""
 
@@ -104,7 +104,8 @@ def read_action(members: Mapping[str, object]) -> FaultAction:
     """Return the action that ``members`` describe.
 
     Raises:
-        FaultRuleError: they describe no action, or more than one. The error names no place.
+        FaultRuleError: they describe no action or several, or one has a value or a parameter that cannot be
+            used. The error names no place.
     """
     for name in members:
         if name not in (*get_args(Verb), *_PARAMETERS):
@@ -211,7 +212,10 @@ def _remove(verb: Verb, value: object) -> _Arguments:
 
 
 def _merge(verb: Verb, value: object) -> _Arguments:
-    """Read a merge patch for each pointer: members with a value are set, those with a table are merged."""
+    """Read a merge patch for each pointer: members with a table are merged, those with another value are set.
+
+    A member with ``null`` is removed when the patch is applied.
+    """
     edits: list[tuple[tuple[str, ...], bytes | None]] = []
     for pointer, new in _table(verb, value).items():
         edits += _merge_edits(_tokens(pointer), _table(verb, new))

@@ -62,9 +62,9 @@ class FaultDecider:
     def decide(
         self, session: int, sender: Sender, messages: Sequence[MessageFacts], size: int = 0
     ) -> FaultDecision | None:
-        """Return the first rule that acts on a frame with ``messages``; ``None`` if none does.
+        """Return the decision of the first rule that acts on a frame with ``messages``, if one does.
 
-        ``size`` is how many bytes the frame has on the wire, which take their time at a ``bandwidth``. Every
+        ``size`` is how many bytes the frame has on the wire; ``bandwidth`` delays it in proportion. Every
         rule that matches the frame, and whose action can act on it, counts it, even if another rule acts.
         """
         decision: FaultDecision | None = None

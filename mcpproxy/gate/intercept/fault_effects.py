@@ -36,8 +36,8 @@ def effect_of(decision: FaultDecision, raw: bytes, message: Message) -> FaultEff
 
     Return ``None`` if the action does not fit the message, or an edit changes nothing.
 
-    The transport is left to delay the message, and to act on more than this message (its connection or its
-    process, say).
+    The delay, and what concerns more than this message (its connection or its process, say), are left to the
+    transport.
     """
     action = decision.rule.action
     match action.verb:

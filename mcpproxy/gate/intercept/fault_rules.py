@@ -210,7 +210,10 @@ def _content(path: str) -> bytes:
 
 
 def _rules_in(path: str, content: bytes, count: int) -> tuple[list[FaultRule], int | None]:
-    """Return the rules in a file, and its seed. ``count`` rules were read before, for their default names."""
+    """Return the rules in a file, and its seed.
+
+    ``count`` is how many rules were read before it; the numbers in default names go on from there.
+    """
     import tomli
 
     try:
@@ -290,7 +293,10 @@ def _parts(text: str) -> list[str]:
 
 
 def _value(name: str, text: str) -> object:
-    """Return the value of a parameter: no text is true, JSON is read as JSON, and anything else is a text."""
+    """Return the value of a parameter: no text is true, JSON is read as JSON, and anything else is a text.
+
+    ``nth`` and ``name`` are never read as JSON. A percent sign at the end is left out.
+    """
     if not text:
         return True
     if name in ("nth", "name"):

@@ -154,7 +154,7 @@ class Lane:
             yield step
 
     def hold(self, mark: FaultMark, line: bytes, action: FaultAction, place: float, now_ns: int) -> None:
-        """Hold a line until the other lines have arrived with which ``action`` reorders or joins it.
+        """Hold a line for the lines with which ``action`` reorders or joins it, or until its time is over.
 
         ``place`` is the number by which ``reorder`` sorts.
         """

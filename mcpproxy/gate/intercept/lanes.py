@@ -42,7 +42,7 @@ class Lanes:
 
     @property
     def next_due_ns(self) -> int | None:
-        """When ``take_due`` has to be called next; ``None`` if nothing waits."""
+        """When ``take_due`` has to be called next; ``None`` if nothing waits that time alone makes due."""
         times: list[int] = []
         for lane in self._lanes.values():
             if not lane.in_long_line:
@@ -324,7 +324,10 @@ class Lanes:
         self._schedule_step(step, due_ns, keeps_order=False)
 
     def _pass_or_wait(self, sender: Sender, line: bytes, now_ns: int) -> Iterator[LaneStep]:
-        """Let a line pass that no policy acts on; it waits behind earlier lines of its lane, if any wait."""
+        """Let a line pass that no policy acts on; it waits behind earlier lines of its lane, if any wait.
+
+        If ``join`` holds the line before it, both are given together.
+        """
         lane = self._lanes[sender]
         if lane.joined is not None:
             mark, first, _ = lane.joined

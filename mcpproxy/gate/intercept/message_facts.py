@@ -37,7 +37,8 @@ class MessageFacts:
     """One message as a filter sees it.
 
     ``raw`` are the bytes of its frame: of the whole batch, if it is in one. ``kind`` is ``request``,
-    ``answer``, ``notification`` or ``not-a-message``, or ``http`` for a request without a message. Of an
+    ``answer``, ``notification`` or ``not-a-message``, or ``http`` for a request without a message. ``target``
+    and ``id`` are ``None`` for a message without them; an answer has the target of its request. Of an
     answer, ``outcome`` says how its call ended, and ``code`` is the code of an error. ``findings`` blame the
     sender of the frame; there are some only if messages are judged before they are forwarded
     (``live_judge``).

@@ -274,16 +274,20 @@ def _answers_initialize(context: MessageContext, message: Response | ErrorRespon
 
 
 def _retyped(id: RequestId) -> RequestId:
-    """Return ``id`` in the other JSON type: ``"7"`` for ``7``, and ``7`` for ``"7"``."""
+    """Return ``id`` in the other JSON type: ``"7"`` for ``7``, and ``7`` for ``"7"``.
+
+    A text that is no integer, or has 20 characters or more, is returned as it is.
+    """
     if isinstance(id, int):
         return str(id)
     return int(id) if id.removeprefix("-").isdecimal() and len(id) < 20 else id
 
 
 def asked_in(params: "JSON | Absent") -> str:
-    """Return the revision that the params of ``initialize`` request.
+    """Return the revision that the params of an ``initialize`` ask for.
 
-    A version that is not a string counts as a version of ACP, which is never a candidate in an MCP session.
+    A version that is missing or not a string counts as a version of ACP, which is never a candidate in an MCP
+    session.
     """
     version = member(params, "protocolVersion")
     return version if isinstance(version, str) else next(iter(acp.possible_versions(version)))

@@ -198,7 +198,8 @@ def has_body(request: RequestHead, fields: Fields) -> bool:
 def has_content(frame: Frame) -> bool:
     """Whether a frame of the server contains a body or an event that a client would process.
 
-    A comment does not count, nor does an event that the end of the stream cut off before its blank line.
+    A comment or a ``retry`` field alone does not count, nor does an event that the end of the stream cut off
+    before its blank line.
     """
     if (event := frame.event) is None:
         return bool(frame.raw)

@@ -18,7 +18,10 @@ IN_FULL: Final = 100
 """The number of findings of one cause that are given in full; the others are counted."""
 
 PER_FRAME: Final = 100
-"""The number of findings in one frame that are given in full, whatever their causes."""
+"""The number of findings in one frame that are given in full, whatever their causes.
+
+Findings about the session as a whole have no frame, and no such limit.
+"""
 
 MOST_HOST_FACTS: Final = 1000
 """The number of facts about hosts in findings that are remembered. There are some hundred such facts."""
@@ -140,13 +143,13 @@ class FindingBuilder:
             )
 
     def causes(self) -> dict[Cause, int]:
-        """Return the number of findings of each cause so far."""
+        """Return the number of findings of each cause so far; with ``lists_all`` none are counted."""
         return dict(self._counts)
 
     def count_repeated(self, causes: tuple[Cause, ...], seq: int, sender: Sender) -> bool:
         """Count one more finding of each of ``causes``, and return whether they were counted.
 
-        They are not if one of them would have to be given in full.
+        They are not if one of them would have to be given in full, as with ``lists_all`` each has to be.
         """
         if self._lists_all:
             return False
@@ -180,7 +183,10 @@ class FindingBuilder:
         return True
 
     def _count_finding(self, cause: Cause, seq: int, sender: Sender, is_needed: bool) -> bool:
-        """Count a finding, and return whether to give it in full; always true if ``is_needed``."""
+        """Count a finding, and return whether to give it in full.
+
+        It always is if ``is_needed``, or with ``lists_all``, with which only ``total`` counts.
+        """
         self.total += 1
         if self._lists_all:
             return True

@@ -286,7 +286,7 @@ class HttpJudge:
     # The content of the response
 
     def _judge_content(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
-        """Judge a body or an SSE event from the server. Skip those that mcpproxy sent in its place."""
+        """Judge a body or an SSE event from the server; skip one that mcpproxy sent in its place."""
         event = frame.event
         if event is not None and event.retry is not None and exchange.stream is not None:
             exchange.stream.retry_ms = event.retry

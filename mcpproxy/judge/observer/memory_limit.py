@@ -59,7 +59,8 @@ def weight(raw: bytes) -> int:
 def measure(value: object, most: int = MOST_BYTES) -> int:
     """Return the approximate size, in bytes, of ``value`` with everything that it refers to.
 
-    Counting stops as soon as the size exceeds ``most``.
+    Of a judge only its history counts; a request and the used ids state their own sizes. Counting stops as
+    soon as the size exceeds ``most``.
     """
     total = 0
     measured_ids: set[int] = set()

@@ -199,7 +199,7 @@ class MessageJudge:
     # From frames to messages
 
     def judge_frame(self, frame: Frame) -> list[Finding]:
-        """Judge one frame."""
+        """Judge one frame; one that mcpproxy sent is passed over."""
         if frame.by_proxy:
             return []
         history = self._history

@@ -44,6 +44,7 @@ class TwoViews:
         self._pieces: Final[dict[Sender, list[bytes]]] = {CLIENT: [], SERVER: []}
         """By sender: the pieces so far of a line that mcpproxy sent in place of this sender's message."""
         self._ended_by_us = False
+        """Whether mcpproxy has closed the streams or ended the server, as a fault rule asked."""
 
     @property
     def left_out(self) -> Sequence[str]:

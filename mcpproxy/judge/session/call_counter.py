@@ -52,7 +52,7 @@ MAX_OPEN: Final = 1 << 16
 forgotten; if more than half as many are then left, the count is given up."""
 
 _UNREAD_RESULT: Final = Response({}, None, None)
-"""Stands for a result of which only the beginning was recorded together with its id."""
+"""Stands for a result that was recorded in pieces, of which the first shows the id."""
 
 _OK: Final = Outcome.OK
 _UNANSWERED: Final = Outcome.UNANSWERED
@@ -81,8 +81,9 @@ class _Call:
 class _Exchange:
     """An HTTP exchange. ``calls`` are the client's requests in it.
 
-    ``is_other`` is set if the exchange does not carry messages: it is not a POST to the endpoint, or it was
-    answered before its body was sent. ``is_unread`` is set if a part of the response could not be read.
+    ``is_other`` is set if the exchange does not carry messages: it is not a POST to the endpoint or to where
+    a redirect leads, or it was answered before its body was sent. ``is_unread`` is set if a part of the
+    response could not be read.
     """
 
     target: str = ""

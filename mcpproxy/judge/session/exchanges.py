@@ -26,7 +26,7 @@ from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 
 MAX_REMEMBERED: Final = 65_536
-"""The number of event ids of a session, and of sessions, that are remembered."""
+"""How many event ids of a session are remembered, and how many sessions, connections and lost requests."""
 
 Route: TypeAlias = tuple[str, Headers]
 """The target of a request, and the header fields by which a gateway may choose one of several servers."""
@@ -90,7 +90,10 @@ class Fields:
         return {name: values for name, values in self._values.items() if name.startswith(prefix)}
 
     def besides(self, names: Pattern[str]) -> Headers:
-        """Return the fields, sorted, whose name (in lower case) does not match ``names`` in full."""
+        """Return the fields, sorted, whose name (in lower case) does not match ``names`` in full.
+
+        The values of one name are joined with commas.
+        """
         return tuple(sorted((k, ", ".join(v)) for k, v in self._values.items() if not names.fullmatch(k)))
 
     def __contains__(self, name: object) -> bool:

@@ -318,8 +318,8 @@ class Finding:
     the finding is about the session as a whole. ``related`` are the numbers of other frames that are
     evidence, too. ``pointer`` is a JSON Pointer (RFC 6901) into the frame's message. ``revision`` is the
     protocol revision by which the message was judged; ``None`` if it is unknown. ``source`` is the URL of the
-    requirement. If mcpproxy refuses the message, ``data`` becomes the ``data`` of the JSON-RPC error; reports
-    do not show it.
+    requirement. If mcpproxy refuses the message, ``data`` becomes the ``data`` of the JSON-RPC error; in a
+    finding of a HOST rule it has the host and the fact. Reports do not show it.
     """
 
     rule: str

@@ -64,7 +64,7 @@ class AddonHostProcess:
     """An addon host. Its first frame says whether it could load its addons, and describes them.
 
     Until then ``is_ready`` is false. ``addons`` are their names, ``hooks`` the hooks that at least one of
-    them has, and ``budget_ns`` is the sum of their budgets.
+    them has, and ``budget_ns`` is the sum of their budgets. ``is_concurrent``: all of them are concurrent.
 
     Raises:
         OSError: the process cannot be started.
@@ -204,7 +204,10 @@ class AddonCalls:
         self._watch_host()
 
     def wants(self, hook: str) -> bool:
-        """Whether an addon has to see the messages of ``hook``; start a host if there is none."""
+        """Whether an addon has to see the messages of ``hook``; start a host if there is none.
+
+        If no host can be started, this is false, unless an addon fails closed.
+        """
         if hook not in self._first.hooks and not self._is_remembered(hook):
             return False
         self._start_if_needed(time.monotonic_ns())
@@ -247,7 +250,7 @@ class AddonCalls:
     def remember(self, session: str, sender: Sender, raw: bytes) -> None:
         """Send a request to the host, to show it to addons beside its response.
 
-        If too many bytes already wait to be sent, the request is left out.
+        If too many bytes already wait to be sent, or no host is ready, the request is left out.
         """
         if len(self._unsent) < _UNSENT_BYTES:
             self._tell_host("remember", sender, session, content=raw)

@@ -24,6 +24,7 @@ _MOST_OPEN: Final = 10_000
 _MOST_SESSIONS: Final = 10_000
 """How many sessions are remembered; the oldest is closed first. Clients choose their ids."""
 _NOTE_CHARACTERS: Final = 300
+"""The longest line that the relay is given to write to stderr."""
 
 
 class _OpenSession:

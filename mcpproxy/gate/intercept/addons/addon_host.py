@@ -46,7 +46,10 @@ class HostLoop:
         self._relay_left = asyncio.Event()
 
     async def run(self) -> None:
-        """Handle the frames of the relay until it has gone; then call the last hooks, such as ``closed``."""
+        """Handle the frames of the relay until it has gone.
+
+        Then cancel the hooks that still run, and call those for the last findings, and for closed sessions.
+        """
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._host.note_asyncio)
         loop.add_reader(self._sock, self._on_readable)

@@ -2,8 +2,9 @@
 
 Such messages are batches, bytes that are not JSON-RPC but that a lenient peer may accept, objects with a
 repeated member, which two peers may read differently, and messages that are too long to hold. The peer that
-waits for an answer gets an error, if the id of the request can be found. To find it, the text is read
-leniently: it need not be JSON, and may be only the beginning and the end of a message.
+waits for an answer gets an error, if the id of the request can be found; without an id, only a client gets
+one, for ``null``. To find the id, the text is read leniently: it need not be JSON, and may be only the
+beginning and the end of a message.
 """
 
 import re
@@ -63,7 +64,7 @@ class Withheld:
 class ClosedGate:
     """Withholds messages for ``addons``, the names of the addons that fail closed; without any, it is open.
 
-    ``say`` writes a line to stderr, once for each sender and reason.
+    ``say`` writes a line to stderr; it is called once for each sender and reason.
     """
 
     def __init__(self, addons: str = "", say: Callable[[str], None] = lambda _: None) -> None:
@@ -139,7 +140,10 @@ def _batch(errors: Sequence[bytes]) -> bytes | None:
 
 
 def _recipient(sender: Sender, start: bytes, why: str, end: bytes | None = None) -> _Recipient | None:
-    """Return who gets the error for a message; ``None`` for a notification, and if that cannot be known."""
+    """Return who gets the error for a message; ``None`` for a notification, and if that cannot be known.
+
+    A client whose message has no id, but is not known to be a notification, gets an error for ``null``.
+    """
     is_whole = end is None and len(start) <= ENDS_BYTES
     members = readable_members(start[:ENDS_BYTES].removeprefix(b"\xef\xbb\xbf"))
     id, has_method = members.get("id", b""), "method" in members

@@ -12,7 +12,7 @@ from mcpproxy.record.relay.http.request_head import Refusal
 from mcpproxy.record.relay.http.route import Route
 
 _MOST_PATHS: Final = 1_000
-"""How many paths are remembered; if servers name more, every path is gated."""
+"""How many paths are remembered; if servers name more, or a URL over ``LONGEST_URL``, every path is gated."""
 _ABOUT_BODIES: Final = frozenset(
     (
         b"content-length",
@@ -65,7 +65,7 @@ class GatedPaths:
 def _readings(target: str) -> set[str]:
     """Return how servers may read the path of a target or URL: as it is written, or without dot segments.
 
-    Both readings are in lower case, without empty segments, parameters, or a slash at the end.
+    Both readings are decoded, in lower case, without empty segments, parameters, or a slash at the end.
     """
     path = re.sub("(?i)^https?://[^/?#]*", "", target)
     path = re.split("[?#]", path, maxsplit=1)[0]

@@ -39,7 +39,8 @@ def ask(trace: str, command: Command, answer_s: float = _ANSWER_S) -> Command:
     Raises:
         NoAnswerError: the session runs, but there is no valid answer within ``answer_s`` seconds.
         NotHeldError: nothing is held under the number that the command names.
-        UsageError: the session does not run, or the command is refused.
+        UsageError: the session does not run or has no breakpoints, its socket may not be used, or the command
+            is refused.
     """
     try:
         line = _exchange(trace, json.dumps(command).encode() + b"\n", answer_s)
@@ -70,7 +71,7 @@ def _exchange(trace: str, line: bytes, answer_s: float) -> bytes:
 
     Raises:
         TimeoutError: the answer does not arrive in time, or is too long.
-        OSError: there is no session.
+        OSError: there is no socket, it may not be used, or the session has ended.
     """
     end_s = time.monotonic() + answer_s
     with own_sockets.connect(control_path(trace), answer_s) as sock:

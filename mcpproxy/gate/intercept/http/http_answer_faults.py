@@ -93,7 +93,8 @@ class AnswerFaults:
     def refused(self, answer: HeldAnswer, sent: bytes, why: str, error: bytes = b"") -> list[AnswerStep]:
         """Return the steps for an answer whose body does not pass; ``sent`` is what has arrived of it.
 
-        The client gets its head, with an error as the body: ``error``, or an error for the expected id.
+        The client gets its head, with an error for the expected id as the body. If no id is expected, the
+        body is ``error``, or an error for ``null``.
         """
         fault = self._gate_mark()
         self.gate.say_once(SERVER, why)
@@ -119,7 +120,7 @@ class AnswerFaults:
         return [AnswerStep("alter", sent, fault), AnswerStep("end", fault=fault)]
 
     def missing(self, answer: HeldAnswer) -> list[AnswerStep]:
-        """Return the steps at the end of a stream, with an error if the answer may have been withheld."""
+        """Return the step that gives an error at the end of a stream; none if no answer was withheld."""
         if not answer.unseen or not answer.expected.id:
             return []
         fault = self._gate_mark()
@@ -130,7 +131,7 @@ class AnswerFaults:
     # A body
 
     def body(self, answer: HeldAnswer, raw: bytes, content: bytes) -> list[AnswerStep] | None:
-        """Return the steps for an answer in JSON; ``None`` if it passes."""
+        """Return the steps for an answer that is held whole, and no event stream; ``None`` if it passes."""
         if answer.unseen:
             return self.refused(answer, raw, answer.unseen) if content else None
         passing = self._passing(answer, content, _IN_BODIES, is_gated=answer.expected.is_gated)
@@ -226,8 +227,8 @@ class AnswerFaults:
         if any(not isinstance(action, AppliedFault) or action.is_breakpoint for action in actions):
             return self._assembled(answer, raw, rest, blocks, decisions)
         steps: list[AnswerStep] = []
-        length = 0
         # The length in the new head. If the connection is cut, it includes what is missing.
+        length = 0
         for block, (action, passing) in zip(blocks, decisions, strict=True):
             event_steps = [*self._event_steps(answer, block, action, passing)]
             steps += event_steps
@@ -374,7 +375,7 @@ class AnswerFaults:
         return action, passing
 
     def _note_answered(self, answer: HeldAnswer, passing: Passing, action: Action | None) -> None:
-        """Take note if a message answers the expected request, or why it may have been withheld."""
+        """Take note that a message answers the expected request, or why the answer may have been withheld."""
         expected, given = answer.expected, passing.raw
         if isinstance(action, Withheld):
             if action.given is None:

@@ -26,6 +26,7 @@ from mcpproxy.record.framing.bodies import Chunked, Length, UntilClose, response
 from mcpproxy.record.framing.heads import Headers, response_head
 
 _HEAD_BYTES: Final = 64 << 10
+"""How many bytes may arrive before the end of a head is found."""
 
 
 def _is_ambiguous(headers: Headers) -> bool:

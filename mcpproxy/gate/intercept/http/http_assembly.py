@@ -55,6 +55,7 @@ class Assembly:
             for action, _ in decisions
             if isinstance(action, AppliedFault) and action.is_breakpoint
         ]
+        """The marks of the breakpoints that were not reached yet, in order."""
         self._marks = list(self._pauses)
         self._is_recorded_first = bool(self._marks)
         """Whether the first step records what the server sent; otherwise one of the last steps does."""

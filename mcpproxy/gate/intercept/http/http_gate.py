@@ -34,11 +34,11 @@ if TYPE_CHECKING:
 
 @slotted()
 class EnteredRequest:
-    """An HTTP request that has arrived: its message, if any, and what becomes of it; ``None`` if it passes.
+    """An HTTP request that has arrived: ``passing`` is its message, if it has one.
 
-    ``id`` is the id, in JSON, of a JSON-RPC request that waits for an answer; otherwise empty. ``session`` is
-    its ``Mcp-Session-Id``. ``is_gated``: an addon that fails closed has to see it. ``has_message``: it is a
-    POST, so it should have a message.
+    ``action`` is what becomes of the request, ``None`` if it passes. ``id`` is the id, in JSON, of a JSON-RPC
+    request that waits for an answer; otherwise empty. ``session`` is its ``Mcp-Session-Id``. ``is_gated``: an
+    addon that fails closed has to see it. ``has_message``: it is a POST, so it should have a message.
     """
 
     action: Action | None = None
@@ -53,8 +53,8 @@ class HttpGate:
     """Applies the policies of ``options`` to requests to ``endpoint`` and to their answers.
 
     It implements ``ProxyGate``, which describes the methods without a docstring here. In its methods,
-    ``number`` is the number of a connection, and ``now_ns`` a time in ns. ``trace`` is the path of the
-    recording. ``make_tunnel_gate`` makes the gate of a tunnel.
+    ``number`` is the number of a connection, and ``now_ns`` a time of the monotonic clock. ``trace`` is the
+    path of the recording. ``make_tunnel_gate`` makes the gate of a tunnel.
     """
 
     def __init__(

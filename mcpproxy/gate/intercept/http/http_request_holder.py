@@ -33,10 +33,10 @@ class HeldRequest(NamedTuple):
 class RequestHolder:
     """Holds the requests of one client until they are complete.
 
-    It holds each POST with a JSON body, and with ``holds_all`` also each GET and DELETE. ``route`` returns
-    the route of a head. ``on_head`` is called with the route of each request; it raises a ``Refusal`` if the
-    request must not pass, or returns whether the request is gated, that is, must not pass unseen. ``note``
-    records why a request is not held.
+    It holds each POST whose body is JSON or has no media type, and with ``holds_all`` also each GET and
+    DELETE without a body. ``route`` returns the route of a head. ``on_head`` is called with the route of each
+    request; it raises a ``Refusal`` if the request must not pass, or returns whether the request is gated,
+    that is, must not pass unseen. ``note`` records why a request is not held.
     """
 
     def __init__(

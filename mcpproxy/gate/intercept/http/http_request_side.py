@@ -104,7 +104,7 @@ class RequestSide:
     def take_end(self, now_ns: int) -> None:
         """Forward the held bytes of a request that ends early and so cannot be judged.
 
-        If an addon fails closed, they are refused.
+        If an addon fails closed and the request is gated, they are refused.
         """
         was_holding = self._holder.is_holding
         held = self._holder.take_held()
@@ -123,7 +123,7 @@ class RequestSide:
         """Take note of the head of a request; return whether the request is gated.
 
         Raises:
-            Refusal: an addon fails closed, and could not be asked about the body.
+            Refusal: an addon fails closed, and could not be asked (see ``check_request``).
         """
         is_gated = False
         if self._fails_closed:

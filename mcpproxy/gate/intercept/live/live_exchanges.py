@@ -32,9 +32,10 @@ from mcpproxy.record.relay import journal as journals
 
 _Sent: TypeAlias = Frame | RequestHead | ResponseHead
 _MOST_UNTAKEN: Final = 1000
-"""For how many messages of a server findings are kept until they are taken; the oldest are dropped first."""
+"""For how many messages of the server on a connection findings are kept; the oldest are dropped first."""
 _SENDERS: Final[dict[type[_Sent], Sender]] = {RequestHead: CLIENT, ResponseHead: SERVER}
 _ENDS: Final[dict[int, Sender]] = {journals.CLIENT_EOF: CLIENT, journals.SERVER_EOF: SERVER}
+"""Kind of a journal record -> the peer that has closed its side of the connection."""
 
 
 @slotted()

@@ -115,6 +115,7 @@ class LiveJudge:
 
 
 MakeLiveJudge: TypeAlias = Callable[[Say], LiveJudge]
+"""Makes a ``LiveJudge``, given a function that writes a line to stderr."""
 
 
 class LiveLines(Policy):

@@ -292,6 +292,7 @@ def remember_answer(context: MessageContext, history: History) -> None:
 
 
 _BATCHED_ALONE: Final = ("initialize", "auth/login", "session/new", "session/resume", "session/prompt")
+"""Requests that must not share a batch, because later messages depend on their answers."""
 _FROM_AGENT: Final = (
     "session/request_permission",
     "fs/read_text_file",

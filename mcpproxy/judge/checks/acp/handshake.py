@@ -161,6 +161,7 @@ _UNKNOWN_TRANSPORT: Final = ("ACP-001", "A-004")
 _TRANSPORT_RULES: Final[Mapping[str, tuple[str, str]]] = MappingProxyType(
     {"http": ("ACP-001", "A-001"), "sse": ("ACP-001", "A-002"), "stdio": ("ACP-001", "A-003")}
 )
+"""By transport: the rule and the requirement that its use without declaration breaks."""
 
 
 def _transport_fault(

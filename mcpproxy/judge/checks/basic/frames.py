@@ -90,7 +90,7 @@ def looks_meant(raw: bytes) -> bool:
 
 
 def _json_error(raw: bytes) -> str:
-    """Return why ``raw`` is not JSON, and at which character."""
+    """Return why ``raw`` is not JSON, with the character if the parser names one."""
     try:
         json.loads(raw.decode("utf-8", "replace"), parse_constant=_refuse_constant, parse_int=len)
     except json.JSONDecodeError as error:
