@@ -123,6 +123,7 @@ class RecordedSession:
         """The session id that the server issued, masked or not; empty if it issued none.
 
         A header of a response with a status from 300 on does not count, because no session began with it.
+        With HTTP+SSE the id is in the query of the URL to which the client posts.
         """
         for exchange in self.exchanges.values():
             for name, value in exchange.headers:

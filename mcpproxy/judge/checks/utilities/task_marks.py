@@ -2,7 +2,8 @@
 
 A message needs no mark if it has the task's id in another member. ``tasks.FAMILY`` has the rows.
 
-Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
+Source:
+https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
 """
 
 from collections.abc import Iterable, Iterator
@@ -18,6 +19,7 @@ from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.task_lifecycle import TaskState
 
 RELATED: Final = "io.modelcontextprotocol/related-task"
+"""The key of the mark in ``_meta``."""
 
 INPUT_REQUESTS: Final = ("sampling/createMessage", "elicitation/create")
 """Requests with which the peer that runs a task asks for the input that the task needs."""

@@ -29,7 +29,8 @@ Kind: TypeAlias = Literal["value", "status", "added", "removed", "description", 
 class Change:
     """One difference, as text and as data.
 
-    ``kind`` is ``status`` if a result became an error or the reverse, or if an HTTP status changed; ``added``
+    ``kind`` is ``status`` if a response is of another kind (see ``answer_changes``), or if an HTTP status
+    changed; ``added``
     or ``removed`` for an entry of a list; ``description`` or ``schema`` for a changed member of an entry;
     ``value`` for any other change. ``pointer`` is a JSON Pointer into the expected message, or into the found
     message if the value is new.

@@ -42,6 +42,7 @@ LISTS: Final[Mapping[str, ListKind]] = MappingProxyType(
 
 _SCHEMAS: Final = ("inputSchema", "outputSchema", "arguments")
 _DESCRIPTIONS: Final = ("description", "title")
+"""The members of an entry whose changes are of the kind ``schema``, and of the kind ``description``."""
 
 _Name: TypeAlias = tuple[str, int]
 """The name of an entry, and how many earlier entries have the same name."""

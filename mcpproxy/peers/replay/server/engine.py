@@ -51,6 +51,7 @@ from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import messages_with_bytes
 
 _MAX_SHOWN_DIFFERENCES: Final = 3
+"""How many differences from the most similar recorded request the text about a miss shows."""
 
 
 class ReplayEngine:
