@@ -52,12 +52,15 @@ _PARAMETERS: Final[Mapping[str, tuple[Verb, ...]]] = {
 _DURATION: Final = pattern(r"(\d+(?:\.\d+)?)(ms|s|m|min|h)")
 _SIZE: Final = pattern(r"(\d+)([kmg]?)(?:i?b)?", 2)  # case does not matter
 _CODE_AND_TEXT: Final = pattern(r"-?\d+\s")
+"""The beginning of a text that gives ``error`` both a code and a message, which is refused."""
 _NS: Final = {"ms": 10**6, "s": 10**9, "m": 60 * 10**9, "min": 60 * 10**9, "h": 3600 * 10**9}
 _BYTES: Final = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
 _MOST_BYTES: Final = 1 << 30
+"""The largest size that a rule may name."""
 _ENDINGS: Final = ("eof", "half-close", "reset")
 _SIGNALS: Final = ("SIGKILL", "SIGTERM", "SIGINT", "SIGHUP")
 _AFTER_PAUSE: Final = ("pass", "drop", "error")
+"""What ``then`` may say: what happens to a message that nobody releases from a breakpoint in time."""
 
 
 class FaultRuleError(McpProxyError):

@@ -15,6 +15,7 @@ from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Request, Response
 from mcpproxy.protocol.raw_json import locate, value_bytes, with_value, without_value
 
 _NOISE: Final = b"abcdefghijklmnopqrstuvwxyz0123456789 <>#"
+"""The characters of which ``garbage`` consists."""
 
 
 @slotted(frozen=True)
@@ -119,7 +120,7 @@ def _corrupted(decision: FaultDecision, raw: bytes) -> bytes:
 
 
 def _noise(decision: FaultDecision) -> bytes:
-    """Return ``count`` bytes of text that is not JSON; after the first 64, the text repeats."""
+    """Return ``count`` bytes of text that is not JSON: a #, then up to 64 drawn characters that repeat."""
     count = decision.rule.action.count
     start = bytes(
         _NOISE[int(decision.draw(f"noise {index}") * len(_NOISE))] for index in range(min(count, 64))

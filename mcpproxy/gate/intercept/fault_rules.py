@@ -44,13 +44,17 @@ MATCHABLE: Final[tuple[Key, ...]] = (
 """The filter keys that apply to one message. The other keys of ``show`` are about a whole call."""
 
 _MEMBERS: Final = ("name", "on", "match", "nth", "every", "after", "percentage", "limit", "do")
+"""The members of a rule."""
 _KINDS: Final = ("request", "answer", "notification", "not-a-message", "http")
+"""The values that ``kind:`` may have in a rule; ``show`` knows more."""
 _SPANS: Final = pattern(r"\d+(?:-\d+)?(?:,\s*\d+(?:-\d+)?)*")
+"""A value of ``nth``: numbers, and ranges of numbers, between commas."""
 _WORD: Final = pattern(r"\s*([A-Za-z]+(?:-[a-z]+)*)\s*(?:\s|=|$)\s*")
 """The name of an action or a parameter, and the separator before its value."""
 _ARROW: Final = "=>"
 _EXAMPLE: Final = "--fault 'from:server tool:search* => delay 2s, nth 3'"
 _FILE_BYTES: Final = 1 << 20
+"""The largest file of rules that is read."""
 
 
 @slotted(frozen=True)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _KEY_FILE: Final = "journal.key"
 """The name of the file with the user's secret key, in the state folder."""
 _KEY_BYTES: Final = 32
+"""The length of that key."""
 _MAX_FAULT_CHARACTERS: Final = 400
 """The maximum length of the reason for leaving out a rule, in characters."""
 _MAX_FAULTS: Final = 16

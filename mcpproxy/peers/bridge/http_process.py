@@ -22,6 +22,7 @@ from mcpproxy.record.relay import journal as journals
 from mcpproxy.record.relay.http.guard import Guard
 
 _ENDING: Final = {signal.SIGINT: b"SIGINT", signal.SIGTERM: b"SIGTERM", signal.SIGHUP: b"SIGHUP"}
+"""The signals that end the bridge, each with its name in the journal."""
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,11 @@ Say = Callable[[str], None]
 """Writes one line to stderr."""
 
 _NOTES_BYTES: Final = 64 << 10
+"""How many bytes of the lines of a recorder for stderr are read at once."""
 _WAITING_BYTES: Final = 256 << 10
 """How many bytes for stderr are kept while nobody reads it."""
 _RETRY_S: Final = 0.05
+"""After how long lines that stderr did not take are written again."""
 
 
 class StderrLines:

@@ -9,6 +9,7 @@ from mcpproxy.protocol.message_parts import Key, key_of
 
 _ID: Final = ("id",)
 _TO_SPACES: Final = bytes.maketrans(b"\r\n", b"  ")
+"""Makes each byte of a line break a space."""
 
 
 def as_line(raw: bytes) -> bytes:

@@ -17,6 +17,7 @@ from mcpproxy.peers.client.remote_server import RemoteServer
 from mcpproxy.record.relay.stdio.inheritance import release
 
 _ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that end the bridge."""
 
 
 def run(

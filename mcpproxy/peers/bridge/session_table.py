@@ -14,6 +14,7 @@ from mcpproxy.protocol.message_parts import Key
 from mcpproxy.protocol.mirrors import Mirrors, listed_mirrors
 
 _SWEEP_S: Final = 5.0
+"""How many seconds pass between two searches for unused sessions."""
 _STATELESS_IDLE_S: Final = 60.0
 """How many seconds a process for stateless requests is kept without requests."""
 

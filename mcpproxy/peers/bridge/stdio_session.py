@@ -43,6 +43,7 @@ SESSION_BYTES: Final = 16 << 20
 
 _SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 _LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
+"""Keys of ``_meta``: the id of the subscription in its messages, and the log level that a request wants."""
 
 _OF_NO_REQUEST: Final = (
     "notifications/tools/list_changed",

@@ -27,7 +27,7 @@ _READ_ONLY: Final = frozenset(
 """Methods whose requests change nothing on the server."""
 
 _LEFT_OUT: Final = frozenset({"initialize", "notifications/initialized", "notifications/cancelled"})
-"""Methods whose messages the fuzzer makes itself, because they name other requests, or open a session."""
+"""Methods whose recorded messages are no templates, because they open a session or name another request."""
 
 _MOST_OF_A_KIND: Final = 2
 """How many recorded requests of one method, and for ``tools/call`` of one tool, are changed."""
@@ -35,6 +35,7 @@ _MOST_BYTES: Final = 256 << 10
 """A recorded message that is longer than this is left out."""
 
 ARGUMENTS: Final[Pointer] = ("params", "arguments")
+"""Where the arguments of a tool stand in a ``tools/call`` request."""
 
 _RESTRICTING: Final = ("enum", "const", "pattern", "format", "maxLength", "minLength")
 """The keywords of a schema that restrict a string."""

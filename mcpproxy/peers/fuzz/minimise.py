@@ -24,7 +24,7 @@ _RUN: Final = re.compile(rb"(.)\1{15,}", re.DOTALL)
 _LIST: Final = re.compile(rb"\[0(?:,0){15,}\]")
 """A long array of zeros."""
 _SHORT: Final = 40
-"""Texts and runs of at most this many bytes are not shortened."""
+"""Texts of at most this many bytes are not shortened, nor are runs, except those of brackets."""
 _TEXT: Final = re.compile(rb'"([^"\\\x80-\xff]*)"(?!\s*:)')
 """A text without escapes that is a value, not the name of a member."""
 

@@ -26,5 +26,5 @@ class RecordedHttpLink(HttpLink):
         await self._tape.close()
 
     def shows_end(self, symptom: Symptom) -> bool:
-        """Whether an exchange failed as in ``symptom``."""
+        """Whether an exchange had status 500, if that is the symptom, or otherwise whether any failed."""
         return 500 in self.statuses if symptom.key.startswith("crash 500") else bool(self.failures)

@@ -57,7 +57,7 @@ GONE: Final = "crash nothing listens any more"
 """The key of the fault that nothing listens on the port any more."""
 
 _HARMLESS: Final = "PROTO-006"
-"""An unknown notification, which a server ignores (JSON-RPC 2.0, section 4.1)."""
+"""The rule about unknown notifications, which a server ignores (JSON-RPC 2.0, section 4.1)."""
 
 
 @dataclass(frozen=True, slots=True)

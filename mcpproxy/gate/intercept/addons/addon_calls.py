@@ -36,6 +36,7 @@ _SLACK_NS: Final = 250_000_000
 """For how long after the budget an answer may still arrive: the host itself ends a coroutine that is late."""
 _MOST_STARTS: Final = 3
 _STARTS_NS: Final = 60 * 10**9
+"""A host that has failed is replaced at most ``_MOST_STARTS`` times within ``_STARTS_NS``."""
 _CHUNK_BYTES: Final = 64 << 10
 """How many bytes are read at once. Allocating four times as much would delay each message by 20 µs."""
 _UNSENT_BYTES: Final = 1 << 20

@@ -25,6 +25,7 @@ TOO_LONG: Final = f"it is longer than {LIMIT_BYTES >> 20} MiB"
 NOT_COMPLETE: Final = "it is not complete"
 A_FAULT: Final = "a fault of mcpproxy"
 _TWICE: Final = "two members of an object in it have the same name"
+"""Reasons why addons cannot see a message, as clauses in which the message is "it"."""
 
 _UNKNOWN: Final = b'{"jsonrpc":"2.0","id":null,'
 """The beginning of an error for a request whose id is not known."""
@@ -118,6 +119,7 @@ def _reason_of(flaw: Flaw) -> str:
 
 
 _UNREADABLE: Final = set(map(_reason_of, (Flaw.NOT_JSON, Flaw.NOT_UTF8, Flaw.TOO_DEEP)))
+"""Reasons for which it is not known whether a message without an id is a notification."""
 
 
 def _unseen(raw: bytes, message: Message) -> str:

@@ -129,7 +129,7 @@ def _list(value: object) -> list[object]:
 
 
 def _text(value: object) -> str:
-    """Return a text without lone surrogates, which JSON can express but UTF-8 cannot encode."""
+    """Return a text whose lone surrogates, which JSON can express but UTF-8 cannot encode, are escaped."""
     if not isinstance(value, str):
         raise TypeError(value)
     return value.encode("utf-8", "backslashreplace").decode()
@@ -186,3 +186,5 @@ _START: Final[dict[str, Callable[[object], object]]] = {
     "bytes": _count,
     "start": _base64,
 }
+"""Member of a held message in an answer -> its reader: in all answers, in those with whole messages, and in
+those with only their beginnings."""

@@ -17,6 +17,7 @@ from mcpproxy.record.trace.records import Encoded
 
 _ALTERED: Final = {journals.CLIENT_ALTERED: journals.CLIENT, journals.SERVER_ALTERED: journals.SERVER}
 _GIVEN: Final = (journals.CLIENT_GIVEN, journals.SERVER_GIVEN)
+"""Kinds of journal records: for bytes that a policy has changed or withheld, and for bytes given instead."""
 
 
 class HttpEvents:

@@ -32,6 +32,7 @@ _PLACES: Final[tuple[Pointer, ...]] = (
     ("params", "capabilities", "roots"),
     ("params", "capabilities", "sampling"),
 )
+"""The places in ``initialize`` whose values are changed."""
 
 _VERSIONS: Final[Mapping[str, bytes]] = {
     "future-version": b'"2999-01-01"',

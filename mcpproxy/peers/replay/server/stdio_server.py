@@ -22,6 +22,7 @@ from mcpproxy.peers.replay.whole_lines import WholeLines
 
 _CHUNK_BYTES: Final = 1 << 16
 _ANSWER_WAIT_NS: Final = 5_000_000_000
+"""How long the server behind the recording may still take to answer when the session is over."""
 
 _Event: TypeAlias = tuple[str, bytes | None, int]
 """Origin (``client``, ``server`` or ``signal``), a line or ``None`` at the end, monotonic time in ns."""
@@ -104,7 +105,7 @@ class StdioReplayServer:
         return True
 
     def _await_unanswered(self) -> None:
-        """Wait for the answers of the server behind the recording, and write them."""
+        """Write what the server behind the recording still answers, until time is up or a signal comes."""
         deadline_ns = time.monotonic_ns() + _ANSWER_WAIT_NS
         while self._passthrough.has_unanswered and not self._is_stopped:
             try:
