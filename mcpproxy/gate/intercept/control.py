@@ -210,9 +210,9 @@ def do_command(
     """Carry out a command about the held ``messages``, and return the answer.
 
     ``list`` returns all messages. ``list`` with ``starts`` returns only their beginnings, so that long
-    messages cost little, and a ``state``. If the client sends the last ``state`` with its next command and
-    nothing has changed, the answer is ``{"same": true}``. ``show`` returns one message. ``resume``, ``drop``,
-    ``edit`` and ``error`` release one.
+    messages cost little, and a ``state``. If the client sends that ``state`` with its next such command and
+    the same messages are held, the answer is ``{"same": true}``. ``show`` returns one message. ``resume``,
+    ``drop``, ``edit`` and ``error`` release one.
 
     Raises:
         NothingHeldError: nothing is held under this number.

@@ -31,7 +31,8 @@ class LaneStep:
     - ``end``: end streams or the server, as ``ending`` says: ``eof``, ``half-close``, or the name of a
       signal.
 
-    All have a ``fault``, except ``pass``, ``refuse`` and the answer to a refused request.
+    All have a ``fault``, except ``pass``, ``refuse`` and the answer to a refused request on which no other
+    policy acted.
     """
 
     kind: LaneStepKind

@@ -124,7 +124,7 @@ class Lanes:
     # What leaves
 
     def _leave(self, steps: Iterator[LaneStep], now_ns: int) -> Iterator[LaneStep]:
-        """Yield ``steps``, with each request that a policy refuses replaced by a refusal and an answer."""
+        """Yield ``steps``, with an answer to the sender in the place of each request that a policy refuses."""
         return self._leave_or_refuse(steps, now_ns) if self._policies.has_exit else steps
 
     def _leave_or_refuse(self, steps: Iterator[LaneStep], now_ns: int) -> Iterator[LaneStep]:
@@ -324,7 +324,7 @@ class Lanes:
         self._schedule_step(step, due_ns, keeps_order=False)
 
     def _pass_or_wait(self, sender: Sender, line: bytes, now_ns: int) -> Iterator[LaneStep]:
-        """Let a line pass that no policy acts on; it waits behind earlier lines of its lane, if any wait.
+        """Let a line pass that no policy acts on; it waits behind earlier lines if these keep the order.
 
         If ``join`` holds the line before it, both are given together.
         """

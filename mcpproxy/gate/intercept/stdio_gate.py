@@ -103,7 +103,7 @@ class StdioGate:
         return True
 
     def _queue_steps(self, sink: Sink, steps: Iterable[LaneStep], at_ns: int) -> None:
-        """Queue steps for a sink; consecutive lines that pass are joined, so that one write has them all."""
+        """Queue steps for a sink; consecutive lines that pass are joined, up to ``CHUNK_BYTES`` a write."""
         queue = self._queues.setdefault(sink, deque())
         sender = CLIENT if sink is self._relay.peers[0] else SERVER  # only its lines pass to this sink
         passing: list[bytes] = []
@@ -233,7 +233,7 @@ class StdioGate:
         return is_behind and self._relay.peers[1].open
 
     def _hold_full(self) -> None:
-        """Stop reading each stream whose lane is full; read it again when the lane has room."""
+        """Stop reading each stream whose lane is full; read it again when nothing waits in the lane."""
         assert self._lanes is not None
         for source in self._relay.sources:
             if (sender := _SENDERS.get(source.kind)) is not None:

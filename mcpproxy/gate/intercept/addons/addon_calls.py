@@ -116,7 +116,7 @@ class AddonHostProcess:
         self.sock.setblocking(False)
 
     def receive(self) -> list[AddonFrame]:
-        """Return the frames that have arrived.
+        """Return the frames that have arrived, except the first frame of the host.
 
         Raises:
             LookupError: an addon cannot be used; the error has the reason.
@@ -179,6 +179,7 @@ class AddonCalls:
         self._unregister: Callable[[int], None] = _ignore
         self._first = host  # later hosts have the same addons, so its description holds for them, too
         self._ready_by_ns = 0
+        """Until when questions wait for a new host to become ready."""
         self._waiting: deque[_Question] = deque()
         self._asked: dict[int, tuple[_Question, int]] = {}
         """Number -> a question that was sent to the host, and when; the oldest first."""
@@ -275,7 +276,10 @@ class AddonCalls:
 
     @property
     def next_due_ns(self) -> int | None:
-        """When ``give_up_late`` has to be called next, in monotonic ns; ``None`` if no question is open."""
+        """When ``give_up_late`` has to be called next, in monotonic ns.
+
+        ``None`` if no question was sent, and none waits for a host to become ready.
+        """
         if self._asked:
             return self._late_ns
         if self._waiting and (self._host is None or not self._host.is_ready):
@@ -396,7 +400,7 @@ class AddonCalls:
         return "messages are answered with an error" if self.fail_closed else "messages pass"
 
     def _start_if_needed(self, now_ns: int) -> None:
-        """Start a host unless there is one that may still become ready, or too many were started lately."""
+        """Start a host unless there is one, or too many were started lately; replace one that never loads."""
         if self._register is None:  # the session has not begun, or is over
             return
         if self._host is not None:

@@ -25,7 +25,7 @@ TOO_LONG: Final = f"it is longer than {LIMIT_BYTES >> 20} MiB"
 NOT_COMPLETE: Final = "it is not complete"
 A_FAULT: Final = "a fault of mcpproxy"
 _TWICE: Final = "two members of an object in it have the same name"
-"""Reasons why addons cannot see a message, as clauses in which the message is "it"."""
+"""Reasons why addons cannot see a message; in them, the message is "it"."""
 
 _UNKNOWN: Final = b'{"jsonrpc":"2.0","id":null,'
 """The beginning of an error for a request whose id is not known."""
@@ -58,7 +58,7 @@ class Withheld:
 
     @property
     def is_known(self) -> bool:
-        """Whether the answer has the id of a request."""
+        """Whether there is an answer, other than a single error for the id ``null``."""
         return self.answer is not None and not self.answer.startswith(_UNKNOWN)
 
 

@@ -43,8 +43,8 @@ class AnswerFaults:
     a body without its transfer coding.
 
     ``mark`` makes the mark of a fault. ``connection`` returns the number of the connection. ``on_endpoint``
-    is called when a server of the HTTP+SSE transport names the URL to which clients post, with that URL as
-    the server names it, and the target of the request.
+    is called, if an addon fails closed, when a server of the HTTP+SSE transport names the URL to which
+    clients post, with that URL as the server names it, and the target of the request.
     """
 
     def __init__(
@@ -120,7 +120,10 @@ class AnswerFaults:
         return [AnswerStep("alter", sent, fault), AnswerStep("end", fault=fault)]
 
     def missing(self, answer: HeldAnswer) -> list[AnswerStep]:
-        """Return the step that gives an error at the end of a stream; none if no answer was withheld."""
+        """Return the step that gives an error for a withheld answer at the end of a stream, if one is due.
+
+        There is none if nothing was withheld, or if the expected answer has come.
+        """
         if not answer.unseen or not answer.expected.id:
             return []
         fault = self._gate_mark()
@@ -393,7 +396,10 @@ class AnswerFaults:
         return Passing(frame, answer.expected.session, is_gated=is_gated, unfit=unfit)
 
     def _learn_endpoint(self, answer: HeldAnswer, blocks: list[SseBlock]) -> None:
-        """Report the URL to which clients of an HTTP+SSE server post, whatever becomes of the event."""
+        """Report the URL to which clients of an HTTP+SSE server post, if an addon that fails closed needs it.
+
+        What becomes of the event does not matter.
+        """
         for block in blocks if self.gate.addons and answer.expected.is_gated else ():
             if (endpoint := _endpoint(block)) is not None:
                 self._on_endpoint(endpoint, answer.expected.target)

@@ -93,7 +93,7 @@ class AnswerReader:
 
     @property
     def _fails_closed(self) -> bool:
-        """Whether an addon fails closed."""
+        """Whether an addon fails closed, and the bytes of the server are still read."""
         return bool(self._faults.gate.addons) and not self.is_done
 
     def _refuse_answer(self, answer: HeldAnswer | None, why: str) -> list[AnswerStep]:
