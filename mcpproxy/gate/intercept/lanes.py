@@ -124,7 +124,7 @@ class Lanes:
     # What leaves
 
     def _leave(self, steps: Iterator[LaneStep], now_ns: int) -> Iterator[LaneStep]:
-        """Yield ``steps``, with an answer to the sender in the place of each request that a policy refuses."""
+        """Yield ``steps``, with an answer to the sender in place of each request that a policy refuses."""
         return self._leave_or_refuse(steps, now_ns) if self._policies.has_exit else steps
 
     def _leave_or_refuse(self, steps: Iterator[LaneStep], now_ns: int) -> Iterator[LaneStep]:

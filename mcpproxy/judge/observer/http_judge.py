@@ -79,7 +79,7 @@ from mcpproxy.protocol.message_parts import member, well_formed
 from mcpproxy.protocol.revisions import STATELESS
 
 _EXCHANGE_BYTES: Final = 1 << 10
-"""The approximate size, in bytes, of the memory for an exchange."""
+"""The approximate size, in bytes, of the memory for an exchange, without the values of its header fields."""
 
 _LONGEST_METHOD: Final = 20
 """A longer name of an HTTP method is looked up as if it were empty."""
@@ -241,7 +241,7 @@ class HttpJudge:
     # The response
 
     def _judge_head(self, exchange: HttpExchange, head: ResponseHead) -> list[Finding]:
-        """Judge the head of the response, and update the session that it opens or ends."""
+        """Judge the response's head, unless mcpproxy sent it; update the session that it opens or ends."""
         history, session = self._history, exchange.session
         history.initializing.pop(exchange.number, None)
         if head.by_proxy:
@@ -413,7 +413,7 @@ class HttpJudge:
         return findings
 
     def _sessions(self) -> list[HttpSession]:
-        """Return every session that is remembered, each once, oldest first."""
+        """Return, each once, the sessions known by connection, id or URL, and those of open exchanges."""
         history = self._history
         open_sessions = [exchange.session for exchange in history.exchanges.values() if exchange.session]
         sessions = (
@@ -424,7 +424,7 @@ class HttpJudge:
         return list(dict.fromkeys([*sessions, *open_sessions]))
 
     def _forget_open_exchanges(self, gap: Gap) -> None:
-        """Forget the open exchanges after a gap in the recording, because parts of them may be missing."""
+        """Forget the open exchanges, of which a gap may hide parts, and let all sessions note the gap."""
         self._history.has_gap = True
         for session in self._sessions():
             session.joined_late = True

@@ -155,7 +155,7 @@ class MessageJudge:
                 return []
 
     def undo_refused_frame(self, frame: Frame, messages: tuple[Single, ...]) -> None:
-        """Undo a frame of the client that the server refused with an HTTP status: it may be sent again."""
+        """Undo a frame of the client that was refused, redirected or not answered over HTTP."""
         history, client = self._history, self._history.client
         for message in messages:
             if isinstance(message, Request) and message.id is not None:
@@ -199,7 +199,7 @@ class MessageJudge:
     # From frames to messages
 
     def judge_frame(self, frame: Frame) -> list[Finding]:
-        """Judge one frame; one that mcpproxy sent is passed over."""
+        """Judge one frame; one that mcpproxy sent, or a piece of a longer message, is not judged."""
         if frame.by_proxy:
             return []
         history = self._history

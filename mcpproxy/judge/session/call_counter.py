@@ -166,7 +166,7 @@ class CallCounter:
             self._count_message(frame.parsed or frame.message, frame, None, session)
 
     def _count_special(self, frame: Frame, session: str) -> None:
-        """Count the calls in an HTTP frame, a frame that mcpproxy touched, or a piece of a long message."""
+        """Count the calls in a frame over HTTP, touched by mcpproxy, without a line feed, or in pieces."""
         exchange = None
         if frame.exchange:
             exchange = self._exchanges.setdefault(frame.exchange, _Exchange())
@@ -214,7 +214,7 @@ class CallCounter:
     def _count_message(
         self, message: Message, frame: Frame, exchange: _Exchange | None, session: str
     ) -> _Call | None:
-        """Count the messages of a frame. Return the call that the first requests or answers, if any."""
+        """Count the messages of a frame. Return the call that the first of them requests or answers."""
         if isinstance(message, Request):
             return self._count_request(message, frame, exchange, session)
         if isinstance(message, _ANSWERS):

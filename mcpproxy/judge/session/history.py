@@ -63,10 +63,10 @@ class SentRequest:
     while the first request was pending. If the two requests have different methods, or a request has two
     members ``method``, ``method`` is empty, because an answer may be to either. ``answered_seq`` is the frame
     of the latest answer (0 if there is none yet), and ``answered_ns`` the time of that frame.
-    ``refused_by_http`` is set if the server refused the frame with an HTTP status, so that the request counts
-    as never sent. ``has_familiar_meta`` is set if an equal ``_meta`` was correct in an earlier request
-    (``History.familiar_meta``). ``check_memory`` is state that the checks of the method keep for the request
-    until it is answered.
+    ``refused_by_http`` is set if the frame was refused, redirected or not answered over HTTP, so that the
+    request counts as never sent. ``has_familiar_meta`` is set if an equal ``_meta`` was correct in an earlier
+    request (``History.familiar_meta``). ``check_memory`` is state that the checks of the method keep for the
+    request until it is answered.
     """
 
     seq: int
@@ -195,8 +195,8 @@ class Side:
     pending: dict[RequestId, SentRequest] = field(default_factory=dict[RequestId, SentRequest])
     # The ids of the requests that reached the receiver, as far as is known.
     used_ids: UsedIds = field(default_factory=UsedIds)
-    # The ids of requests that never reached the receiver's program, because mcpproxy refused them or the
-    # server refused them with an HTTP status.
+    # The ids of requests that probably never reached the receiver's program, because mcpproxy refused them,
+    # or because they were refused, redirected or not answered over HTTP.
     refused_ids: UsedIds = field(default_factory=UsedIds)
     held_lines: SplitMessage = field(default_factory=SplitMessage)  # lines that may be one message together
     closed_ns: int | None = None  # when this side closed its stream
