@@ -3,7 +3,8 @@
 All messages of a stdio server arrive on one channel. A response goes to the POST of its request. Progress
 notifications, and the notifications of a subscription, name their request. Notifications about changed lists
 and resources go to the GET stream. Any other message does not show what it belongs to: it goes to the only
-open request, or else to the GET stream, or, if nobody reads that, to the latest open request.
+open request, or else to the GET stream, or, if nobody reads that, to the latest open request. A process for
+stateless requests has no GET stream: what belongs to no request is not passed on.
 """
 
 import asyncio
@@ -58,6 +59,7 @@ class PostAnswer:
     """The response to a POST with requests. ``open`` maps the ids of unanswered requests to their bytes.
 
     ``lines`` has the messages of the response until it is decided whether it is one body or a stream.
+    ``tokens`` are the progress tokens of the requests. ``wants_logs``: one of them asks for log messages.
     """
 
     def __init__(self, requests: dict[Key, bytes], message: Message, stream: ResumableStream) -> None:

@@ -88,8 +88,9 @@ class ReportedCalls:
 
 @slotted()
 class Sessions:
-    """The sessions of a connection, by id, oldest first.
+    """The sessions of a connection.
 
+    ``open`` has, by id and oldest first, those that are open or about to be loaded or resumed.
     ``mentioned`` are all session ids that either side has sent in a place where the other side learns of a
     session. ``forgot_some`` is set once a session was dropped from ``open`` or ``mentioned``: from then on an
     unknown id is not reported. ``initialize_failed`` is set if the latest initialize was answered with an
@@ -122,7 +123,7 @@ class Sessions:
                 del self.mentioned[next(iter(self.mentioned))]
 
     def of(self, id: object) -> AcpSession | None:
-        """Return the session with this id, ``None`` if it is not open."""
+        """Return the session with this id, ``None`` if it is not in ``open``."""
         return self.open.get(id) if isinstance(id, str) else None
 
 
@@ -259,7 +260,10 @@ def remember_end(context: MessageContext, history: History) -> None:
 
 
 def remember_answer(context: MessageContext, history: History) -> None:
-    """Record the session that a result opens; forget a session that was closed or never opened."""
+    """Record the sessions that a result opens or names, and whether initialize failed.
+
+    A session that was closed, or that could not be opened, is forgotten.
+    """
     request, message, sessions = context.answers, context.message, history.of(Sessions)
     if request is None or context.sender != SERVER:
         return
@@ -300,6 +304,7 @@ _FROM_AGENT: Final = (
     "terminal/create",
     "elicitation/create",
 )
+"""Requests of the agent that name a session."""
 
 FAMILY: Final = RuleFamily(
     checks=(

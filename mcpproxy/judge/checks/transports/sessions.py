@@ -121,7 +121,7 @@ def missing_id(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 
 
 def missing_id_refused(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a server that refuses a missing session id with a status other than 400 (PROTO-010)."""
+    """Report a missing session id that is refused with a 4xx outside ``ALLOWED_REFUSALS`` (PROTO-010)."""
     if _lacks_id(exchange) and 400 <= exchange.status < 500 and exchange.status not in ALLOWED_REFUSALS:
         problem = f"server refused a request without session id with {exchange.status} instead of 400"
         yield Violation("PROTO-010", "R-092", problem, related=(exchange.request.seq,))
