@@ -41,7 +41,8 @@ MATCHABLE: Final[tuple[Key, ...]] = (
     "from", "kind", "method", "tool", "prompt", "resource", "target", "id", "status", "code", "bytes", "text",
     "rule", "severity",
 )  # fmt: skip
-"""The filter keys that apply to one message. The other keys of ``show`` are about a whole call."""
+"""The filter keys that apply to one message. The others of ``show`` are about a whole call, a session or a
+place in a recording."""
 
 _MEMBERS: Final = ("name", "on", "match", "nth", "every", "after", "percentage", "limit", "do")
 """The members of a rule."""

@@ -44,9 +44,10 @@ class RuleOptions:
     """The values of ``--rules``, ``--select``, ``--extend-select``, ``--ignore`` and ``--hosts``.
 
     ``folders`` are the absolute paths of folders with custom rules. ``digest`` is a hash of the files in
-    them. ``seal`` is a hash of all options with a secret key of the user; it is empty if there is no key.
-    ``has_faults`` says that messages of the session are altered on purpose (``--fault``). ``hosts`` names the
-    hosts by whose facts the session is judged, down to the grade ``hosts_grade``; see ``host_choice.chosen``.
+    them. ``seal`` is a hash of all options with a secret key of the user; it is empty without a key or
+    ``folders``. ``has_faults`` says that messages of the session are altered on purpose (``--fault``).
+    ``hosts`` names the hosts by whose facts the session is judged, down to the grade ``hosts_grade``; see
+    ``host_choice.chosen``.
     """
 
     folders: tuple[str, ...] = ()
@@ -221,7 +222,7 @@ def _digest(folders: Iterable[str]) -> str:
 
 
 def _key(may_make_key: bool) -> bytes:
-    """Return the user's secret key, or empty bytes without one. ``may_make_key`` creates a missing key."""
+    """Return the user's secret key, empty if none can be read. ``may_make_key`` creates a missing key."""
     path = os.path.join(paths.state_dir(), _KEY_FILE)
     for _ in range(2):
         try:

@@ -34,7 +34,7 @@ class Peer(Protocol):
 
     recording: SessionRecording
     refusal: ValidateError | None
-    """Why the last step got no answer of an MCP server; ``None`` if it got one, and always on stdio."""
+    """Why the last step got no answer of an MCP server; ``None`` if it got one or is silent, and on stdio."""
 
     async def open(self) -> None:
         """Start the server.
