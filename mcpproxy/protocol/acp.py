@@ -224,11 +224,12 @@ def session_in(params: object) -> str:
 def is_initialize(params: object) -> bool:
     """Whether the params of ``initialize`` are those of ACP, by the version or by the other members.
 
-    In ACP the version is a small integer, in MCP a date. The integer 1 means ACP whatever the other members
-    are, because version 1 lets a client omit them all and add others. Any other number up to 65535, or a
-    string of digits, means ACP unless the members are those of MCP: it has ``capabilities`` and
-    ``clientInfo``, version 1 of ACP has ``clientCapabilities``, version 2 has ``info``. With any other
-    version it is ACP if there are ``clientCapabilities`` and no ``capabilities``.
+    In ACP the version is a small integer, in MCP a date. MCP requires ``capabilities`` and ``clientInfo``;
+    version 1 of ACP has ``clientCapabilities``, version 2 has ``info``. The integer 1 means ACP whatever the
+    other members are, because version 1 lets a client omit them all and add others. Any other number from 0
+    to 65535 means ACP unless both members of MCP are there and neither of ACP. A string of digits means ACP
+    if there are no ``capabilities``, or ``info`` and no ``clientInfo``. With any other version it is ACP if
+    there are ``clientCapabilities`` and no ``capabilities``.
     """
     if not isinstance(params, dict):
         return False

@@ -267,7 +267,7 @@ def is_answer(value: JSONObject) -> bool:
 
     A line of a log may happen to have an id, and the body of an HTTP error often has a member ``error`` that
     is not JSON-RPC's, as in OAuth. So an object without ``"jsonrpc": "2.0"`` counts as an answer only if it
-    has a result, an error and an id, or an error with an integer code.
+    has a result, or has an error and either an id or an integer as the error's code.
     """
     if "result" in value:
         return True

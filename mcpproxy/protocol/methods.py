@@ -223,7 +223,8 @@ def first_need(needs: tuple[Need, ...], params: "JSON | Absent") -> Need | None:
 def declares(capabilities: JSONObject, path: str) -> bool:
     """Whether ``capabilities`` has the capability at ``path``.
 
-    A flag counts only when it is ``true``. An empty ``elicitation`` object means form mode.
+    A flag (``_FLAGS``) counts only if it is ``true``, any other capability unless it is ``false``. An empty
+    ``elicitation`` object means form mode.
     """
     if path == "elicitation.form" and capabilities.get("elicitation") == {}:
         return True

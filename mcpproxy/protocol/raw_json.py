@@ -153,7 +153,10 @@ def put(raw: bytes, path: Path, text: bytes) -> bytes:
 
 
 def renamed(raw: bytes, names: Mapping[str, str]) -> bytes:
-    """Return the JSON object ``raw`` with its top-level members renamed. ``names`` maps old to new names."""
+    """Return the JSON object ``raw`` with its top-level members renamed. ``names`` maps old to new names.
+
+    The white space around the members is lost.
+    """
     members = (
         written(names.get(name, name)) + b":" + raw[start:end]
         for name, start, end in _members(raw, _skip_space(raw, 0))

@@ -82,7 +82,7 @@ def mcp_name(method: str, params: "JSON | Absent") -> str | None:
 
 
 def stateless_version(call: Request | Notification | None) -> str:
-    """Return the revision that a stateless request names; empty for every other message."""
+    """Return the revision that a stateless request or notification names; empty for every other message."""
     return (text_member(call.params, "_meta", VERSION_KEY) if call else None) or ""
 
 

@@ -8,9 +8,10 @@ source.
 The tables come from ``rules/<family>.toml``; this module reads no files. In a requirement, ``keyword``
 and ``source`` are either one text for all revisions or a table whose keys mean "from this revision on":
 ``keyword = { "2024-11-05" = "SHOULD", "2025-06-18" = "MUST" }``. ``since`` names the first revision of a
-single keyword. ``until`` names the first revision to which the requirement no longer applies. A source is a
-page of the specification with its section (``basic/lifecycle#initialization``) or a full URL. ``softer.info``
-and ``softer.warning`` say when and why a check reports a violation at a level below that of the keyword.
+single keyword; without it that is the first revision of MCP. ``until`` names the first revision to which the
+requirement no longer applies. A source is a page of the specification with its section
+(``basic/lifecycle#initialization``) or a full URL. ``softer.info`` and ``softer.warning`` say when and why a
+check reports a violation at a level below that of the keyword.
 
 A requirement may apply to versions of the Agent Client Protocol, alone (``since = "acp-1"``) or together with
 revisions of MCP (a table with keys of both). "From this revision on" stays within one protocol.

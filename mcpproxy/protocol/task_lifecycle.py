@@ -115,7 +115,10 @@ def state_of_status(status: JSON) -> TaskState | None:
 
 
 def parse_time(value: JSON) -> datetime | None:
-    """Return the time of an ISO 8601 timestamp, read as UTC if it has no offset; ``None`` if invalid."""
+    """Return the time of an ISO 8601 timestamp, read as UTC if it has no offset; ``None`` if invalid.
+
+    A leap second is read as the second before it.
+    """
     if not isinstance(value, str):
         return None
     try:

@@ -3,9 +3,9 @@
 Such values are the arguments of a tool call (with the tool's ``inputSchema``), structured content (with the
 tool's ``outputSchema``) and the content of a form. A mismatch is reported only if it is certain. So any value
 is accepted if the schema is invalid, too large or of an unknown dialect, if it refers to another document, or
-if ``effort`` refuses it for another reason.
-``format`` and the content keywords are not checked. No document is fetched and no file is read. Peers can
-send schemas and values that take very much time and memory to check, so both are limited (see ``effort``).
+if ``effort`` refuses it for another reason. ``format`` and the content keywords are not checked. No document
+is fetched and no file is read. Peers can send schemas and values that take very much time and memory to
+check, so both are limited (see ``effort``).
 
 A contract is a schema prepared for checking many values. The library jsonschema-rs checks them, but it takes
 20 ms to load. So if the schema is simple, the first values are checked without it (see ``fast_path``).

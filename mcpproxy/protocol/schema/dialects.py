@@ -52,7 +52,7 @@ ValueKind: TypeAlias = Literal[
     "needs",  # an object whose values are arrays of distinct strings
     "either",  # an object in which each value is a schema or an array of distinct strings
     "flags",  # an object whose values are booleans
-    "id",  # a string without a fragment
+    "id",  # a string without a fragment, or with an empty one
     "name:",  # a plain name, colons allowed
     "name_",  # a plain name, a leading underscore allowed
 ]

@@ -184,7 +184,8 @@ class _Survey:
         return targets[0] if len(targets) == 1 else None
 
     def _target(self, reference: JSON) -> JSONObject | bool | None:
-        """Return the schema that a reference names; ``None`` if it is not a path in this document."""
+        """Return the schema that a reference names; ``None`` if the reference is no path in this document, or
+        if no schema is there."""
         if not isinstance(reference, str):
             return None
         if not reference.startswith("#"):

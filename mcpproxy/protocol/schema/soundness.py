@@ -108,7 +108,8 @@ def subschemas(schema: JSON) -> Iterator[tuple[str, JSONObject]]:
     """Yield ``schema`` and every schema in it, each with its JSON Pointer, in the order of the document.
 
     Data (see the top of the module) and booleans are left out. If the dialect of a schema is unknown, the
-    schemas in it are not visited. No more than ``MAX_SCHEMAS`` are.
+    schemas in it are not visited. No more than ``MAX_SCHEMAS`` are, and none more than ``MAX_DEPTH`` levels
+    deep.
     """
     stack = (
         [_Subschema("", schema, schema, _dialect(schema, DEFAULT), "root", 0)]
@@ -126,7 +127,7 @@ def subschemas(schema: JSON) -> Iterator[tuple[str, JSONObject]]:
 def _dialect(schema: JSONObject, inherited: Dialect | None) -> Dialect | None:
     """Return the dialect that a subschema names; if it names none, the dialect of the schema around it.
 
-    It is ``None`` if the subschema names an unknown dialect.
+    It is ``None`` if the subschema names an unknown dialect, or none where the dialect around it is unknown.
     """
     uri = schema.get("$schema")
     return dialect_of(uri) if isinstance(uri, str) else inherited

@@ -5,7 +5,7 @@ Params or a result without a block may have any value.
 
 If an optional member has a wrong value, a reader uses the default (``x-deserialize-default-on-error``). A
 sender of ``null`` asks for the default, too. So all optional members may be ``null``, except those of an MCP
-server, which are read strictly.
+server, which are read strictly, and the ``properties`` of a form.
 
 Source: ``schema.json`` of each version, https://github.com/agentclientprotocol/agent-client-protocol
 """
