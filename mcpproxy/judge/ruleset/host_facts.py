@@ -287,7 +287,10 @@ def _range(where: str, text: str) -> Callable[[str], bool]:
 
 
 def numbers_of(version: str) -> str:
-    """Return the numbers at the beginning of a version, such as ``0.56.0``; empty if there are none, or too many."""
+    """Return the numbers at the beginning of a version, such as ``0.56.0``.
+
+    They are empty if there are none, or if they have more than ``_VERSION_CHARACTERS`` characters.
+    """
     numbers = re.match(r"v?(\d+(?:\.\d+)*)", version)
     return numbers[1] if numbers is not None and len(numbers[1]) <= _VERSION_CHARACTERS else ""
 

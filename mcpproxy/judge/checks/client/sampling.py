@@ -190,7 +190,7 @@ def _blocks(message: JSONObject) -> list[JSONObject]:
 
 
 def _ids(message: JSONObject, type: str, name: str) -> list[str]:
-    """Return the member ``name`` of each content block of this type."""
+    """Return the member ``name`` of each content block of this type, where it is a text."""
     values = [block.get(name) for block in _blocks(message) if block.get("type") == type]
     return [id for id in values if isinstance(id, str)]
 

@@ -24,7 +24,7 @@ WITH_QUERY: Final[HttpFact] = 1 << 4
 UNEXPECTED_BODY: Final[HttpFact] = 1 << 5
 """The body is several JSON texts, or contains a message although the HTTP method is not POST."""
 WITHOUT_REQUEST: Final[HttpFact] = 1 << 6
-"""The body contains no JSON-RPC request."""
+"""The body contains messages, but no JSON-RPC request."""
 VERSIONS_DIFFER: Final[HttpFact] = 1 << 7
 """A stateless request names one version in its headers and another in its body."""
 LEGACY_ENDPOINT_KNOWN: Final[HttpFact] = 1 << 8
@@ -50,7 +50,7 @@ UNANSWERED: Final[HttpFact] = 1 << 14
 # Facts about a body or an SSE event
 
 UNAWAITED: Final[HttpFact] = 1 << 15
-"""The content is not the result that a request of the exchange awaits."""
+"""The content is a body that is not the result that a request of the exchange awaits."""
 WITH_FAULT: Final[HttpFact] = 1 << 16
 """The content has a JSON-RPC error, or the exchange has broken some rule before."""
 FOR_ONE_REQUEST: Final[HttpFact] = 1 << 17

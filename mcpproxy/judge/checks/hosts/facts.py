@@ -171,7 +171,7 @@ def client_of_request(request: SentRequest) -> Client | None:
 
 
 def client_of_session(history: History) -> Client | None:
-    """Return the client that the handshake names; ``None`` if no handshake was seen."""
+    """Return the client that the handshake names; ``None`` if none was seen, or it names no client."""
     opening = history.initialize
     return _client_in(member(opening.params, "clientInfo")) if opening is not None else None
 

@@ -74,6 +74,7 @@ RULES: Final[dict[str, tuple[str, str]]] = {
 """The rule and the requirement of each kind of fact."""
 
 OPENINGS: Final = ("initialize", "server/discover")
+"""Requests whose results have the instructions and the capabilities of the server."""
 
 
 @slotted(frozen=True)

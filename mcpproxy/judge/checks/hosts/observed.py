@@ -62,7 +62,7 @@ class Watched:
     ended_ns: int = 0
 
     def record_time(self, request: SentRequest, now_ns: int) -> None:
-        """Record how long a call took, or how long the client waited for it."""
+        """Record how long a call took, or how long the client waited for it, if no time before was longer."""
         if (taken_ns := now_ns - request.sent_ns) > self.slowest_ns:
             self.slowest_ns, self.tool, self.seq = (
                 taken_ns,

@@ -9,7 +9,10 @@ from mcpproxy.judge.checks.server.listings import LISTS, Page, page
 from mcpproxy.judge.session.history import History, keep_latest
 
 MAX_WALKS: Final = 64
-"""How many unfinished readings of lists are remembered per session."""
+"""How many unfinished readings of lists are remembered per session.
+
+All stateless requests over HTTP share this number.
+"""
 
 NOUNS: Final = {
     "tools/list": "tools",
@@ -17,6 +20,7 @@ NOUNS: Final = {
     "resources/list": "resources",
     "resources/templates/list": "templates",
 }
+"""By method of a list: the word for its items."""
 
 
 @slotted(eq=False)
@@ -71,7 +75,7 @@ def unread(context: MessageContext, history: History, pages: int) -> tuple[str, 
 def left_unread(reading: ReadPages, pages: int) -> str:
     """Return a clause about what a host that reads ``pages`` pages does not get of an unfinished list.
 
-    It is empty if the host reads all pages that were seen.
+    It is empty if the host reads more pages than were seen.
     """
     if len(reading.counts) < pages:
         return ""

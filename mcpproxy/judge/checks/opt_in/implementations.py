@@ -30,8 +30,8 @@ MAX_REMEMBERED: Final = 1_000
 class SpokenRevision:
     """An implementation and the revision that it uses. ``version`` is ``None`` if it names none.
 
-    ``pointer`` is the JSON Pointer of a server's name in the answer. For a client it is empty, because the
-    client's name is in the request.
+    ``pointer`` is the JSON Pointer of the member of the answer that names a server. For a client it is empty,
+    because the client's name is in the request.
     """
 
     role: Sender

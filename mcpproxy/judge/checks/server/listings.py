@@ -68,6 +68,7 @@ _LEGAL: Final[frozenset[FlawKind]] = frozenset(
 """The flaws that do not make a schema invalid."""
 
 _FOREVER_NS: Final = 1 << 63
+"""A time, in nanoseconds, that no recording reaches."""
 
 SOON_NS: Final = 5_000_000_000
 """A list rarely changes by itself within this time, and an announcement of a change takes no longer."""

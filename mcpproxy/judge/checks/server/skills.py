@@ -46,6 +46,7 @@ from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import kind, shown, token
 
 _METHODS: Final = EXTENSIONS[SKILLS]
+"""The methods of the extension."""
 
 _DIRECTORY_TYPE: Final = "inode/directory"
 """The mimeType of a directory."""

@@ -379,8 +379,9 @@ def _answered_call(context: MessageContext, history: History) -> ToolCall | None
 
 
 def _tool_result(message: Response, request: SentRequest) -> JSONObject | None:
-    """Return the result if the tool produced it; ``None`` if it is not an object, is a task, or is not
-    complete, as one that asks the client for input.
+    """Return the result if the tool produced it; ``None`` if it is not an object, or is a task.
+
+    A stateless result that is not complete, such as one that asks the client for input, is ``None``, too.
     """
     result = as_object(message.result)
     if result is None or (request.stateless and result.get("resultType", "complete") != "complete"):

@@ -53,9 +53,9 @@ def refused_preflight(
 
 
 def refused_to_page(exchange: HttpExchange) -> frozenset[str]:
-    """Return which of ``NEEDED`` a preflight asks for and its answer does not allow.
+    """Return which of ``NEEDED`` and of the Mcp-Param headers a preflight asks for and is not allowed.
 
-    It is empty for another exchange, and if the answer does not allow the origin.
+    It is empty unless ``is_allowed_preflight``.
     """
     if not is_allowed_preflight(exchange):
         return frozenset()
@@ -75,7 +75,7 @@ def refused_to_page(exchange: HttpExchange) -> frozenset[str]:
 
 
 def is_allowed_preflight(exchange: HttpExchange) -> bool:
-    """Whether the exchange is a preflight whose answer allows the origin of the page."""
+    """Whether the exchange is a preflight without masks whose answer allows the origin of the page."""
     is_preflight = exchange.method == "OPTIONS" and ASKED_METHOD in exchange.fields
     return is_preflight and exchange.succeeded and not exchange.masked and _allows_origin(exchange)
 

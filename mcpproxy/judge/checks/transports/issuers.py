@@ -19,6 +19,7 @@ from mcpproxy.protocol.oauth import RESOURCE_METADATA, SERVER_METADATA
 from mcpproxy.protocol.wording import shown
 
 _ENDPOINTS: Final = ("token_endpoint", "registration_endpoint")
+"""Members of a server's metadata: the URLs at which it gives tokens and client secrets."""
 _FORM_BYTES: Final = 1 << 16
 """A longer body is not read as a form."""
 
