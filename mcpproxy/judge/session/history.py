@@ -195,8 +195,8 @@ class Side:
     pending: dict[RequestId, SentRequest] = field(default_factory=dict[RequestId, SentRequest])
     # The ids of the requests that reached the receiver, as far as is known.
     used_ids: UsedIds = field(default_factory=UsedIds)
-    # The ids of requests that probably never reached the receiver's program, because mcpproxy refused them,
-    # or because they were refused, redirected or not answered over HTTP.
+    # The ids of requests that count as never sent, because mcpproxy refused them, or because they were
+    # refused, redirected or not answered over HTTP.
     refused_ids: UsedIds = field(default_factory=UsedIds)
     held_lines: SplitMessage = field(default_factory=SplitMessage)  # lines that may be one message together
     closed_ns: int | None = None  # when this side closed its stream

@@ -141,7 +141,7 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
         return _unreported(_met_by_pages(choice, context, history), history)
 
     def unread_pages(event: Signal | Close, history: History) -> Iterator[Violation]:
-        """Report pages that hosts do not read, and that were not read in this session either (HOST-007)."""
+        """Report pages that were not read: by hosts and this session, or else by its client (HOST-007)."""
         if choice is None or not isinstance(event, Close):
             return
         for (caller, *_), reading in history.across_requests(UnfinishedReadings).readings.items():

@@ -208,7 +208,7 @@ class ListState:
 
     @property
     def current(self) -> ListWalk | None:
-        """The latest whole walk, ``None`` if a change was announced since."""
+        """The latest whole walk; ``None`` if there is none, or if a change was announced since."""
         latest = self.latest
         return latest if latest is not None and latest.changes == self.changes else None
 

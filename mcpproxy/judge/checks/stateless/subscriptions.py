@@ -123,7 +123,7 @@ def _param(context: MessageContext, *names: str) -> JSON:
 
 
 def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Iterator[Violation]:
-    """Report a JSON body in answer to subscriptions/listen (SUB-002)."""
+    """Report a result of subscriptions/listen that is a body instead of an event (SUB-002)."""
     if (
         exchange.response_is_sse
         or not exchange.succeeded
@@ -167,8 +167,8 @@ def closing_response(context: MessageContext[Response], history: History) -> Ite
 
 
 def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a subscription that was neither acknowledged nor refused, although later requests were answered
-    (SUB-003).
+    """Report a subscription on stdio that was neither acknowledged nor refused in time, although later requests
+    were answered (SUB-003).
     """
     if not isinstance(event, Close) or event.ending == "cut" or history.has_gap or history.over_http:
         return

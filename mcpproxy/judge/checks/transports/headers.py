@@ -5,7 +5,8 @@ The ``data`` of two errors and the annotations of listed tools are checked here 
 An intermediary acts on the headers and a server on the body, so headers and body must agree. A POST should
 contain one message, so only the first request of an exchange is compared.
 
-Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
+Source:
+https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata
 """
 
 from typing import Final
@@ -83,8 +84,8 @@ def method_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | N
 
 
 def name_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report an Mcp-Name header that is missing, differs from the body or is badly encoded (HDR-004,
-    HDR-006).
+    """Report an Mcp-Name header that is missing, is there twice, differs from the body or is badly encoded
+    (HDR-004, HDR-006).
     """
     for request in exchange.requests[:1]:
         if (name := mcp_name(request.method, request.params)) is None:

@@ -227,7 +227,10 @@ def _unknown_token(context: MessageContext, history: History, token: RequestId) 
 
 
 def with_other_type(token: RequestId) -> RequestId | None:
-    """Return the token or id as the other JSON type (``"7"`` for ``7``); ``None`` if that is not possible."""
+    """Return the token or id as the other JSON type (``"7"`` for ``7``).
+
+    The result is ``None`` for an integer of 64 bits or more, and for a text that is not 1 to 19 digits.
+    """
     if isinstance(token, int):
         return str(token) if token.bit_length() < 64 else None
     return int(token) if token.isascii() and token.isdecimal() and len(token) < 20 else None
