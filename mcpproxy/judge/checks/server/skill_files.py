@@ -269,7 +269,7 @@ def remember_entries(context: MessageContext[Response], history: History) -> Non
 
 
 def _listed_files(entry: SkillEntry) -> Iterator[tuple[str, bytes | None, int | None]]:
-    """Yield the URI, digest and size of each file with a digest, and the skill's own URI if it is not listed."""
+    """Yield the URI, digest and size of each file with a digest, and the own URI if that is not listed."""
     is_own_listed = False
     for listed in entry.files or ():
         uri, size = text_member(listed, "uri"), member(listed, "size")
