@@ -73,7 +73,7 @@ $/cancel_request            both    notification  yes    yes
 INITIALIZE: Final = frozenset({"initialize", "_proxy/initialize", "proxy/initialize"})
 """The requests that open a connection. They have the same params.
 
-A conductor, which starts a chain of ACP proxies, sends one of the latter two to a proxy.
+A conductor, which starts a chain of ACP proxies, sends a proxy one of the two names with ``proxy``.
 ``_proxy/initialize`` is the name in the SDK, ``proxy/initialize`` the name in the RFD (the proposal).
 Source: https://agentclientprotocol.com/rfds/proxy-chains
 """

@@ -29,7 +29,7 @@ _TYPES: Final = ("integer", "string", "boolean")
 """The types of arguments that may be repeated in a header."""
 
 Path = tuple[str, ...]
-"""The names of properties that lead to an argument."""
+"""The names of the properties from the arguments' root down to an argument, its own name last."""
 
 _SCHEMA_MAPS: Final = ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 """Keywords whose value maps names to schemas."""
@@ -75,7 +75,7 @@ def read_mirrors(schema: JSON) -> Mirrors:
 
 
 def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool]]:
-    """Yield every annotated subschema: path, pointer, schema, and whether only ``properties`` lead to it."""
+    """Yield every annotated subschema: path, pointer, schema, and whether it is below ``properties`` only."""
     stack: list[tuple[JSON, Path, str, bool]] = [(schema, (), "", True)]
     while stack:
         value, path, pointer, is_reachable = stack.pop()

@@ -3,8 +3,8 @@
 One peer runs a task. The other peer learns the task's status from answers and notifications. A task may pass
 through several states between two reports of its status. So any state may follow while the task is not over,
 and only a change after the end of the task is a mistake. As in the table of the handshake (``lifecycle``),
-every report has a step in every state. A forbidden step leads to the reported state, so that one mistake is
-reported once.
+every report has a step in every state. After a forbidden step the state is the reported one, so that one
+mistake is reported once.
 
 A task is ``SETTLED`` if tasks/result was answered and no final status was reported: the task is over, but
 whether it completed, failed or was cancelled is unknown. If it is then reported as running, the answer to

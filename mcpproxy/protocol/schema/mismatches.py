@@ -43,7 +43,7 @@ _UNSURE: Final = frozenset(
         "Referencing",
     }
 )
-"""Kinds of failures in which the library gave up, or which are about annotations such as ``format``."""
+"""Kinds of failure: the library gave up, or the failure is about an annotation such as ``format``."""
 
 
 def _is_whole_number(error: "ValidationError") -> bool:

@@ -1,6 +1,6 @@
 """Check that params and results have the members and types of their method in a revision.
 
-A shape says which members a value must and may have, and of which types. Shapes are built once per revision,
+A shape says which members a value must and may have, and their types. Shapes are built once per revision,
 on first use: those of MCP from the tables in ``shapes.types``, ``shapes.input_types``, ``shapes.app_types``
 and ``shapes.messages``, those of ACP from ``shapes.acp_messages``, ``shapes.acp_setup`` and
 ``shapes.acp_work``. Members that no table lists are allowed. If a value may have one of several shapes and

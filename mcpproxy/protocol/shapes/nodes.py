@@ -150,7 +150,7 @@ class Map(Shape):
 
 
 class Object(Shape):
-    """An object with ``members``, of which those in ``required`` must be present."""
+    """An object with ``members``; those in ``required`` must be present."""
 
     expected = "an object"
     python_types = (dict,)

@@ -42,7 +42,7 @@ or an object as the value is masked only if it comes after its name."""
 
 
 def secrets_masked(text: str, mask: Callable[[str], str]) -> str:
-    """Return a text in which everything that looks like a secret is replaced by ``mask`` of it.
+    """Return a text in which everything that looks like a secret is replaced by its ``mask``.
 
     In JSON objects and arrays within the text, members are also masked by their names.
     """

@@ -34,7 +34,7 @@ class UpstreamHints:
         """The statuses of open exchanges that may mean that a client certificate is missing, by exchange."""
 
     def hint_for(self, event: Event) -> str:
-        """Return the hint that an event gives rise to; empty for nearly all events."""
+        """Return the hint for an event; empty for nearly all events, and for a hint that was given before."""
         hint = self._find_hint(event)
         if not hint or hint in self._given_hints or len(self._given_hints) >= _MOST_HINTS:
             return ""

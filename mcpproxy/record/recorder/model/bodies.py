@@ -77,7 +77,7 @@ _WITHOUT_TURN: Final = (*COUNTS, "/embeddings")
 member."""
 
 _NO_ANSWER: Final = frozenset({b"", b"[DONE]"})
-"""Data of events without an answer; the latter ends a stream of Chat Completions."""
+"""Data of events without an answer; ``[DONE]`` ends a stream of Chat Completions."""
 
 _Edit: TypeAlias = tuple[JsonPlace, str]
 """A place in the text, and the masked text to put there."""

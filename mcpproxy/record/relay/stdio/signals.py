@@ -1,7 +1,7 @@
 """The signals of a wrapped session: which are forwarded to the server, and how the relay receives them.
 
 Every signal that could be meant for the server is forwarded, unless the server has received it already with
-the rest of the process group: the witness (``witness.py``), a process of ours in that group, knows that. Two
+the rest of the process group. The witness (``witness.py``), a process of ours in that group, shows that. Two
 kinds are never forwarded: signals that report a fault of the relay's own process, and the job control signals
 that a terminal sends to a process that reads or writes in the background.
 
