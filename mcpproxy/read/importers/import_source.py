@@ -119,7 +119,10 @@ class SessionNumbers:
         *,
         is_guessed: bool = False,
     ) -> ImportedMessage:
-        """Return the next message of ``server`` with the number of its session."""
+        """Return the next message of ``server`` with the number of its session.
+
+        The other arguments are as in ``ImportedMessage``; ``message`` is the JSON value.
+        """
         number, has_begun = self._current.get(server, (0, False))
         begins = sender == CLIENT and member(message, "method") == "initialize"
         if not number or (begins and has_begun):

@@ -118,7 +118,10 @@ class MatchedCalls:
     def _take_fitting_call(
         self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None, *, is_sure: bool
     ) -> CalledModel | None:
-        """Remove and return the first call of the model that fits, and whose result came if ``is_sure``."""
+        """Remove and return the first call of the model that fits, and whose result came if ``is_sure``.
+
+        Return ``None`` if there is none among the first ``_MOST_ALIKE`` that fit.
+        """
         fitting = islice((free for free in self._free if fits(wire, offered, free.call)), _MOST_ALIKE)
         called = next((free for free in fitting if not is_sure or self._came_back(wire, free.call)), None)
         if called is not None:

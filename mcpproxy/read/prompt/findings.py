@@ -140,7 +140,8 @@ def _has_a_description(way: ServerWay, report: PromptReport) -> bool:
 def _refusal_violation(refused: RefusedTool, way: ServerWay) -> Violation | None:
     """Return the violation of a definition that the service refused (PROMPT-005).
 
-    The refusal must name a place in the definition: a service may name a tool for other reasons.
+    The refusal must name a place in the definition, else return ``None``: a service may name a tool for other
+    reasons.
     """
     match = refused.match
     tool = next(

@@ -67,7 +67,10 @@ class SeenCalls:
     def _find_server(
         self, own: RecordingEntry, entries: Iterable[RecordingEntry]
     ) -> tuple[str, ServerWay] | None:
-        """Return the path of the model's recording and the server of ``own``, if the two belong together."""
+        """Return the path of the model's recording and the server of ``own``; ``None`` if they do not fit.
+
+        They fit if the model was offered a tool of the server.
+        """
         entries = list(entries)
         model = model_of(own, entries)
         if model is None:

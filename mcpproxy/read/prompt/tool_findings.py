@@ -89,7 +89,8 @@ def _same_name_violation(
 ) -> tuple[Violation, AskedModel] | None:
     """Return the violation of a tool whose name in the prompt is that of another tool (PROMPT-002).
 
-    It is not enough that one name would fit both tools: the host must be seen to make such names.
+    It is not enough that one name would fit both tools: the host must be seen to make such names. Otherwise,
+    return ``None``.
     """
     wire, taker = tool.match.tool, tool.match.taken_by
     if taker is None:

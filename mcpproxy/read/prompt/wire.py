@@ -125,6 +125,8 @@ class Piece:
 def read_server(view: View, number: int, label: str, path: str, started_ns: int) -> WireServer:
     """Read the recording of a server. ``started_ns`` is when it began, in nanoseconds since 1970.
 
+    ``number``, ``label`` and ``path`` are those of the result.
+
     If it has several sessions, the calls of all are read, and each tool as it was listed last.
     """
     sessions = view.sessions
@@ -232,7 +234,7 @@ def _tool_pointers(view: View, frame: int) -> dict[str, str]:
 
 
 def _rest_of_list(view: View, calls: Iterable[Call], started_ns: int) -> ListRest | None:
-    """Return the rest of the list of tools, if the last page that was read has a next one."""
+    """Return the rest of the list of tools; ``None`` unless the last page that was read has a next one."""
     pages = [call for call in calls if call.method == _LIST]
     frame = pages[-1].answer if pages else None
     if not frame or not text_member(_message_value(view, frame), "result", "nextCursor"):

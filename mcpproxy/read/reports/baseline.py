@@ -65,7 +65,10 @@ class Baseline:
         return replace(finding, is_known=True, why=entry.why)
 
     def fixed(self, findings: Iterable[Located], was_judged: Callable[[str], bool]) -> tuple[Entry, ...]:
-        """Return the entries whose findings did not occur, except entries of rules that were not judged."""
+        """Return the entries whose findings did not occur, except entries of rules that were not judged.
+
+        ``was_judged`` tells whether the rule with a code was judged.
+        """
         fingerprints = {finding.fingerprint for finding in findings}
         return tuple(
             entry

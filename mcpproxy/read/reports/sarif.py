@@ -72,7 +72,7 @@ def lines(
     Paths inside the folder ``base`` are relative to it. If ``base`` is ``None``, readers of the log cannot
     open the recordings, and each is identified by its name alone. ``fixed`` are the entries of the
     baseline whose findings did not occur, ``None`` without a baseline. ``hosts`` is the matrix of hosts, as
-    JSON values.
+    JSON values; ``exit_code`` is that of the command.
     """
     findings, remarks = tuple(findings), tuple(remarks)
     # Reversed, so that the first of several findings of a rule gives the source.

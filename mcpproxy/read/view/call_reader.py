@@ -257,9 +257,10 @@ def _empty_event(event: SseEvent) -> str:
 def result_preview(record: object, element: int | None = None, method: str = "", params: Any = None) -> str:
     """Return the text of the content of an answer to ``method``, or the message of its error, on one line.
 
-    For the head of an HTTP response, return its status. ``params`` are the params of the request. If an ACP
-    answer carries an answer of MCP, the text is of the latter. An error that is certainly of ACP, and not of
-    MCP, is marked as such.
+    For the head of an HTTP response, return its status. ``params`` are the params of the request, and
+    ``element`` is the place of the answer in a batch. If an ACP answer carries an answer of MCP, the text is
+    of the latter. An error that is certainly of ACP, and not of MCP, is marked as such. The result is empty
+    if there is neither a result nor an error.
     """
     if isinstance(record, ResponseHead):
         return _cut(visible(f"{record.status} {record.reason}".strip()))

@@ -153,7 +153,7 @@ def said_beyond(call: Call, parts: Sequence[Part]) -> str:
 
 
 def _data_of(frame: Frame, call: Call) -> str:
-    """Return the ``data`` of the error in a frame; in a batch, of the error with the id of the call."""
+    """Return the ``data`` of the error in a frame; in a batch, of that with the call's id; empty if none."""
     errors = [single for single in singles(frame.message) if isinstance(single, ErrorResponse)]
     if len(errors) > 1:
         errors = [error for error in errors if id_text(error.value.get("id")) == call.id]
@@ -183,7 +183,10 @@ def _body_of(frame: Frame) -> str:
 
 
 def _on_one_line(value: JSON) -> str:
-    """Return the beginning of a JSON value on one line, without secrets; of a traceback, the error."""
+    """Return the beginning of a JSON value on one line, without secrets; of a traceback, the error.
+
+    Return an empty text for ``null`` and empty values.
+    """
     if value in (None, "", {}, []):
         return ""
     if not isinstance(value, str):

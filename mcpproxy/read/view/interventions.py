@@ -21,7 +21,7 @@ def interventions(frames: Iterable[Frame], sender: Sender, *, is_running: bool) 
     """Return what mcpproxy did to the messages of a call: ``request edited by mcpproxy``; empty if nothing.
 
     ``frames`` are the frames of the call with a fault mark, in order. ``sender`` is the peer that made the
-    call.
+    call. While the recording runs (``is_running``), a message that was not given to its receiver is held.
     """
     sent: dict[int, tuple[FaultMark, Frame]] = {}
     given: dict[int, list[Frame]] = {}

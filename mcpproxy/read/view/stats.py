@@ -238,7 +238,10 @@ def statistics(views: Iterable[View]) -> Statistics:
 
 
 def percentile(ordered: list[int], percent: int) -> int | None:
-    """Return the smallest value that ``percent`` % of the values do not exceed; ``None`` without values."""
+    """Return the smallest value that ``percent`` % of the values do not exceed; ``None`` without values.
+
+    ``ordered`` are the values in rising order.
+    """
     if not ordered:
         return None
     return ordered[max(-(-percent * len(ordered) // 100) - 1, 0)]

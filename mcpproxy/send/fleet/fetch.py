@@ -206,7 +206,10 @@ class _Cache:
         self._budget: Final = _CacheBudget(cache_folder())
 
     def fetch(self, known: Mapping[str, "StoredObject"], recording: StoredRecording) -> str:
-        """Fetch a recording unless the cache has it; return the path of its first file."""
+        """Fetch a recording unless the cache has it; return the path of its first file.
+
+        ``known`` has the objects of the store by their keys.
+        """
         fetched = [self._fetch_file(key, known[key]) for key in recording.keys]
         return fetched[0]
 

@@ -34,6 +34,8 @@ def check(where: str, url: str) -> None:
 def start(trace: str, url: str, *, content: bool, quiet: bool) -> "LiveSpans | None":
     """Start to send the spans of the recording at ``trace``; with ``quiet``, nothing is written to stderr.
 
+    With ``content``, spans have the arguments of tools and prompts, and the results of tools.
+
     Return ``None`` if no process can be started: the recording continues without it.
     """
     try:

@@ -445,7 +445,7 @@ class SpanReader:
         )
 
     def _revision(self, call: OpenCall, session: int) -> str:
-        """Return the protocol revision of a request: the one that it names, or that of its session."""
+        """Return the protocol revision of a request, which it or its session names; empty if unknown."""
         named = call.meta.get(VERSION_META)
         if not isinstance(named, str) and call.exchange is not None:
             named = call.exchange.fields.get(PROTOCOL_VERSION)

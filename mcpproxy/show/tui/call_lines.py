@@ -127,7 +127,10 @@ def loss_tone(word: str) -> Tone:
 
 
 def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
-    """Return the outcome of a call in words, and their tone. A usual result has no words."""
+    """Return the outcome of a call in words, and their tone. A usual result has no words.
+
+    ``waits`` is whether its answer may still come.
+    """
     if call.outcome in (Outcome.OK, Outcome.NONE):
         return "", "plain"
     if call.outcome is Outcome.UNANSWERED and call.waited_ns is None:
@@ -138,7 +141,8 @@ def outcome_words(call: Call, *, waits: bool = False) -> tuple[str, Tone]:
 def findings_mark(severity: Severity | None, total: int, worst: int, *, before: str = " ") -> list[Span]:
     """Return the mark of the worst severity, the number ``worst`` of its findings, and a + for others.
 
-    The result is empty without a severity. ``before`` is put before the mark.
+    ``total`` is the number of findings of all severities. The result is empty without a severity. ``before``
+    is put before the mark.
     """
     if severity is None:
         return []

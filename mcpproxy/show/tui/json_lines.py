@@ -27,7 +27,8 @@ _NEVER: Final = 1 << 40
 def json_lines(text: str, width: int, indent: int = 0) -> Iterator[Line] | None:
     """Return the lines of a JSON text; ``None`` if it contains anything but tokens of JSON.
 
-    ``text`` may be cut off: brackets without an end, and a string without an end, are allowed.
+    Lines longer than ``width`` are broken between values, and each begins with ``indent`` spaces. ``text``
+    may be cut off: brackets without an end, and a string without an end, are allowed.
     """
     tokens: list[str] = []
     position = 0

@@ -150,14 +150,14 @@ class CursorPane(LinePane):
     BINDINGS: ClassVar[list[BindingType]] = [Binding("enter,l,right", "choose", "open", show=False)]
 
     class Moved(Message):
-        """The cursor has moved to another line."""
+        """The cursor of ``pane`` has moved to another line."""
 
         def __init__(self, pane: "CursorPane") -> None:
             super().__init__()
             self.pane: Final = pane
 
     class Chosen(Message):
-        """The user opens the line under the cursor."""
+        """The user opens the line under the cursor of ``pane``."""
 
         def __init__(self, pane: "CursorPane") -> None:
             super().__init__()

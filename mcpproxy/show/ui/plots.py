@@ -49,7 +49,7 @@ def spans(
 ) -> JSONObject:
     """Return the rows that were open between two times as bars on lanes, see ``diagrams.lanes``.
 
-    A bar of one row has its ``call``.
+    The other arguments are those of ``lanes_of``. A bar of one row has its ``call``.
     """
     timeline = lanes_of(view, begin_ns, end_ns, narrow_ns, filter, limit=limit)
     return {

@@ -29,7 +29,7 @@ _TEXT: Final = """\
 
 
 class RedirectFile:
-    """The file, from now on until ``remove`` is called, or for ``LIFETIME_S``.
+    """The file that leads to ``url``, from now on until ``remove`` is called, or for ``LIFETIME_S``.
 
     Raises:
         OSError: it cannot be written.

@@ -136,6 +136,8 @@ class CallSender:
     async def send(self, recorded: RecordedCall, params: JSON, *, confirmed: bool) -> SentAnswer:
         """Send a recorded call again, with ``params``, and wait for the answer.
 
+        ``confirmed`` is whether the user has confirmed what ``RecordedCall`` has facts for.
+
         Raises:
             NotSentError: the call must not be sent, or the server cannot be reached or does not answer.
         """

@@ -135,7 +135,7 @@ class Columns:
         outcome: int,
         parent: int = 0,
     ) -> int:
-        """Add a row and return its number.
+        """Add a row and return its number. The arguments are its values; ``size`` is ``request_bytes``.
 
         Raises:
             OverflowError: ``at_ns`` is too large for the column; nothing was added.

@@ -318,7 +318,7 @@ class Scan(MessageScan):
         return row if at_ns - answered_ns <= LATE_STDERR_NS else 0
 
     def _add_short_lines(self, run: object, at: int) -> int:
-        """Add a record of many lines that are too short to be messages, or of lines on stderr."""
+        """Add a record of many lines, too short for messages or of stderr, and return its row."""
         if not isinstance(run, Lines):
             return 0
         size = sum(map(len, run.raws))
@@ -403,7 +403,7 @@ class Scan(MessageScan):
         return exchange.row
 
     def _mark_unreadable(self, number: int, at: int) -> int:
-        """Mark the answer of an exchange as unreadable. Return the row of the line."""
+        """Mark the answer of an exchange as unreadable. Return the row of the line; 0 if it is not known."""
         exchange = self._exchanges.get(number)
         if exchange is None:
             return 0

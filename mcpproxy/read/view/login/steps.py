@@ -196,7 +196,7 @@ class StepReader:
         return Stage.AUTHORIZATION if is_authorization else None
 
     def _named_behind_proxy(self, url: str) -> Stage | None:
-        """Return the stage of ``url`` if a document named the same path at the upstream.
+        """Return the stage of ``url`` if a document named the same path at the upstream, else ``None``.
 
         The client uses mcpproxy's own URL if mcpproxy is in front of the upstream.
         """

@@ -53,7 +53,7 @@ class TextSearch:
     ) -> Generator[Progress, None, None]:
         """Continue the search up to ``until``, the offset of a line's end.
 
-        Yield progress after each chunk.
+        Yield progress after each chunk. ``odd_lines`` are those of the ``Scan``.
         """
         needles = {needle for text in self.texts for needle in spellings(text) if b"\n" not in needle}
         while self.end < until:

@@ -26,8 +26,9 @@ _AT_ONCE: Final = 25
 class RecordingSearch(Generic[_T]):
     """Searches ``recordings`` in their order. ``opened`` opens one for as long as it is searched.
 
-    ``place`` is the index of the recording that is being searched, or from which to continue; at the end it
-    is the number of recordings. ``faults`` has a text for each recording that could not be read completely.
+    ``clock`` returns seconds. ``place`` is the index of the recording that is being searched, or from which
+    to continue; at the end it is the number of recordings. ``faults`` has a text for each recording that
+    could not be read completely.
     """
 
     def __init__(

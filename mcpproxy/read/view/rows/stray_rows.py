@@ -105,7 +105,7 @@ def _join_lines(columns: Columns, parts: CallParts, row: int, end: int) -> tuple
 
 
 def _unfinished_part(begin: Part, held: SplitMessage) -> Part | None:
-    """Return the held lines as one part if they look like the beginning of a message."""
+    """Return the held lines as one part; ``None`` unless they look like the beginning of a message."""
     text = b"\n".join(frame.raw for frame in held.frames)
     is_begun = len(held.frames) > 1 and b'"jsonrpc"' in text and unclosed(text)
     return _joined_part(begin, held) if is_begun else None
