@@ -167,8 +167,8 @@ def closing_response(context: MessageContext[Response], history: History) -> Ite
 
 
 def never_acknowledged(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a subscription on stdio that was neither acknowledged nor refused in time, although later requests
-    were answered (SUB-003).
+    """Report a subscription on stdio that was neither acknowledged nor refused in time, although later
+    requests were answered (SUB-003).
     """
     if not isinstance(event, Close) or event.ending == "cut" or history.has_gap or history.over_http:
         return
