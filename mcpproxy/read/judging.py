@@ -32,8 +32,8 @@ def judge(
 
     All frames are judged, except in the recording of a model's interface, which has no MCP. If ``shown`` is
     given, the result counts only the frames and has only the findings for which ``shown`` returns true. It is
-    called in recording order, for other events but ``Close``, too. ``progress`` is called now and then with
-    the number of bytes read so far.
+    called in recording order, also for other events, except ``Close`` and findings in the recording.
+    ``progress`` is called now and then with the number of bytes read so far.
 
     Raises:
         TraceError: the trace cannot be read.

@@ -23,7 +23,7 @@ _MOST_EXAMINED: Final = 64
 
 
 def is_of_a_model(trace: Trace) -> bool:
-    """Whether a recording is of a model's interface, by its header or the paths of its first requests.
+    """Whether a recording is of a model's interface, by its header or the paths of its first POST requests.
 
     Raises:
         TraceError: the recording cannot be read.

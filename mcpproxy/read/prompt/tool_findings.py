@@ -23,8 +23,10 @@ def tool_violations(way: ServerWay, report: PromptReport) -> Iterator[tuple[Viol
     If the tool is kept from the model (PROMPT-001), that is the last request that offers other tools of the
     server. If its name in the prompt is that of another tool (PROMPT-002), it is the last that offers the
     other tool. The tools on a page that the client never read give one violation (PROMPT-001). Nothing is
-    reported if the host may load tools when its model searches for them, if several sessions of the recording
-    listed tools, if the request came after its session, or for a tool whose name is in a text of the prompt.
+    reported if the prompt has no tool of the server, if the host may load tools when its model searches for
+    them, if several sessions of the recording listed tools, or if the request came after its session. Nor is
+    a tool that is not for the model, that was listed after the request, or whose name is in a text of the
+    prompt.
     """
     offered = way.offered
     asked = max((tool.asked for tool in offered), key=lambda request: request.at_ns, default=None)

@@ -40,7 +40,8 @@ class Manifest:
     share ``recording``; this is number ``part`` of them, and ``continues`` names the one before. ``frames``
     and ``findings`` are the counts in its last record, from the start of the recording, or ``None`` if it has
     none; ``rules`` counts the findings in this file alone. ``sha256`` and ``bytes`` are of the content,
-    ``packed_sha256`` and ``packed_bytes`` of the object. Times are ISO 8601 in UTC; ``first_ns`` and
+    ``packed_sha256`` and ``packed_bytes`` of the object. ``redaction`` says what is masked in it,
+    ``recorded_by`` and ``shipped_by`` are versions of mcpproxy. Times are ISO 8601 in UTC; ``first_ns`` and
     ``last_ns`` are times of records since ``started_at``.
     """
 

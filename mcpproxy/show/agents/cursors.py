@@ -29,7 +29,10 @@ def mark_of(handle: str) -> bytes:
 
 
 def write(question: Sequence[object], number: int, handle: str = "") -> str:
-    """Return the cursor for a position in the answer to ``question``. A negative number becomes 0."""
+    """Return the cursor for a position in the answer to ``question``. A negative number becomes 0.
+
+    ``handle`` is that of the recording at the position, if the tool needs it.
+    """
     number = max(number, 0)
     position = mark_of(handle) + number.to_bytes((number.bit_length() + 7) // 8, "big")
     return urlsafe_b64encode(_digest(question) + position).decode().rstrip("=")

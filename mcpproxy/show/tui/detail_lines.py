@@ -72,7 +72,7 @@ def detail_lines(
 
 
 def _fact_line(call: Call, waited_ns: int | None) -> Line:
-    """Return the first line of the detail: outcome, duration, id, time and sizes of the call."""
+    """Return the first line of the detail: the call with its outcome, duration, id, time, sizes and so on."""
     words, tone = outcome_words(call, waits=waited_ns is not None)
     mark, mark_tone = outcome_mark(call, waits=waited_ns is not None)
     facts: list[str] = []

@@ -27,8 +27,8 @@ _QUIET_S: Final = 0.025
 class ShownRecording:
     """The open recording. ``rows`` is ``None`` while it is being opened, or if none can be opened.
 
-    ``opened`` is called when it has its first rows, ``read`` when all of it was read, ``failed`` with the
-    reason if it cannot be read. While ``is_held``, nothing is read.
+    ``opened`` is called when it has its first rows, ``read`` when the rest of a large one was read,
+    ``failed`` with the reason if it cannot be read. While ``is_held()`` is true, that rest is not read.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class ShownRecording:
 
     @property
     def may_change(self) -> bool:
-        """Whether ``refresh`` may find new rows. While the user presses keys, nothing more is read."""
+        """Whether ``refresh`` may find new rows; false for an unread rest while the user presses keys."""
         if self.rows is None or (self.rows.view.unread and not self._is_quiet):
             return False
         return self.rows.view.running or not self.is_settled
@@ -108,7 +108,7 @@ class ShownRecording:
         self._is_reading = self._has_read = False
 
     def refresh(self) -> int:
-        """Return the number of the first row that is new or has changed since the last call; 0 if none has.
+        """Read on for ``_STEP_S``. Return the first row that is new or changed since the last call, or 0.
 
         Raises:
             McpProxyError: the recording cannot be read any more.

@@ -225,7 +225,7 @@ class Viewer(App[None]):
                 self._open_recording(running[-1].path)
 
     def _opens_next(self) -> bool:
-        """Whether the open recording has ended, so that the viewer opens the next running one."""
+        """Whether the open recording was followed and has ended, so that the viewer opens a running one."""
         return self._follows and self._rows is not None and not self._rows.view.running
 
     def _list_entries(self) -> list[RecordingEntry]:

@@ -30,6 +30,7 @@ def text(view: View, number: int, form: str) -> str:
 
     Raises:
         NoSuchFormError: the call cannot be written in this form.
+        IndexError: there is no such call.
     """
     path = shlex.quote(view.path)
     match form:
@@ -57,7 +58,7 @@ def _messages(view: View, number: int) -> str:
 
 
 def _curl(view: View, number: int) -> str:
-    """Return a call over HTTP as a curl command. Masked values are left to the user.
+    """Return a call over HTTP as a curl command. Masked header fields are left to the user.
 
     Raises:
         NoSuchFormError: the call is not over HTTP.
