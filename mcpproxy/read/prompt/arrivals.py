@@ -2,7 +2,7 @@
 
 Each result is kept as it was in the first request that the service did not refuse. Later requests repeat the
 conversation, but the host may have cleared a result or put it into a summary, so a result is recognised by
-its id and not by its content.
+its id and not by its content; one without an id, by its place after those of the request before.
 """
 
 from collections import Counter
