@@ -69,7 +69,7 @@ class HostRow:
 
     @property
     def state(self) -> HostState:
-        """The worst state of its reasons; unknown without facts or without a server."""
+        """The worst state of its reasons, ``works`` without any; unknown without facts or a server."""
         if not (self.has_facts and self.has_server):
             return "unknown"
         states = {_STATE_OF[reason.effect] for reason in self.reasons}

@@ -71,8 +71,9 @@ def found_rows(
 ) -> JSONObject:
     """Return rows that pass ``wanted``, and where to continue if there may be more.
 
-    After the rows of a recording come its findings that belong to no row. ``static/types.js`` describes the
-    answer as ``FoundRows``.
+    The findings of a recording that belong to no row share one after its rows. If ``wanted`` asks for
+    unsuccessful calls, a recording whose server failed before any message has a row, too. ``static/types.js``
+    describes the answer as ``FoundRows``.
 
     ``entries`` are searched in their order, from the recording with the id ``begin`` on; of this recording,
     only the rows after ``last``. Without ``begin``, all are searched. A recording is not opened if nothing in
