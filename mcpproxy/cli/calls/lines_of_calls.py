@@ -148,7 +148,7 @@ class CallLines:
 
 
 def seconds(ns: int) -> str:
-    """Return a time since the start in seven columns: ``0.100``, ``3599.9``, ``86400``."""
+    """Return a time since the start in seven columns: ``0.100``, ``3599.9``, ``86400.0``."""
     at_s = ns / 1e9
     return f"{at_s:7.3f}" if at_s < 999.9995 else f"{at_s:7.1f}" if at_s < 99_999.95 else f"{at_s:7.0f}"
 

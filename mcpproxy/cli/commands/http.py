@@ -1,4 +1,4 @@
-"""``mcpproxy http URL [OPTION...]``: run a proxy before an HTTP server.
+"""``mcpproxy http URL [OPTION...]``: run a proxy in front of an HTTP server.
 
 A client may wait until the proxy listens. So slow modules are imported only after that: clients that connect
 meanwhile wait in the backlog of the listener.
@@ -111,7 +111,9 @@ class HttpOptions:
 
     @property
     def upstream(self) -> Upstream | None:
-        """The server that the URL names; ``None`` in forward mode. It is read on first use, which takes long.
+        """The server that the URL names; ``None`` in forward mode.
+
+        The URL is read on first use, because that imports modules that load slowly.
 
         Raises:
             UsageError: the URL cannot be used.

@@ -34,8 +34,9 @@ _LONGEST_METHOD: Final = 128
 """In characters: a longer method of a notification is not remembered."""
 
 _EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN})
-"""The states before the result of initialize, unless the client has skipped the handshake, and the state
-after messages were missed. A request in them is early."""
+"""The states in which a request is early: the result of initialize has not come, or messages are missing.
+
+``SKIPPED`` is not among them, because a client without a handshake does not wait for that result."""
 
 
 def remember(context: MessageContext, history: History, size: int) -> None:
@@ -166,9 +167,9 @@ def _record_negotiation(result: JSONObject, history: History) -> None:
     if isinstance(version, str) and version in STATEFUL:
         history.negotiated = version
         history.candidates = (version,)
-        # For the methods in ``unmet_for_tasks_only``, only a request that makes a task needs the capability.
         history.unmet_needs = unmet_needs(history, version)
         history.unserved_methods = unserved_methods(history.unmet_needs)
+        # For these methods, only a request that makes a task needs the capability.
         history.unmet_for_tasks_only = frozenset(
             method
             for method, needs in history.unmet_needs.items()

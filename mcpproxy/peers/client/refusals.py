@@ -37,7 +37,8 @@ class HttpRefusal:
     """A response with a ``status`` from 300 on that is no answer.
 
     ``words`` are the status and the explanation of the server. ``advice`` is what the user can do, as a
-    clause, or empty. ``moved_to`` is the URL of the same origin to which the request is redirected, or empty.
+    clause, or empty. ``moved_to`` is the URL of the same origin to which the same request may be sent
+    (``SAME_REQUEST``), or empty.
     """
 
     status: int
@@ -84,8 +85,8 @@ def status_words(status: int, body: bytes, own: Headers = ()) -> str:
     """Return the status and its explanation in the body: ``400: No required SSL certificate was sent``.
 
     The explanation is the message of an error, the title of a page, or the first line of a text. It is left
-    out if it is only the name of the status. Values of ``own``, the headers that the user gave, and other
-    secrets are hidden in it.
+    out if it is only the name of the status. ``own`` are the headers that the user gave: their values, and
+    other secrets, are hidden in it.
     """
     explanation = explanation_in(body, own, status)
     return (

@@ -58,10 +58,12 @@ async def run_client(
 ) -> Stay:
     """Run the client until it exits, at most ``limit_s`` seconds, and kill its processes that still run.
 
-    It is ended earlier if it has sent a message, of the method ``after`` unless that is empty, and then
-    nothing is recorded for ``quiet_s`` seconds (0 switches this off). On Linux a client that computes or
-    waits for a processor or a disk counts as slow, not as hanging: it is not ended until it has computed for
-    ``_PATIENCE`` times ``limit_s``.
+    It is ended earlier if it has sent a message of the method ``after`` (any message if ``after`` is empty),
+    and nothing was recorded in the last ``quiet_s`` seconds; not if ``quiet_s`` is 0.
+
+    On Linux, a client that computes or waits for a processor or a disk counts as slow, not as hanging: it is
+    not ended until it has computed for ``_PATIENCE`` times ``limit_s``, even if it runs longer than
+    ``limit_s``.
 
     ``env`` is added to our environment for ``command``. ``watch`` says what the client has sent and when
     something was last recorded. ``token`` is a text in the environment of the client, by which its processes

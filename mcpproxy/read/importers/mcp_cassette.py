@@ -55,7 +55,9 @@ class _Message(NamedTuple):
 
 
 def read_document(path: str, session: int) -> ImportedSource:
-    """Open a cassette of the program for Python. It holds one session, so ``session`` is 0 or 1.
+    """Open a cassette of the program for Python.
+
+    It holds one session, so ``session`` is its number, 1, or 0 for the only session.
 
     Raises:
         TraceError: the file is not a cassette, holds no message, or there is no such session.
@@ -79,7 +81,9 @@ def read_document(path: str, session: int) -> ImportedSource:
 
 
 def read_lines(path: str, session: int) -> ImportedSource:
-    """Open a cassette of the program for Node.js. It holds one session, so ``session`` is 0 or 1.
+    """Open a cassette of the program for Node.js.
+
+    It holds one session, so ``session`` is its number, 1, or 0 for the only session.
 
     Raises:
         TraceError: the file is not a cassette, is over ``MAX_BYTES``, holds no message, or there is no such

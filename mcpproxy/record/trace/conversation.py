@@ -2,8 +2,8 @@
 how long the answer took.
 
 The result is for display. An answer that matches no request is shown as such, and is no finding (violation of
-a rule). Only unanswered requests are kept in memory. Over HTTP an answer belongs to the request of its own
-exchange, or else to a request of its session.
+a rule). Only unanswered requests, and those whose answers met a fault, are kept in memory. Over HTTP an
+answer belongs to the request of its own exchange, or else to a request of its session.
 """
 
 from typing import Final

@@ -25,7 +25,7 @@ class ListedTools:
     """A list of tools that was read to its end: the number of tools, and the frame of the last page.
 
     ``pointer`` is the JSON Pointer of the tools in that frame, ``revisions`` are the revisions that may
-    apply, and ``client`` is the client that read the list.
+    apply, and ``client`` is the client that read the list, ``None`` if it is unknown.
     """
 
     number: int

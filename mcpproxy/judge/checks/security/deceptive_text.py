@@ -23,7 +23,7 @@ from mcpproxy.protocol.message_parts import as_object, member
 from mcpproxy.protocol.wording import shown, token, unquoted
 
 OPENINGS: Final = ("initialize", "server/discover")
-"""Requests whose results have the instructions and may have ``serverInfo``."""
+"""Requests whose results may have ``instructions``; that of initialize also has ``serverInfo``."""
 
 _RULES: Final = {
     Effect.HIDDEN: ("SEC-001", "X-013"),
@@ -93,9 +93,10 @@ def _definitions(context: MessageContext[Response]) -> Iterator[tuple[str, str, 
 
 
 def _texts(field: str, value: JSON) -> Iterator[tuple[str, str, bool, bool]]:
-    """Yield each text in ``value``: its JSON Pointer, the text, whether it is a value and whether a name.
+    """Yield each text in ``value``: its JSON Pointer, the text, ``is_value`` and ``is_name``.
 
-    The names of members are texts, too. Regular expressions of a schema are left out.
+    ``is_value`` says whether the text is within a value that a schema gives (``_VALUES``), and ``is_name``
+    whether it is a name. The names of members are texts, too. Regular expressions of a schema are left out.
     """
     # Each entry is a pointer, a value, the name of its member, and whether it is within a value of a schema.
     stack: list[tuple[str, JSON, str, bool]] = [("", value, field, False)]

@@ -134,7 +134,7 @@ class LiveHttpSession:
         return is_sent_now or live in outcome.passed or self.engine.has_answer(live)
 
     def resumed_stream(self, last_id: str) -> RecordedStream | None:
-        """Return the stream with this event, ready to continue after it; ``None`` if there is none."""
+        """Return the stream with the event ``last_id``, ready to continue after it; ``None`` without one."""
         return next((stream for stream in self._streams if stream.resume_after(last_id)), None)
 
     def end(self) -> None:
@@ -210,7 +210,7 @@ class LiveHttpSession:
             post.stream.pause()
 
     def _pass_on(self, messages: Sequence[LiveMessage], passed: Sequence[LiveMessage]) -> None:
-        """Pass the misses ``passed`` on to the real server.
+        """Pass the requests ``passed``, which the recording does not answer, on to the real server.
 
         Of the other ``messages``, it gets the notifications, and the responses to its own requests.
         """

@@ -43,7 +43,8 @@ def body(answer: ScriptedAnswer, model: str) -> JSONObject:
 def stream(answer: ScriptedAnswer, model: str, options: JSONObject) -> Iterator[bytes]:
     """Yield an answer as pieces of text and then the calls.
 
-    With ``alt=sse`` in the query they are events, otherwise the elements of one JSON array.
+    ``options`` has the members of the request and of its query. With ``alt=sse`` the pieces are events,
+    otherwise the elements of one JSON array.
     """
     parts: list[list[JSON]] = [[{"text": piece}] for piece in pieces(answer.text)]
     parts += [[call] for call in _calls(answer)]

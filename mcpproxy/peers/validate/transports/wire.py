@@ -21,8 +21,9 @@ class FrameReceived:
 class RequestEnded:
     """The HTTP exchange of our frame ``seq`` has ended with ``status``; no more responses will come.
 
-    ``why`` says how the exchange failed; it is empty if it did not fail. With a status from 300 on,
-    ``refusal`` describes the response. ``explanation`` is the text of a body that is not a message, if any.
+    ``status`` is 0 if no response came. ``why`` says how the exchange failed; it is empty if it did not fail.
+    With a status from 300 on, ``refusal`` describes the response. ``explanation`` is the text of a body that
+    is not a message, if any.
     """
 
     seq: int
@@ -65,7 +66,8 @@ class Wire(Protocol):
 
         Raises:
             CouldNotStartError: the server cannot be started.
-            GoneError, ForeignEndpointError: a server of HTTP+SSE opens no other stream.
+            GoneError: the server uses HTTP+SSE, and does not open another stream.
+            ForeignEndpointError: that stream names an endpoint to which nothing may be sent.
         """
         ...
 

@@ -34,9 +34,9 @@ _EACH_BYTES: Final = 64
 class ModelTurn:
     """A request to a model and the answer to it.
 
-    ``seq`` is the number of the frame with the request's body, ``at_ns`` its time since the recording began.
-    ``status`` is the HTTP status, 0 without a response. ``answer`` is ``None`` if the service refused the
-    request (``refusal``), or if no readable answer came. ``user_agent`` is the User-Agent of the host.
+    ``seq`` is the number of the first frame of the request's body, ``at_ns`` its time since the recording
+    began. ``status`` is the HTTP status, 0 without a response. ``answer`` is ``None`` if the service refused
+    the request (``refusal``), or if no readable answer came. ``user_agent`` is the User-Agent of the host.
     """
 
     seq: int
@@ -74,9 +74,9 @@ class TurnReader:
     """Makes turns from the events of a recording. ``dialect`` is the JSON format of the model's interface
     that the recording names, or empty.
 
-    ``counts_in`` is for a caller that only counts turns: it is how many bytes of memory bodies may take.
-    Their long strings, such as pictures, are then left out, because parsing takes several times the memory of
-    a body.
+    ``counts_in`` is for a caller that only counts turns: the limit, in bytes, of the memory for bodies. Their
+    long strings, such as pictures, are then left out, because parsing takes several times the memory of a
+    body.
 
     ``unread`` is how many requests to a model are no turns because their bodies cannot be read: they are too
     long, incomplete, not JSON, or masked as a whole.
