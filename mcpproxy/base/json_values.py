@@ -1,8 +1,8 @@
 """Turn any value from a peer into JSON text.
 
-The ``json`` module refuses infinity and values that are nested too deeply. Both may come from a peer: a
-number too large for a double is read as infinity. Such a part is replaced by words such as ``"an object"``.
-Everything else is kept.
+JSON has no infinity, and the ``json`` module refuses values that are nested too deeply. Both may come from a
+peer: a number too large for a double is read as infinity. Such a part is replaced by words
+(``"an object"``). Everything else is kept.
 """
 
 import json

@@ -62,8 +62,9 @@ def expand(named: str | None, *, tells: bool = True) -> list[str]:
     The path of a journal folder means the trace of that journal. A name that means none of these is
     returned as the path of a file.
 
-    With ``tells``, a line on stderr says which recording a handle means. Without it, only a handle that is a
-    part of a name has that line. Without a name, another line says if a newer session failed.
+    With ``tells``, a line on stderr says which recording a handle means. Without ``tells``, that line is
+    printed only for a handle that is a part of a file name. If ``named`` is ``None``, another line says if a
+    newer session failed.
 
     Raises:
         UsageError: the folder holds no traces or cannot be read, a URL cannot be used or names no recording,
@@ -188,11 +189,11 @@ def find_pair(a: str | None, b: str | None) -> tuple[str, str]:
 
     - no name means the latest recording, and the one before it with its label;
     - a label means the last two recordings with this label;
-    - ``LABEL~N`` or any other recording is compared with the latest one that has its label, or with the
-      latest of all if it has no label.
+    - ``LABEL~N`` or any other recording is compared with the latest recording of the state directory that has
+      its label or, if there is none, with the latest of all.
 
     Raises:
-        UsageError: as in ``one``, or there is no other recording with the label.
+        UsageError: as in ``one``, no earlier recording has the label, or ``a`` is the latest that has it.
         StoreError: as in ``one``.
     """
     if b is not None:
@@ -365,7 +366,7 @@ def _with_handle(handle: str | None) -> str:
 
 
 def no_message(path: str) -> TraceError:
-    """Return the error that a recording has no message of MCP, and why, as far as that is known."""
+    """Return an error which says that a recording has no message of MCP, and why, if that is known."""
     from mcpproxy.peers.replay.recording import of_a_model
     from mcpproxy.read.prompt.run import is_of_a_model  # imported for unusable recordings only
     from mcpproxy.read.view.folder import recording
@@ -380,7 +381,7 @@ def no_message(path: str) -> TraceError:
 
 def _tell_of_a_failed_start(latest: str) -> None:
     """Print a note if a session newer than ``latest``, the recording to show, failed before any message."""
-    from mcpproxy.read.view.folder import recording  # imported if a recording was passed over
+    from mcpproxy.read.view.folder import recording  # imported only if no recording is named
 
     for position, path in enumerate(recent(paths.state_dir()), 1):
         if path == latest:

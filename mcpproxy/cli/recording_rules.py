@@ -26,6 +26,8 @@ def rule_options(
 ) -> RuleOptions:
     """Check the values of the options that select rules, and return them as ``RuleOptions``.
 
+    ``where`` is the command that the error names if no rule is left.
+
     If there are custom rules, in ``folders``, the options are sealed: a later recovery of the recording can
     tell that the same user chose these folders, and that their rules have not changed since. Also,
     ``sys.stdout`` becomes stderr, because the rules may print, and stdout may be the connection to a peer.

@@ -80,7 +80,10 @@ def _in_order(items: dict[int, JSON]) -> list[JSON]:
 
 
 def _tools(holder: JSONObject, pointer: str, namespace: str = "") -> Iterator[OfferedTool]:
-    """Yield the tools of a request, an input item or a namespace, without the service's built-in tools."""
+    """Yield the functions that a request, an input item or a namespace offers.
+
+    Tools of other types, such as the built-in tools of the service, are left out.
+    """
     for place, tool in objects(holder.get("tools"), f"{pointer}/tools"):
         name = text_of(tool, "name")
         if tool.get("type") == "namespace" and not namespace:

@@ -81,7 +81,7 @@ class Scenario:
     def on(self, transport: Transport) -> "Scenario":
         """Return the scenario for one transport.
 
-        A client may wait for a silent server, but on stdio such a server exits after ``stays_s``.
+        On stdio, a server with ``stays_s`` exits, so a client may then not wait for it without end.
         """
         if transport == "stdio" and self.stays_s and self.reaction == "may wait":
             return replace(self, reaction="may give up")

@@ -16,7 +16,8 @@ _CHANGES_PER_SESSION: Final = 40
 _PLAIN_EVERY: Final = 3
 """An unchanged request follows the first change of a session, and every third after it.
 
-Its marker shows up elsewhere if the server leaks."""
+It carries a marker, a text that no other request has. If the marker occurs in the answer to another request,
+the server leaks data."""
 _OTHER_SESSION_EVERY: Final = 4
 """Over HTTP, the first unchanged request, and every fourth after it, goes to a second session."""
 
@@ -66,7 +67,10 @@ class Plan:
         self.excluded: Final[set[str]] = set()
         """The keys of changes that are no longer sent, because their effect is known."""
         self.unsent: Final[list[str]] = []
-        """The keys of changes that a session could not send before it ended; the next session sends them."""
+        """The keys of changes that a session could not send before it ended.
+
+        The next session of the same kind sends them first.
+        """
 
     @property
     def changes(self) -> int:

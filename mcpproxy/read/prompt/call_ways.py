@@ -95,7 +95,10 @@ class MatchedCalls:
         self._without_tools: Final = without_tools
 
     def ways(self, servers: Iterable[WireServer], matches: Iterable[Match]) -> list[CallWay]:
-        """Return a ``CallWay`` for each call on the wire, in the order of time."""
+        """Return a ``CallWay`` for each call on the wire, in the order of time.
+
+        Call this once only: it uses up the calls and the results of the model.
+        """
         names = {
             (match.tool.server, match.tool.name): match.offered
             for match in matches

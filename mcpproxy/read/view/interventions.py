@@ -1,8 +1,8 @@
 """Describe what mcpproxy did to the messages of a call because the user asked for it.
 
-A frame on which a fault rule, a breakpoint or an addon acted has a fault mark: it was sent, but the receiver
-did not get it like that. The frames that mcpproxy gave a peer in its place are ``by_proxy``, and their marks
-have the same number.
+A frame on which a fault rule, a breakpoint or an addon acted has a fault mark. It is the message as it was
+sent; the receiver got it changed or later, or did not get it. The frames that mcpproxy gave a peer in its
+place are ``by_proxy``, and their marks have the same number.
 """
 
 from collections.abc import Iterable, Sequence

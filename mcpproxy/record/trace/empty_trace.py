@@ -1,6 +1,6 @@
 """Recognize empty recordings, for example of a command that could not be started.
 
-An empty recording never counts as the latest recording.
+A command that shows the latest recording, because none is named, passes over empty ones unless all are empty.
 """
 
 from typing import Final

@@ -52,7 +52,10 @@ class Facts:
 
 @dataclass(slots=True)
 class Packed:
-    """A file that is ready to be shipped. ``content`` is its compressed bytes, in memory if they are few."""
+    """A file that is ready to be shipped. ``content`` has its compressed bytes, in memory if they are few.
+
+    ``content`` is positioned at its end, and the caller of ``pack`` closes it.
+    """
 
     content: IO[bytes]
     header: Header
