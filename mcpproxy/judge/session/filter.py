@@ -34,7 +34,6 @@ _METHODS_WITH: Final[Mapping[str, tuple[str, ...]]] = {
 }  # fmt: skip
 """Key -> the methods whose targets (``message_parts.target_of``) the key matches."""
 
-_TEXTS: Final = ("tool", "prompt", "resource", "target", "method", "rule", "session", "id")
 _NUMBERS: Final = ("latency", "bytes", "code", "call", "frame")
 """Keys whose values are numbers or ranges of numbers."""
 

@@ -161,7 +161,7 @@ class Campaign:
             os.unlink(result.path)
 
     def _count_steps(self, result: TrialResult, steps: Sequence[FuzzStep]) -> None:
-        """Count the steps that a session sent, and let the next session send the rest."""
+        """Count the steps that a session sent, and let the next session of the same kind send the rest."""
         self.result.sessions += 1
         sent = {step.key for step in steps[: result.sent]}
         self.result.sent += sum(step.is_mutated for step in steps[: result.sent])

@@ -43,9 +43,6 @@ _NOUNS: Final = {
 _NOT_TEXT: Final = frozenset({"_meta", "icons"})
 """Members of a definition that are not for the model or the user to read."""
 
-_PATTERNS: Final = frozenset({"pattern", "patternProperties"})
-"""Members of a schema that are regular expressions, which may name any character."""
-
 _VALUES: Final = frozenset({"enum", "const", "default", "examples"})
 """Members of a schema that contain values and not prose."""
 
