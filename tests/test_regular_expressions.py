@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import islice
 from math import inf
-from time import process_time
+from time import perf_counter
 from typing import Any, Final
 
 import pytest
@@ -16,12 +16,12 @@ from tests.regular_expressions import PACKAGE, Place, hard_texts, places
 LENGTH: Final = 2_000
 SUSPICIOUS_S: Final = 0.001
 """With a flaw, a text of this length takes longer; without, most expressions take a tenth of it."""
-GROWTH: Final = 4
-STOPPED_S: Final = 0.4
-"""So much of the processor shows a flaw by itself, and is all that a use gets."""
-STEEP: Final = 11.0
-"""Four times the text takes four times as long; with a flaw, 16 times or more. A repetition of
-thousands, as in the form of a JSON Web Token, lies between, until the text is longer than it."""
+GROWTH: Final = 16
+STEEP: Final = 100.0
+"""A text that is ``GROWTH`` times as long takes that many times as long; with a flaw, 256 times. A
+repetition of thousands, as in the form of a JSON Web Token, takes 31 times."""
+STOPPED_S: Final = 1.0
+"""So much of the processor shows a flaw by itself."""
 
 SEEN: Final = {
     "read/importers/detect.py:_CASSETTE": "match",
@@ -106,11 +106,10 @@ def patience() -> Iterator[None]:
     signal.signal(signal.SIGVTALRM, before)
 
 
-def _seconds(expression: re.Pattern[Any], method: str, text: Any) -> float:
-    """Return how much time of the processor a use takes, infinite if it is stopped."""
+def _is_stopped(expression: re.Pattern[Any], method: str, text: Any, limit_s: float) -> bool:
+    """Whether a use takes more of the processor than it is given; other processes do not count."""
     use = getattr(expression, method)
-    began = process_time()
-    signal.setitimer(signal.ITIMER_VIRTUAL, STOPPED_S)
+    signal.setitimer(signal.ITIMER_VIRTUAL, limit_s)
     try:
         if method in ("sub", "subn"):
             use("" if isinstance(text, str) else b"", text)
@@ -120,52 +119,34 @@ def _seconds(expression: re.Pattern[Any], method: str, text: Any) -> float:
         else:
             use(text)
     except _TooSlowError:
-        return inf
+        return True
     finally:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0)
-    return process_time() - began
+    return False
 
 
-def _least_seconds(expression: re.Pattern[Any], method: str, text: Any, enough: float = 0) -> float:
-    """Return the least of several times: another process may have taken its turn in the others.
+def _seconds(expression: re.Pattern[Any], method: str, text: Any) -> float:
+    """Return how long a use takes, infinite if it is stopped.
 
-    No more are taken after one that is ``enough``, or was stopped.
+    It is the time of a clock: that of the processor may come in steps which are longer than the use.
     """
-    least = inf
-    for _ in range(4):
-        took = _seconds(expression, method, text)
-        least = min(least, took)
-        if took == inf or took <= enough:
-            break
-    return least
-
-
-def _is_steep(expression: re.Pattern[Any], method: str, took_s: float, texts: Iterable[str | bytes]) -> bool:
-    """Whether the time grows with the square from a text that took ``took_s`` to each of the longer ones."""
-    for text in texts:
-        if took_s == inf:
-            break
-        most_s = STEEP * took_s
-        took_s = _least_seconds(expression, method, text, most_s)
-        if took_s <= most_s:
-            return False
-    return True
+    began = perf_counter()
+    return inf if _is_stopped(expression, method, text, STOPPED_S) else perf_counter() - began
 
 
 def flaw(text: str | bytes, flags: int, methods: Iterable[str]) -> str:
     """Return a text that an expression takes too long for, and how it is searched; empty if none is found."""
     expression = re.compile(text, flags)
-    texts = hard_texts(text, flags, LENGTH)
-    longer = hard_texts(text, flags, LENGTH * GROWTH)
-    for number, (short, long) in enumerate(zip(texts, longer, strict=True)):
+    for number, short in enumerate(hard_texts(text, flags, LENGTH)):
         for method in methods:
-            if _seconds(expression, method, short) < SUSPICIOUS_S:
-                continue
-            took_s = _least_seconds(expression, method, short)
+            took_s = _seconds(expression, method, short)
+            for _ in range(3):  # another process may have had its turn
+                if SUSPICIOUS_S <= took_s < inf:
+                    took_s = min(took_s, _seconds(expression, method, short))
             if took_s < SUSPICIOUS_S:
                 continue
-            longest = next(islice(hard_texts(text, flags, LENGTH * GROWTH**2), number, None), long)
-            if _is_steep(expression, method, took_s, (long, longest)):
+            long = next(islice(hard_texts(text, flags, LENGTH * GROWTH), number, None))
+            if took_s == inf or _is_stopped(expression, method, long, min(STEEP * took_s, STOPPED_S)):
                 return f"{method} of {short[:40]!r}… takes {took_s * 1e3:.0f} ms for {len(short)} characters"
     return ""
 
