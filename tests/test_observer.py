@@ -18,7 +18,8 @@ from mcpproxy.judge.observer.memory_limit import MOST_BYTES, measure
 from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.judge.session.frame import Close, Eof, Event, Finding, Frame, Gap, Sender, Signal, Stderr
 from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
-from mcpproxy.protocol.revisions import STATEFUL, VERSION_KEY
+from mcpproxy.protocol.meta_keys import VERSION_KEY
+from mcpproxy.protocol.revisions import STATEFUL
 from tests.every import every
 
 from .rules.runner import described, shown

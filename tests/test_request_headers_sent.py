@@ -17,7 +17,7 @@ from mcpproxy.peers.fuzz.trial import Trial, TrialLimits
 from mcpproxy.peers.replay.recording import load
 from mcpproxy.peers.validate import connected_http
 from mcpproxy.peers.validate.recordings import Target
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.read.view.view import open_view
 from mcpproxy.show.ui.send import CallSender, recorded_call
 from tests.bridge.ends import Host

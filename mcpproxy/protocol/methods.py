@@ -144,6 +144,9 @@ INPUT_REQUESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """By revision: the methods that a server requests inside a result and not with a request of its own."""
 
+LISTEN: Final = "subscriptions/listen"
+"""Opens a stream of notifications, which ends with the answer."""
+
 SKILLS: Final = "io.modelcontextprotocol/skills"
 """The name under which peers declare the extension for skills."""
 

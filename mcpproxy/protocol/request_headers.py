@@ -23,8 +23,9 @@ from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Message, Notification, Request, Response, parse
 from mcpproxy.protocol.message_parts import TARGETS, member, singles, text_member
+from mcpproxy.protocol.meta_keys import VERSION_KEY
 from mcpproxy.protocol.mirrors import Mirrors, encoded, mirrored_arguments
-from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY
+from mcpproxy.protocol.revisions import STATELESS
 
 MCP_NAME_SOURCE: Final[Mapping[str, str]] = {
     **{method: TARGETS[method] for method in ("tools/call", "prompts/get", "resources/read")},

@@ -28,20 +28,6 @@ STATEFUL: Final = REVISIONS[:_FIRST_STATELESS]
 STATELESS: Final = REVISIONS[_FIRST_STATELESS:]
 """Revisions in which the ``_meta`` of every request contains the protocol version."""
 
-# Members of ``_meta`` in the stateless revisions
-
-VERSION_KEY: Final = "io.modelcontextprotocol/protocolVersion"
-"""Marks a request as stateless and names its revision."""
-
-CAPABILITIES_KEY: Final = "io.modelcontextprotocol/clientCapabilities"
-"""The capabilities of the client, in every request."""
-
-CLIENT_INFO_KEY: Final = "io.modelcontextprotocol/clientInfo"
-"""The client's name and version, in a request."""
-
-SERVER_INFO_KEY: Final = "io.modelcontextprotocol/serverInfo"
-"""The server's name and version, in a result."""
-
 _DATE: Final = pattern(r"\d{4}-\d{2}-\d{2}")
 
 Protocol = Literal["mcp", "acp"]

@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 from mcpproxy.base import extras
 from mcpproxy.cli.main import main
 from mcpproxy.protocol.error_message import HEADER_MISMATCH
-from mcpproxy.protocol.revisions import VERSION_KEY
+from mcpproxy.protocol.meta_keys import VERSION_KEY
 from mcpproxy.show.agents.http import RequestChecks
 from tests.agents.agent import RECORDINGS
 from tests.agents.test_clients import TOKEN, mcp

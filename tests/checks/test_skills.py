@@ -16,7 +16,7 @@ from mcpproxy.judge.ruleset.ruleset import Ruleset
 from mcpproxy.judge.session.frame import Finding, Frame, Sender
 from mcpproxy.judge.session.masked_values import mask
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.revisions import VERSION_KEY
+from mcpproxy.protocol.meta_keys import VERSION_KEY
 
 BUILT_IN: Final = catalogue.load()
 

@@ -18,7 +18,7 @@ from mcpproxy.peers.client.remote_server import (
     UnreachableError,
 )
 from mcpproxy.protocol.jsonrpc import Message
-from mcpproxy.protocol.revisions import VERSION_KEY
+from mcpproxy.protocol.meta_keys import VERSION_KEY
 from mcpproxy.record.framing.sse import SseBlock
 from tests.client.test_remote_server import converse
 

@@ -5,7 +5,8 @@ from typing import Final
 
 from mcpproxy.judge.session.frame import CLIENT, Sender
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, VERSION_KEY
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, VERSION_KEY
+from mcpproxy.protocol.revisions import STATELESS
 from tests.live.conversation import Body
 
 

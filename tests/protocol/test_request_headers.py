@@ -6,9 +6,10 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.protocol.jsonrpc import parse
+from mcpproxy.protocol.meta_keys import VERSION_KEY
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.protocol.request_headers import negotiated_version, required_headers
-from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, VERSION_KEY
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 
 NEWEST: Final = REVISIONS[-1]
 BOTH: Final = "application/json, text/event-stream"

@@ -33,7 +33,8 @@ from mcpproxy.judge.session.frame import (
     SseEvent,
 )
 from mcpproxy.protocol.message_parts import as_object
-from mcpproxy.protocol.revisions import REVISIONS, VERSION_KEY
+from mcpproxy.protocol.meta_keys import VERSION_KEY
+from mcpproxy.protocol.revisions import REVISIONS
 
 Line = Mapping[str, Any]
 

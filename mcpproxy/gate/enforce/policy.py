@@ -19,8 +19,8 @@ from mcpproxy.judge.session.frame import Event, Finding, Frame
 from mcpproxy.protocol.error_message import INVALID_PARAMS, INVALID_REQUEST, error_message
 from mcpproxy.protocol.jsonrpc import JSONObject, Message, Request
 from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.meta_keys import VERSION_KEY
 from mcpproxy.protocol.raw_json import written
-from mcpproxy.protocol.revisions import VERSION_KEY
 from mcpproxy.protocol.rules import Catalogue
 
 

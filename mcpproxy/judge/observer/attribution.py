@@ -14,7 +14,8 @@ from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import Notification
 from mcpproxy.protocol.lifecycle import State
 from mcpproxy.protocol.message_parts import member
-from mcpproxy.protocol.revisions import STATEFUL, VERSION_KEY
+from mcpproxy.protocol.meta_keys import VERSION_KEY
+from mcpproxy.protocol.revisions import STATEFUL
 
 NewJudge: TypeAlias = Callable[[str | None, bool], SessionJudge]
 """Makes the judge of a session, given its revision (if known) and whether its start was missed."""

@@ -39,14 +39,8 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.jsontext import compact_json, may_repeat
 from mcpproxy.protocol.lifecycle import QUIET, TRANSITIONS, State
 from mcpproxy.protocol.message_parts import member
-from mcpproxy.protocol.revisions import (
-    CAPABILITIES_KEY,
-    REVISIONS,
-    STATEFUL,
-    STATELESS,
-    VERSION_KEY,
-    is_later,
-)
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, VERSION_KEY
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, is_later
 
 _ERA_METHODS: Final = ("initialize", "server/discover")
 """Requests whose method alone shows whether the session is stateful or stateless."""

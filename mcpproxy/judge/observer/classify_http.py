@@ -39,7 +39,8 @@ from mcpproxy.judge.session.frame import CLIENT, Frame, RequestHead
 from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Notification, Response
 from mcpproxy.protocol.message_parts import WellFormed, member
-from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, since, span, stateless_of, until
+from mcpproxy.protocol.meta_keys import VERSION_KEY
+from mcpproxy.protocol.revisions import STATELESS, since, span, stateless_of, until
 
 _PROGRESS: Final = "notifications/progress"
 

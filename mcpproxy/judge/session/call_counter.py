@@ -45,7 +45,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.mcp_in_acp import WRAPPERS, Innermost, innermost
 from mcpproxy.protocol.message_parts import as_object, leading_result_id, member, singles
-from mcpproxy.protocol.revisions import VERSION_KEY
+from mcpproxy.protocol.meta_keys import VERSION_KEY
 
 MAX_OPEN: Final = 1 << 16
 """The number of requests that are kept until their answers come. Above it, those with an outcome are

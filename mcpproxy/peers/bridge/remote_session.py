@@ -25,6 +25,7 @@ from mcpproxy.peers.client.remote_server import (
 from mcpproxy.peers.client.stream_cursor import MOST_IN_VAIN
 from mcpproxy.protocol.jsonrpc import Malformed, Message, Notification, Request, parse
 from mcpproxy.protocol.message_parts import answered_ids, as_key, member, singles
+from mcpproxy.protocol.methods import LISTEN
 from mcpproxy.record.framing.sse import SseBlock
 
 _NOTIFIED_S: Final = 2.0
@@ -35,8 +36,6 @@ _CLOSE_S: Final = 2.0
 
 _ENDPOINT_S: Final = 5.0
 """How long an HTTP+SSE server may take to name its endpoint."""
-
-_LISTEN: Final = "subscriptions/listen"
 
 
 class BridgedExchange(SessionExchange):
@@ -138,7 +137,7 @@ class RemoteBridge:
     def _has_open(self) -> bool:
         """Whether a message of the client is on its way, or a request other than a subscription is open."""
         with_open_requests = self._session.open_requests.values()
-        return any(_LISTEN not in post.methods for post in with_open_requests) or any(
+        return any(LISTEN not in post.methods for post in with_open_requests) or any(
             not post.settled.is_set() for post in self._posts
         )
 

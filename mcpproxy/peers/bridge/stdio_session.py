@@ -31,6 +31,7 @@ from mcpproxy.protocol.jsonrpc import (
     parse,
 )
 from mcpproxy.protocol.message_parts import Key, answered_ids, as_key, key_of, member, singles
+from mcpproxy.protocol.meta_keys import LOG_LEVEL_KEY, SUBSCRIPTION_ID_KEY
 from mcpproxy.record.relay import journal as journals
 
 _MOST_STREAMS: Final = 32
@@ -42,9 +43,6 @@ _MOST_UNREAD: Final = 1024
 SESSION_BYTES: Final = 16 << 20
 """How many bytes of events the streams of a session keep together, without the newest event."""
 
-_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
-_LOG_LEVEL: Final = "io.modelcontextprotocol/logLevel"
-"""Keys of ``_meta``: the id of the subscription in its messages, and the log level that a request wants."""
 
 _OF_NO_REQUEST: Final = (
     "notifications/tools/list_changed",
@@ -340,7 +338,7 @@ class StdioSession:
 
     def _answer_for(self, single: Single) -> PostAnswer | None:
         """Return the open response to which a message of the server belongs; ``None`` if to none."""
-        subscription = as_key(_in_params(single, "_meta", _SUBSCRIPTION))
+        subscription = as_key(_in_params(single, "_meta", SUBSCRIPTION_ID_KEY))
         if subscription is not None:
             return self._answers.get(subscription)
         if isinstance(single, Notification) and single.method == "notifications/progress":
@@ -402,7 +400,7 @@ def tokens_in(message: Message) -> list[Key]:
 
 def wants_logs(message: Message) -> bool:
     """Whether a stateless request asks for log messages."""
-    return any(_in_params(single, "_meta", _LOG_LEVEL) is not None for single in singles(message))
+    return any(_in_params(single, "_meta", LOG_LEVEL_KEY) is not None for single in singles(message))
 
 
 def _in_params(single: Single, *names: str) -> JSON:

@@ -19,7 +19,8 @@ from mcpproxy.peers.client_tests.peer import MOST_REQUESTS, Script, ScriptedServ
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import as_object, text_member
-from mcpproxy.protocol.revisions import VERSION_KEY, Era
+from mcpproxy.protocol.meta_keys import VERSION_KEY
+from mcpproxy.protocol.revisions import Era
 
 ENDPOINT: Final = "/mcp"
 """The path of the MCP endpoint of each server."""

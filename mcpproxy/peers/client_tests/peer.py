@@ -17,7 +17,8 @@ from typing import BinaryIO, Final, NoReturn
 from mcpproxy.protocol.error_message import METHOD_NOT_FOUND, UNSUPPORTED_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import as_object, target_of, text_member
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATEFUL, STATELESS, VERSION_KEY, Era
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, VERSION_KEY
+from mcpproxy.protocol.revisions import STATEFUL, STATELESS, Era
 
 ANSWER_S: Final = 4.0
 """How long a script waits for the client's answer to a request of the server.

@@ -25,7 +25,8 @@ from mcpproxy.judge.session.frame import (
 from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, singles, text_member
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, CLIENT_INFO_KEY, STATELESS, VERSION_KEY
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, CLIENT_INFO_KEY, VERSION_KEY
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.record.trace.reader import Trace
 
 _OPENING: Final = ("initialize", "server/discover")

@@ -12,8 +12,9 @@ from mcpproxy.peers.replay.recording import LoadedTrace, RecordedSession
 from mcpproxy.peers.replay.server.replay_source import replay_source, sessions_of
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import member, target_of
+from mcpproxy.protocol.meta_keys import VERSION_KEY
 from mcpproxy.protocol.raw_json import spliced, written
-from mcpproxy.protocol.revisions import REVISIONS, STATELESS, VERSION_KEY
+from mcpproxy.protocol.revisions import REVISIONS, STATELESS
 
 Pointer = tuple[str, ...]
 """The tokens of a JSON Pointer (RFC 6901)."""

@@ -18,6 +18,7 @@ from typing import Final
 from mcpproxy.judge.session.frame import CLIENT
 from mcpproxy.peers.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, Notification, Request, Response
+from mcpproxy.protocol.methods import LISTEN
 
 _MAY_ASK_BACK: Final = ("tools/call", "prompts/get", "resources/read", "tasks/result", "completion/complete")
 """Methods of the client during which a server may send requests."""
@@ -134,4 +135,4 @@ class _DependencyFinder:
         return None
 
     def _is_listening(self, owner: int) -> bool:
-        return self._messages[owner].method == "subscriptions/listen"
+        return self._messages[owner].method == LISTEN

@@ -10,17 +10,13 @@ from uuid import uuid4
 
 from mcpproxy.judge.session.frame import SERVER
 from mcpproxy.judge.session.unanswered_requests import UnansweredRequests
-from mcpproxy.peers.replay.message_paths import (
-    ID,
-    OWN_SUBSCRIPTION,
-    PROGRESS_TOKEN,
-    REQUEST_ID,
-    SUBSCRIPTION_ID,
-)
+from mcpproxy.peers.replay.message_paths import ID, OWN_SUBSCRIPTION, PROGRESS_TOKEN, REQUEST_ID
 from mcpproxy.peers.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.peers.replay.server.live_messages import LiveMessage
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import Notification, Request, RequestId
+from mcpproxy.protocol.meta_keys import SUBSCRIPTION_ID_KEY
+from mcpproxy.protocol.methods import LISTEN
 from mcpproxy.protocol.raw_json import spliced
 
 
@@ -63,8 +59,8 @@ class IdMap:
         """Return a recorded response with the id of the request ``live``."""
         id = live.id or b"null"
         edits: dict[raw_json.Path, bytes] = {ID: id}
-        if isinstance(live.message, Request) and live.message.method == "subscriptions/listen":
-            edits["result", "_meta", SUBSCRIPTION_ID] = id
+        if isinstance(live.message, Request) and live.message.method == LISTEN:
+            edits["result", "_meta", SUBSCRIPTION_ID_KEY] = id
         return spliced(entry.raw, edits)
 
     def take_answered(self, id: object) -> SessionMessage | None:

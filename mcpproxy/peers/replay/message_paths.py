@@ -6,6 +6,7 @@ members, the spacing and the escapes stay as they were recorded.
 
 from typing import Final
 
+from mcpproxy.protocol.meta_keys import SUBSCRIPTION_ID_KEY
 from mcpproxy.protocol.raw_json import Path
 
 ID: Final[Path] = ("id",)
@@ -14,7 +15,5 @@ PROGRESS_TOKEN: Final[Path] = ("params", "progressToken")
 REQUEST_ID: Final[Path] = ("params", "requestId")
 OWN_TOKEN: Final[Path] = ("params", "_meta", "progressToken")
 """The progress token that a request chooses for its progress notifications."""
-SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
-"""The member of ``_meta`` that names the request which opened a subscription."""
-OWN_SUBSCRIPTION: Final[Path] = ("params", "_meta", SUBSCRIPTION_ID)
+OWN_SUBSCRIPTION: Final[Path] = ("params", "_meta", SUBSCRIPTION_ID_KEY)
 """The member of a notification that names the request which opened its subscription."""

@@ -8,9 +8,9 @@ from typing import Final
 
 from mcpproxy.judge.session.frame import Frame, other
 from mcpproxy.judge.session.unanswered_requests import ONE_SESSION, UnansweredRequests
-from mcpproxy.peers.replay.message_paths import SUBSCRIPTION_ID
 from mcpproxy.protocol.jsonrpc import Notification, Request, Single
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.meta_keys import SUBSCRIPTION_ID_KEY
 
 
 class NamedRequests:
@@ -43,7 +43,7 @@ class NamedRequests:
                 # A server cancels a subscription, which is a request of the client.
                 return self._by_id.find(other(sender), id, scopes) if own_request is None else own_request
             case Notification(params=params):
-                return self._by_id.find(other(sender), member(params, "_meta", SUBSCRIPTION_ID), scopes)
+                return self._by_id.find(other(sender), member(params, "_meta", SUBSCRIPTION_ID_KEY), scopes)
             case _:
                 pass
         return None

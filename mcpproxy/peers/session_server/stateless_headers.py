@@ -18,9 +18,9 @@ from mcpproxy.protocol.error_message import (
 from mcpproxy.protocol.header_names import PARAM_PREFIX
 from mcpproxy.protocol.jsonrpc import JSON, Message, Notification, Request
 from mcpproxy.protocol.message_parts import error_of, member
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.mirrors import Mirrors, decoded, encoding_fault, means_same, mirrored_arguments
 from mcpproxy.protocol.request_headers import mcp_name, stateless_version
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 
 _STATUS: Final = {
     METHOD_NOT_FOUND: 404,

@@ -38,7 +38,8 @@ from mcpproxy.protocol.jsonrpc import (
     parse,
 )
 from mcpproxy.protocol.message_parts import singles
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, CLIENT_INFO_KEY, REVISIONS, STATELESS, VERSION_KEY
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, CLIENT_INFO_KEY, VERSION_KEY
+from mcpproxy.protocol.revisions import REVISIONS, STATELESS
 from mcpproxy.protocol.wording import shown
 
 TIMEOUT_S: Final = 10.0

@@ -23,7 +23,8 @@ from mcpproxy.peers.validate.session_recording import SessionRecording
 from mcpproxy.peers.validate.transports.stdio_wire import GRACE_S, SHORT_GRACE_S, StdioWire
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member
-from mcpproxy.protocol.revisions import SERVER_INFO_KEY, STATELESS
+from mcpproxy.protocol.meta_keys import SERVER_INFO_KEY
+from mcpproxy.protocol.revisions import STATELESS
 
 if TYPE_CHECKING:
     from mcpproxy.peers.validate.transports.http_endpoint import HttpEndpoint

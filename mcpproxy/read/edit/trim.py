@@ -54,6 +54,7 @@ from mcpproxy.protocol.jsonrpc import (
     Single,
 )
 from mcpproxy.protocol.message_parts import answers_in, member, singles, target_of, updated_resource
+from mcpproxy.protocol.meta_keys import SUBSCRIPTION_ID_KEY
 from mcpproxy.record.trace.conversation import Conversation
 from mcpproxy.record.trace.reader import Trace
 from mcpproxy.record.trace.records import Encoded, Header
@@ -62,7 +63,6 @@ from mcpproxy.record.trace.session_labels import exchanges_of
 FrameFilter: TypeAlias = Callable[[int], bool]
 """Whether the frame or head with this number is wanted."""
 
-_SUBSCRIPTION_ID: Final = "io.modelcontextprotocol/subscriptionId"
 
 _ISSUED: Final = (("nextCursor",), ("requestState",), ("taskId",), ("task", "taskId"), ("sessionId",))
 """Paths of members of a result that issue an identifier."""
@@ -232,7 +232,7 @@ class _DependencyIndex:
 
     def _concerns(self, message: Request | Notification, params: JSONObject, requests: list[Request]) -> bool:
         """Whether ``message`` refers to one of ``requests``, by progress token or subscription id."""
-        if (id := member(params, "_meta", _SUBSCRIPTION_ID)) is not None:
+        if (id := member(params, "_meta", SUBSCRIPTION_ID_KEY)) is not None:
             return any(request.id == id for request in requests)
         if message.method != "notifications/progress":
             return False
@@ -248,7 +248,7 @@ class _DependencyIndex:
         """
         names_its_request = (
             message.method == "notifications/progress"
-            or member(params, "_meta", _SUBSCRIPTION_ID) is not None
+            or member(params, "_meta", SUBSCRIPTION_ID_KEY) is not None
         )
         are_subscriptions = all(request.method.startswith("subscriptions/") for request in requests)
         return not (names_its_request or are_subscriptions or frame.exchange or frame.sender == CLIENT)

@@ -13,9 +13,8 @@ from opentelemetry.trace import Link, SpanContext
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.meta_keys import RELATED_TASK_KEY
 
-_RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
-"""The member of ``_meta`` that names the task to which a message belongs."""
 _REMEMBERED: Final = 4096
 """How many requests and events are remembered."""
 
@@ -78,7 +77,7 @@ class Links:
 
 def _task_named(method: str, params: JSONObject) -> str | None:
     """Return the id of the task that a request is about; ``None`` if it is about none."""
-    related = member(params, "_meta", _RELATED_TASK)
+    related = member(params, "_meta", RELATED_TASK_KEY)
     id = params.get("taskId") if method.startswith("tasks/") else member(related, "taskId")
     return id if isinstance(id, str) else None
 

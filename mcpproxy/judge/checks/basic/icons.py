@@ -16,7 +16,8 @@ from mcpproxy.judge.checks.engine.rows import Check, RuleFamily
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import JSONObject, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
-from mcpproxy.protocol.revisions import CLIENT_INFO_KEY, SERVER_INFO_KEY, since
+from mcpproxy.protocol.meta_keys import CLIENT_INFO_KEY, SERVER_INFO_KEY
+from mcpproxy.protocol.revisions import since
 from mcpproxy.protocol.wording import shown, token
 
 ICONS: Final = since("2025-11-25")

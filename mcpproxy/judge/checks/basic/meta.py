@@ -17,13 +17,16 @@ from mcpproxy.judge.checks.engine.rows import ASKS, UNFAMILIAR, Check, RuleFamil
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
-from mcpproxy.protocol.revisions import (
+from mcpproxy.protocol.meta_keys import (
     CAPABILITIES_KEY,
     CLIENT_INFO_KEY,
+    LOG_LEVEL_KEY,
+    RELATED_TASK_KEY,
     SERVER_INFO_KEY,
+    SUBSCRIPTION_ID_KEY,
     VERSION_KEY,
-    is_stateless,
 )
+from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import shown, token, with_article
 
 KNOWN_KEYS: Final = frozenset(
@@ -33,9 +36,9 @@ KNOWN_KEYS: Final = frozenset(
         CAPABILITIES_KEY,
         CLIENT_INFO_KEY,
         SERVER_INFO_KEY,
-        "io.modelcontextprotocol/logLevel",
-        "io.modelcontextprotocol/subscriptionId",
-        "io.modelcontextprotocol/related-task",
+        LOG_LEVEL_KEY,
+        SUBSCRIPTION_ID_KEY,
+        RELATED_TASK_KEY,
         "io.modelcontextprotocol/model-immediate-response",
         # Keys defined by the official extensions and the registry
         "io.modelcontextprotocol/tasks",

@@ -42,7 +42,7 @@ from mcpproxy.protocol.jsonrpc import (
     Response,
 )
 from mcpproxy.protocol.message_parts import as_object, member, or_none
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY
 from mcpproxy.protocol.wording import kind, shown
 
 

@@ -10,11 +10,12 @@ from mcpproxy.judge.checks.engine.context import Violation, shortened, spelled
 from mcpproxy.judge.checks.engine.rows import ACP_ONLY, EventCheck, RuleFamily
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Close, Severity, Signal, other
 from mcpproxy.judge.session.history import History, SentRequest
+from mcpproxy.protocol.methods import LISTEN
 
 _PROBE: Final = "server/discover"
 """The request with which a client finds out (*probes*) whether a server has a stateless revision."""
 
-MAY_STAY_UNANSWERED: Final = ("initialize", _PROBE, "subscriptions/listen")
+MAY_STAY_UNANSWERED: Final = ("initialize", _PROBE, LISTEN)
 """Methods whose missing answer RPC-008 does not report: other rules do, or nothing is wrong.
 
 There is one exception: RPC-008 reports a server that ends by itself and leaves a probe unanswered.

@@ -17,13 +17,12 @@ from mcpproxy.judge.session.frame import SERVER
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request
 from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.meta_keys import RELATED_TASK_KEY
 from mcpproxy.protocol.methods import defined
 from mcpproxy.protocol.wording import shown
 
 SAMPLING: Final = ("sampling/createMessage",)
 
-RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
-"""The key in ``_meta`` of a message that belongs to a task."""
 
 ROLE_OF: Final = {"tool_use": "assistant", "tool_result": "user"}
 """The role of the messages that may contain a content block, by its type."""
@@ -118,7 +117,7 @@ def unprompted(context: MessageContext[Request], history: History) -> Iterable[V
         return ()
     if not all(defined(message.method, revision) for revision in context.candidates):
         return ()  # Other rules report a request that the revision does not define.
-    if member(message.params, "_meta", RELATED_TASK) is not None:
+    if member(message.params, "_meta", RELATED_TASK_KEY) is not None:
         return ()  # It is part of a task: the client's request was already answered with that task.
     if history.over_http and history.initialize and client.last_answered_seq > history.initialize.seq:
         return ()  # The answer to the client's request may have overtaken this request on another stream.

@@ -12,7 +12,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.checks.engine.context import MessageContext, shortened
 from mcpproxy.judge.session.history import History, SentRequest
 from mcpproxy.protocol.message_parts import member
-from mcpproxy.protocol.revisions import CLIENT_INFO_KEY
+from mcpproxy.protocol.meta_keys import CLIENT_INFO_KEY
 
 Effect: TypeAlias = Literal["refused", "lost", "changed"]
 """The host refuses the server or a request to its model, loses a part for the model, or changes a part."""

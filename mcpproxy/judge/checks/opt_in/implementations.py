@@ -17,7 +17,7 @@ from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import JSON, Response
 from mcpproxy.protocol.message_parts import as_object, member
-from mcpproxy.protocol.revisions import CLIENT_INFO_KEY, SERVER_INFO_KEY
+from mcpproxy.protocol.meta_keys import CLIENT_INFO_KEY, SERVER_INFO_KEY
 
 ANY: Final = "any"
 """Used in place of a revision: applies to every revision."""

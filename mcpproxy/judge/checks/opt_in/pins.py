@@ -25,7 +25,7 @@ from mcpproxy.judge.session.history import History, keep_latest
 from mcpproxy.judge.session.masked_values import holds_mask
 from mcpproxy.protocol.jsonrpc import ABSENT, Absent, JSONObject, Response
 from mcpproxy.protocol.message_parts import member
-from mcpproxy.protocol.revisions import SERVER_INFO_KEY
+from mcpproxy.protocol.meta_keys import SERVER_INFO_KEY
 from mcpproxy.protocol.wording import shown
 
 TOOLS: Final = "tools/list"

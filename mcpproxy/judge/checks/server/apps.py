@@ -20,7 +20,8 @@ from mcpproxy.judge.session.history import History, SentRequest
 from mcpproxy.protocol.error_message import METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATELESS
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY
+from mcpproxy.protocol.revisions import REVISIONS, STATELESS
 from mcpproxy.protocol.shapes.lookup import violations
 from mcpproxy.protocol.wording import shown, token
 

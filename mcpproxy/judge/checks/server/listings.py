@@ -24,8 +24,9 @@ from mcpproxy.judge.session.history import History, get_or_make, keep_latest
 from mcpproxy.judge.session.subscriptions import Subscriptions
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, CLIENT_INFO_KEY, VERSION_KEY
 from mcpproxy.protocol.methods import declares
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, CLIENT_INFO_KEY, VERSION_KEY, is_stateless, since
+from mcpproxy.protocol.revisions import is_stateless, since
 from mcpproxy.protocol.schema.contracts import Contract, Mismatch, contract, obstacle
 from mcpproxy.protocol.schema.soundness import FlawKind, flaws
 

@@ -20,8 +20,8 @@ from mcpproxy.judge.checks.stateless.servers import declared_settings
 from mcpproxy.judge.session.history import History, SentRequest, get_or_make, keep_latest
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Response
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.methods import SKILLS
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.shapes.nodes import is_integer
 from mcpproxy.protocol.wording import shown
 

@@ -38,8 +38,9 @@ from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.error_message import METHOD_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.meta_keys import VERSION_KEY
 from mcpproxy.protocol.methods import declares
-from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, stateless_of
+from mcpproxy.protocol.revisions import STATELESS, stateless_of
 
 # The answer to server/discover
 

@@ -27,7 +27,8 @@ from mcpproxy.protocol.error_message import (
 )
 from mcpproxy.protocol.jsonrpc import ErrorResponse
 from mcpproxy.protocol.message_parts import as_object, member
-from mcpproxy.protocol.revisions import STATELESS, VERSION_KEY, stateless_of
+from mcpproxy.protocol.meta_keys import VERSION_KEY
+from mcpproxy.protocol.revisions import STATELESS, stateless_of
 
 RETIRED: Final = {RESOURCE_NOT_FOUND: "a resource that is not found", URL_REQUIRED: "an elicitation by URL"}
 """Codes of older revisions that the stateless ones do not use any more, and their meanings."""

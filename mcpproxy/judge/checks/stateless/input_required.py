@@ -31,8 +31,9 @@ from mcpproxy.judge.session.history import History
 from mcpproxy.protocol import methods
 from mcpproxy.protocol.jsonrpc import JSONObject, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY
 from mcpproxy.protocol.methods import Need, applies, declares, needs
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS, stateless_of
+from mcpproxy.protocol.revisions import STATELESS, stateless_of
 from mcpproxy.protocol.wording import token
 
 CANNOT_ASK_FOR_INPUT: Final = tuple(

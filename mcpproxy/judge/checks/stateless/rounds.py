@@ -16,7 +16,7 @@ from mcpproxy.judge.checks.engine.context import MessageContext
 from mcpproxy.judge.session.history import History, SentRequest, get_or_make, keep_latest
 from mcpproxy.protocol.jsonrpc import JSON, Absent, JSONObject, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY
 
 MAY_ASK_FOR_INPUT: Final = ("tools/call", "prompts/get", "resources/read")
 """The requests whose result may ask for input."""

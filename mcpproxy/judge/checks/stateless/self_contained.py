@@ -47,13 +47,8 @@ from mcpproxy.protocol.error_message import (
 from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Request, Response
 from mcpproxy.protocol.jsontext import compact_json
 from mcpproxy.protocol.message_parts import as_object, error_of, member, well_formed
-from mcpproxy.protocol.revisions import (
-    CAPABILITIES_KEY,
-    CLIENT_INFO_KEY,
-    SERVER_INFO_KEY,
-    STATELESS,
-    VERSION_KEY,
-)
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, CLIENT_INFO_KEY, SERVER_INFO_KEY, VERSION_KEY
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import kind
 
 REMOVED: Final = (

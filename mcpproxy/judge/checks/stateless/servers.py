@@ -21,13 +21,8 @@ from mcpproxy.protocol import error_message, methods
 from mcpproxy.protocol.error_message import METHOD_NOT_FOUND, UNSUPPORTED_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, Absent, ErrorResponse, JSONObject, Response
 from mcpproxy.protocol.message_parts import as_object, member
-from mcpproxy.protocol.revisions import (
-    CAPABILITIES_KEY,
-    SERVER_INFO_KEY,
-    STATELESS,
-    VERSION_KEY,
-    stateless_of,
-)
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, SERVER_INFO_KEY, VERSION_KEY
+from mcpproxy.protocol.revisions import STATELESS, stateless_of
 
 RESULT_TYPES: Final = ("complete", "input_required")
 """The result types that the specification defines; extensions define others."""

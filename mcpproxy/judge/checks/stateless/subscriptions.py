@@ -29,12 +29,11 @@ from mcpproxy.protocol.jsonrpc import (
     request_id,
 )
 from mcpproxy.protocol.message_parts import as_object, member, well_formed
+from mcpproxy.protocol.meta_keys import SUBSCRIPTION_ID_KEY
+from mcpproxy.protocol.methods import LISTEN
 from mcpproxy.protocol.wording import shown, token
 
-LISTEN: Final = "subscriptions/listen"
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
-ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
-"""The key in ``_meta`` with the id of a subscription."""
 
 WANTED_BY: Final[Mapping[str, str]] = {
     "notifications/tools/list_changed": "toolsListChanged",
@@ -111,7 +110,7 @@ def subscription_of(context: MessageContext, history: History) -> Subscription |
 
 
 def _subscription_id(context: MessageContext) -> JSON:
-    return _param(context, "_meta", ID_KEY)
+    return _param(context, "_meta", SUBSCRIPTION_ID_KEY)
 
 
 def _param(context: MessageContext, *names: str) -> JSON:
@@ -158,11 +157,14 @@ def closing_response(context: MessageContext[Response], history: History) -> Ite
     if not subscription.begun:
         problem = f"server closed {_name(subscription)} without having acknowledged it"
         yield _violation(subscription, ("SUB-003", "R-245"), problem, context.at)
-    sent_id = member(message.result, "_meta", ID_KEY)
+    sent_id = member(message.result, "_meta", SUBSCRIPTION_ID_KEY)
     if request_id(sent_id) is not None and not _is_same_id(sent_id, subscription.asked.id):
         problem = f"server closed {_name(subscription)} under the id {_spelled(sent_id)}"
         yield _violation(
-            subscription, ("SUB-006", "R-248"), problem, context.at + "/result/_meta" + token(ID_KEY)
+            subscription,
+            ("SUB-006", "R-248"),
+            problem,
+            context.at + "/result/_meta" + token(SUBSCRIPTION_ID_KEY),
         )
 
 
@@ -252,7 +254,7 @@ def wrong_subscription_id(context: MessageContext[Notification], history: Histor
         return ()
     if subscription is None and (history.over_http or (sent_id is None and message.method != ACKNOWLEDGED)):
         return ()  # The notification is not on a subscription: SUB-007 reports it.
-    pointer = context.at + "/params/_meta" + token(ID_KEY)
+    pointer = context.at + "/params/_meta" + token(SUBSCRIPTION_ID_KEY)
     sent = f"server sent {message.method}"
     meant_subscription = subscription or subscriptions.retyped(sent_id)
     if sent_id is None:
@@ -294,7 +296,7 @@ def message_of_request(context: MessageContext[Notification], history: History) 
     """Report progress or a log message on a subscription, because both belong to other requests (SUB-008)."""
     message = context.message
     meta = member(message.params, "_meta")
-    has_id = isinstance(meta, dict) and ID_KEY in meta
+    has_id = isinstance(meta, dict) and SUBSCRIPTION_ID_KEY in meta
     if not has_id and history.stateless_memories is None:  # On stdio only the id shows the subscription.
         return ()
     subscription = subscription_of(context, history)

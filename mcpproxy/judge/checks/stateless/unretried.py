@@ -15,8 +15,9 @@ from mcpproxy.judge.checks.stateless.rounds import AllRounds, Round
 from mcpproxy.judge.session.frame import CLIENT, Close, Signal
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY
 from mcpproxy.protocol.methods import declares, needs
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, stateless_of
+from mcpproxy.protocol.revisions import stateless_of
 
 LONG_NS: Final = 30_000_000_000
 """If the recording ends sooner than this after a result, an idle client may just have been closed."""

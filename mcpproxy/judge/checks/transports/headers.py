@@ -32,6 +32,7 @@ from mcpproxy.protocol.error_message import (
 from mcpproxy.protocol.header_names import METHOD, NAME, PARAM_PREFIX, PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Response
 from mcpproxy.protocol.message_parts import as_object, error_of, member, target_of, well_formed
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.mirrors import (
     Mirrors,
     decoded,
@@ -41,7 +42,7 @@ from mcpproxy.protocol.mirrors import (
     read_mirrors,
 )
 from mcpproxy.protocol.request_headers import MCP_NAME_SOURCE, mcp_name
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, VERSION_KEY
+from mcpproxy.protocol.revisions import REVISIONS
 from mcpproxy.protocol.wording import token
 
 # The client's headers

@@ -25,8 +25,7 @@ from mcpproxy.judge.session.history import SentRequest
 from mcpproxy.protocol.header_names import PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Notification, Response
 from mcpproxy.protocol.message_parts import member, well_formed
-
-LISTEN: Final = "subscriptions/listen"
+from mcpproxy.protocol.methods import LISTEN
 
 LINGERING_NS: Final = 10_000_000_000
 """A stream that stays open for at least this long after its response is reported."""

@@ -11,19 +11,14 @@ from typing import Final
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
-from mcpproxy.judge.checks.utilities.cancelled_requests import (
-    GRACE_NS,
-    LISTEN,
-    Cancellations,
-    is_task,
-    name_of,
-)
+from mcpproxy.judge.checks.utilities.cancelled_requests import GRACE_NS, Cancellations, is_task, name_of
 from mcpproxy.judge.checks.utilities.progress import ProgressTokens
 from mcpproxy.judge.session.frame import CLIENT, Close, Signal, other
 from mcpproxy.judge.session.history import History, SentRequest
 from mcpproxy.protocol.error_message import REQUEST_CANCELLED
 from mcpproxy.protocol.jsonrpc import Single, request_id
 from mcpproxy.protocol.message_parts import error_of, member
+from mcpproxy.protocol.methods import LISTEN
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import seconds
 

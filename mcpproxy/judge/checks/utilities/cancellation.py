@@ -32,7 +32,6 @@ from mcpproxy.judge.checks.utilities.after_cancellation import (
 )
 from mcpproxy.judge.checks.utilities.cancelled_requests import (
     GRACE_NS,
-    LISTEN,
     Cancellations,
     is_task,
     name_of,
@@ -46,6 +45,7 @@ from mcpproxy.judge.session.frame import CLIENT, SERVER, Close, Frame, Sender, S
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.methods import LISTEN
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind, seconds
 

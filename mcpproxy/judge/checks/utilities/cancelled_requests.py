@@ -15,15 +15,13 @@ from mcpproxy.judge.session.frame import CLIENT, SERVER, RequestHead, Sender, ot
 from mcpproxy.judge.session.history import History, SentRequest, keep_latest
 from mcpproxy.protocol.jsonrpc import RequestId, request_id
 from mcpproxy.protocol.message_parts import member
-from mcpproxy.protocol.methods import declares
+from mcpproxy.protocol.methods import LISTEN, declares
 
 GRACE_NS: Final = 5_000_000_000
 """After this long a peer has certainly read a message, even if it is busy or the message waited in a pipe."""
 
 _MOST_REMEMBERED: Final = 1024
 """The number of tasks, and the number of cancellations, that are remembered."""
-
-LISTEN: Final = "subscriptions/listen"
 
 
 @slotted(frozen=True)

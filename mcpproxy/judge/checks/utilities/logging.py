@@ -20,14 +20,10 @@ from mcpproxy.judge.session.frame import SERVER
 from mcpproxy.judge.session.history import History, SentRequest
 from mcpproxy.protocol.jsonrpc import JSON, Absent, Notification, Request, Response
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.meta_keys import LOG_LEVEL_KEY, SUBSCRIPTION_ID_KEY
+from mcpproxy.protocol.methods import LISTEN
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
-
-LEVEL_KEY: Final = "io.modelcontextprotocol/logLevel"
-"""The key in ``_meta`` with which a stateless request asks for log messages from this level on."""
-
-SUBSCRIPTION_KEY: Final = "io.modelcontextprotocol/subscriptionId"
-"""The key in ``_meta`` that names the subscription to which a message belongs."""
 
 LEVELS: Final = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 """The levels, the least severe first."""
@@ -109,7 +105,7 @@ def unrequested(context: MessageContext[Notification], history: History) -> Iter
     elif not client.fully_read:
         return
     elif not (level_setters := [request for request in pending if _level_set_by(request) is not None]):
-        problem = f"{described}, but no request under way asked for log messages with {LEVEL_KEY}"
+        problem = f"{described}, but no request under way asked for log messages with {LOG_LEVEL_KEY}"
         # On stdio the log message may be a late one, of an earlier request that set a level.
         may_be_late = history.of(LogLevel).was_requested
         yield Violation(
@@ -128,8 +124,8 @@ def unrequested(context: MessageContext[Notification], history: History) -> Iter
 def _on_subscription(context: MessageContext[Notification], pending: list[SentRequest]) -> bool:
     """Whether a message came on the stream of a subscription, or names a subscription."""
     message = context.message
-    is_listening = bool(pending) and all(request.method == "subscriptions/listen" for request in pending)
-    names_subscription = member(message.params, "_meta", SUBSCRIPTION_KEY) is not None
+    is_listening = bool(pending) and all(request.method == LISTEN for request in pending)
+    names_subscription = member(message.params, "_meta", SUBSCRIPTION_ID_KEY) is not None
     return names_subscription or (is_listening and bool(context.frame.exchange))
 
 
@@ -200,7 +196,7 @@ def _level_set_by(request: SentRequest) -> JSON:
 
 
 def _level_in_meta(params: "JSON | Absent") -> JSON:
-    return member(params, "_meta", LEVEL_KEY)
+    return member(params, "_meta", LOG_LEVEL_KEY)
 
 
 # The state

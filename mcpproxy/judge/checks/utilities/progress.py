@@ -18,6 +18,7 @@ from mcpproxy.judge.session.frame import CLIENT, Sender, other
 from mcpproxy.judge.session.history import History, SentRequest, UsedIds, keep_latest
 from mcpproxy.protocol.jsonrpc import JSON, Notification, Request, RequestId, Response, request_id
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.meta_keys import RELATED_TASK_KEY
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind, shown
 
@@ -36,8 +37,6 @@ POLLS: Final = ("tasks/get", "tasks/cancel", "tasks/result")
 TERMINAL: Final = ("completed", "failed", "cancelled")
 """The statuses of a task that has ended."""
 
-RELATED_TASK: Final = "io.modelcontextprotocol/related-task"
-"""The key in ``_meta`` that names the task to which a message belongs."""
 
 UNKNOWN: Final = ("PROG-003", "R-118")
 GROWTH: Final = ("PROG-004", "R-119")
@@ -294,7 +293,7 @@ def _violation(
 
 def _token_of_task(context: MessageContext, tokens: ProgressTokens) -> Tracked | None:
     """Return the token of the task that a notification names."""
-    task_id = member(context.message.value, "params", "_meta", RELATED_TASK, "taskId")
+    task_id = member(context.message.value, "params", "_meta", RELATED_TASK_KEY, "taskId")
     return tokens.by_task.get((other(context.sender), task_id)) if isinstance(task_id, str) else None
 
 

@@ -16,10 +16,8 @@ from mcpproxy.judge.session.history import History
 from mcpproxy.judge.session.task_table import MAX_REMEMBERED, Tasks
 from mcpproxy.protocol.jsonrpc import Notification, Request, Response
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.meta_keys import RELATED_TASK_KEY
 from mcpproxy.protocol.task_lifecycle import TaskState
-
-RELATED: Final = "io.modelcontextprotocol/related-task"
-"""The key of the mark in ``_meta``."""
 
 INPUT_REQUESTS: Final = ("sampling/createMessage", "elicitation/create")
 """Requests with which the peer that runs a task asks for the input that the task needs."""
@@ -35,7 +33,7 @@ def needless_mark(
     else:
         assert context.answers is not None
         contents, described, part = message.result, f"the answer to {context.answers.method}", "result"
-    if member(contents, "_meta", RELATED) is not None and has_task_revision(context):
+    if member(contents, "_meta", RELATED_TASK_KEY) is not None and has_task_revision(context):
         problem = f"{context.sender} marked {described} as belonging to a task, which it already names"
         yield Violation("TASK-010", "R-199", problem, pointer=f"{context.at}/{part}/_meta", at_most="warning")
 
@@ -62,7 +60,7 @@ def unmarked_request(context: MessageContext[Request], history: History) -> Iter
         for request in history.side(other(context.sender)).pending.values()
         if request.method != "tasks/result"
     ]
-    if not other_requests and member(message.params, "_meta", RELATED, "taskId") is None:
+    if not other_requests and member(message.params, "_meta", RELATED_TASK_KEY, "taskId") is None:
         problem = (
             f"{context.sender} sent {message.method}, probably for task {quoted(open_tasks[0].id)}, "
             "without naming it in _meta"
@@ -80,7 +78,7 @@ def unmarked_request(context: MessageContext[Request], history: History) -> Iter
 def unmarked_answer(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report the answer to a marked request if it does not repeat the mark (TASK-010)."""
     request, message = context.answers, context.message
-    task_id = member(request.params, "_meta", RELATED, "taskId") if request else None
+    task_id = member(request.params, "_meta", RELATED_TASK_KEY, "taskId") if request else None
     if (
         request is None
         or task_id is None
@@ -88,7 +86,7 @@ def unmarked_answer(context: MessageContext, history: History) -> Iterable[Viola
         or not has_task_revision(context)
     ):
         return ()
-    if has_task_member(context) or member(message.result, "_meta", RELATED, "taskId") == task_id:
+    if has_task_member(context) or member(message.result, "_meta", RELATED_TASK_KEY, "taskId") == task_id:
         return ()
     answer = f"answered {request.method} for task {quoted(str(task_id))}"
     problem = f"{context.sender} {answer} without naming the task in _meta"
@@ -106,7 +104,7 @@ def unmarked_progress(context: MessageContext[Notification], history: History) -
     if (
         task is None
         or task.unmarked_reported
-        or member(message.params, "_meta", RELATED, "taskId") is not None
+        or member(message.params, "_meta", RELATED_TASK_KEY, "taskId") is not None
     ):
         return ()
     problem = f"{context.sender} reported progress of task {quoted(task.id)} without naming the task in _meta"

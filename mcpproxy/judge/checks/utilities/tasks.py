@@ -30,7 +30,6 @@ from mcpproxy.judge.checks.utilities.task_listings import (
 )
 from mcpproxy.judge.checks.utilities.task_marks import (
     INPUT_REQUESTS,
-    RELATED,
     needless_mark,
     remember_progress,
     unmarked_answer,
@@ -58,6 +57,7 @@ from mcpproxy.judge.session.task_table import MAX_REMEMBERED, Tasks
 from mcpproxy.protocol.error_message import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of
+from mcpproxy.protocol.meta_keys import RELATED_TASK_KEY
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.shapes.lookup import violations
 from mcpproxy.protocol.task_lifecycle import TaskState
@@ -188,7 +188,7 @@ def result_of_task(context: MessageContext[Response], history: History) -> Itera
     ):
         return
     receiver, related, pointer = context.sender, (request.seq,), context.at + "/result"
-    if (marked_id := member(message.result, "_meta", RELATED, "taskId")) != id:
+    if (marked_id := member(message.result, "_meta", RELATED_TASK_KEY, "taskId")) != id:
         fault = "without naming it in _meta" if marked_id is None else "with the id of another in _meta"
         problem = f"{receiver} gave the result of task {quoted(id)} {fault}"
         yield Violation("TASK-009", "R-198", problem, pointer=pointer + "/_meta", related=related)

@@ -11,7 +11,7 @@ from typing import Final
 
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
 from mcpproxy.judge.checks.engine.rows import Check, RuleFamily, StateUpdate
-from mcpproxy.judge.checks.stateless.subscriptions import ID_KEY, subscription_of
+from mcpproxy.judge.checks.stateless.subscriptions import subscription_of
 from mcpproxy.judge.checks.utilities.extension_task_shape import MEMBERS, number_of, task_of, task_shape
 from mcpproxy.judge.checks.utilities.task_polls import hasty_poll
 from mcpproxy.judge.checks.utilities.task_reports import quoted
@@ -22,8 +22,9 @@ from mcpproxy.judge.session.task_table import is_later
 from mcpproxy.protocol.error_message import INVALID_PARAMS
 from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, SUBSCRIPTION_ID_KEY
 from mcpproxy.protocol.methods import kind_of, method_names
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.task_lifecycle import TaskState, parse_time, state_of_status
 from mcpproxy.protocol.wording import shown
 
@@ -196,7 +197,7 @@ def off_subscription(context: MessageContext[Notification], history: History) ->
         return
     subscription, id = subscription_of(context, history), member(message.params, "taskId")
     if subscription is None:
-        if member(message.params, "_meta", ID_KEY) is None or history.over_http:
+        if member(message.params, "_meta", SUBSCRIPTION_ID_KEY) is None or history.over_http:
             problem = "server sent notifications/tasks outside of any subscription"
             yield Violation("TASKX-006", "R-272", problem, pointer=context.at + "/method", at_most="warning")
         return

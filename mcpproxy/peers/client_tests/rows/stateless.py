@@ -5,6 +5,8 @@ from typing import Final
 from mcpproxy.peers.client_tests.peer import TOOL, PeerRequest, ScriptedServer
 from mcpproxy.peers.client_tests.scenario import Scenario
 from mcpproxy.protocol.jsonrpc import JSONObject
+from mcpproxy.protocol.meta_keys import SUBSCRIPTION_ID_KEY
+from mcpproxy.protocol.methods import LISTEN
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS, Era
 
 _STATELESS: Final[tuple[Era, ...]] = ("stateless",)
@@ -26,9 +28,6 @@ _INPUTS: Final[dict[str, JSONObject]] = {
     "roots": {"method": "roots/list"},
 }
 """By capability of the client: a request for input that it allows."""
-
-_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
-"""The member of ``_meta`` with the id of the request that subscribed."""
 
 
 def _only_old(peer: ScriptedServer, request: PeerRequest) -> None:
@@ -70,7 +69,7 @@ def _needs_time(peer: ScriptedServer, request: PeerRequest) -> None:
 
 def _listens(peer: ScriptedServer, request: PeerRequest) -> None:
     """Acknowledge a subscription, report what it asks for, and end it."""
-    meta: JSONObject = {"_meta": {_SUBSCRIPTION: request.id}}
+    meta: JSONObject = {"_meta": {SUBSCRIPTION_ID_KEY: request.id}}
     wanted = request.params.get("notifications")
     of_tools = isinstance(wanted, dict) and wanted.get("toolsListChanged") is True
     granted: JSONObject = {"toolsListChanged": True} if of_tools else {}
@@ -168,8 +167,8 @@ STATELESS_LAWFUL: Final = (
         "subscription",
         "sequence",
         "a subscription is acknowledged, reports a change, and ends",
-        "subscriptions/listen",
-        {"subscriptions/listen": _listens},
+        LISTEN,
+        {LISTEN: _listens},
         "may give up",
         capabilities={"tools": {"listChanged": True}},
         eras=_STATELESS,

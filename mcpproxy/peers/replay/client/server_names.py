@@ -11,9 +11,8 @@ from mcpproxy.errors import McpProxyError
 from mcpproxy.protocol import raw_json
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.meta_keys import RELATED_TASK_KEY
 from mcpproxy.protocol.raw_json import Path
-
-_RELATED_TASK_KEY: Final = "io.modelcontextprotocol/related-task"
 
 _ISSUED: Final[tuple[tuple[Path, str], ...]] = (
     (("nextCursor",), "cursor"),
@@ -29,8 +28,8 @@ _RETURNED: Final[tuple[tuple[Path, str], ...]] = (
     (("params", "requestState"), "requestState"),
     (("params", "taskId"), "taskId"),
     (("params", "sessionId"), "sessionId"),
-    (("params", "_meta", _RELATED_TASK_KEY, "taskId"), "taskId"),
-    (("result", "_meta", _RELATED_TASK_KEY, "taskId"), "taskId"),
+    (("params", "_meta", RELATED_TASK_KEY, "taskId"), "taskId"),
+    (("result", "_meta", RELATED_TASK_KEY, "taskId"), "taskId"),
 )
 """Paths of issued names in a client message, each with the kind of the name."""
 

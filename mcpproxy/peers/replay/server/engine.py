@@ -48,6 +48,7 @@ from mcpproxy.protocol.jsonrpc import (
     parse,
 )
 from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.methods import LISTEN
 from mcpproxy.protocol.raw_json import messages_with_bytes
 
 _MAX_SHOWN_DIFFERENCES: Final = 3
@@ -194,7 +195,7 @@ class ReplayEngine:
         exchange = self._session.exchanges.get(entry.exchange)
         if exchange is not None and exchange.status >= 300:
             return not self._options.over_http  # over HTTP the status is the answer
-        return not self._options.complete and entry.method != "subscriptions/listen"
+        return not self._options.complete and entry.method != LISTEN
 
     def _answer_miss(self, live: LiveMessage, request: Request, outcome: EngineResult) -> None:
         """Answer a request for which the recording has no unused equal request."""

@@ -14,6 +14,7 @@ from mcpproxy.judge.session.frame import CLIENT, SERVER
 from mcpproxy.peers.replay.recording import Exchange, LoadedTrace, RecordedSession, SessionMessage
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import Malformed, Request
+from mcpproxy.protocol.methods import LISTEN
 
 _UNAUTHORIZED: Final = 401
 
@@ -175,7 +176,7 @@ def _unanswered(session: RecordedSession) -> int:
     return sum(
         isinstance(entry.message, Request)
         and entry.sender == CLIENT
-        and entry.method != "subscriptions/listen"
+        and entry.method != LISTEN
         and entry.index not in answered
         for entry in session.messages
     )

@@ -28,15 +28,15 @@ from mcpproxy.peers.validate.sample import sample
 from mcpproxy.protocol.error_message import INVALID_PARAMS, MISSING_CAPABILITY
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, RequestId
 from mcpproxy.protocol.message_parts import member, target_of
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, STATELESS
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, SUBSCRIPTION_ID_KEY
+from mcpproxy.protocol.methods import LISTEN
+from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
 
 ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 _MAX_ROUNDS: Final = 5
 """How often a request is repeated with the input that its answer asks for."""
-_SUBSCRIPTION_ID_KEY: Final = "io.modelcontextprotocol/subscriptionId"
-"""The member of ``_meta`` with the id of the request that subscribed."""
 _PAGE: Final = "2026-07-28/basic/patterns/mrtr"
 
 
@@ -210,7 +210,7 @@ async def _open_subscription(
     client = context.client
     changes = _changes_to_ask_for(context)
     frames_before = len(client.unsolicited)
-    pending = await client.begin("subscriptions/listen", {"notifications": changes}, id=id)
+    pending = await client.begin(LISTEN, {"notifications": changes}, id=id)
     exchange = context.http_wire.last if client.wire.transport == "http" else None
     answering = asyncio.create_task(client.wait_for_answer(pending))
     acknowledging = asyncio.create_task(_acknowledgement(client, pending, frames_before))
@@ -260,7 +260,7 @@ def _acknowledges(frame: Frame, pending: Pending) -> bool:
         return False
     params = message.params if isinstance(message.params, dict) else {}
     meta = params.get("_meta")
-    id = member(meta, _SUBSCRIPTION_ID_KEY)
+    id = member(meta, SUBSCRIPTION_ID_KEY)
     return id == pending.id or (bool(frame.exchange) and id is None)
 
 

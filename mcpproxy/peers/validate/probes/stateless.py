@@ -36,7 +36,8 @@ from mcpproxy.protocol.error_message import (
 )
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.protocol.revisions import CAPABILITIES_KEY, REVISIONS, STATEFUL, STATELESS, VERSION_KEY
+from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, VERSION_KEY
+from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS
 from mcpproxy.protocol.wording import shown
 
 NO_VERSION: Final = "1900-01-01"

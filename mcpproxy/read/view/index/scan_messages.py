@@ -21,6 +21,7 @@ from mcpproxy.protocol import acp
 from mcpproxy.protocol.jsonrpc import JSON, RequestId, is_answer
 from mcpproxy.protocol.mcp_in_acp import WRAPPERS, Innermost, innermost
 from mcpproxy.protocol.message_parts import TARGETS, target_of
+from mcpproxy.protocol.meta_keys import SUBSCRIPTION_ID_KEY
 from mcpproxy.read.view.index.columns import FROM_SERVER, KINDS, LARGEST, NO_CODE, OUTCOMES, Columns, code_of
 from mcpproxy.read.view.index.peers import VERSION_META, SessionFacts
 from mcpproxy.read.view.index.pending_requests import Key, PendingRequests
@@ -46,7 +47,6 @@ _BY_HTTP: Final = (_HTTP_ERROR, _DECLINED, OUTCOMES.index(Outcome.UNREADABLE))
 _FAILED: Final = frozenset(_NUMBER_OF[outcome] for outcome in ERRORS)
 
 _PROGRESS: Final = "notifications/progress"
-_SUBSCRIPTION: Final = "io.modelcontextprotocol/subscriptionId"
 
 _MAX_SESSIONS: Final = 60_000
 """How many sessions get a number. What belongs to a further session counts for session 0."""
@@ -309,8 +309,8 @@ class MessageScan:
             if row := self._prompts.get(session, 0):
                 self._set_cancelled(row)
             return row
-        elif type(meta := params.get("_meta")) is dict and _SUBSCRIPTION in meta:
-            id = cast("dict[str, Any]", meta)[_SUBSCRIPTION]
+        elif type(meta := params.get("_meta")) is dict and SUBSCRIPTION_ID_KEY in meta:
+            id = cast("dict[str, Any]", meta)[SUBSCRIPTION_ID_KEY]
             if type(id) is int or type(id) is str:
                 return self._open.by_key[not client].get(self._key_of(id, exchange), 0)
         return 0
