@@ -15,6 +15,7 @@ from mcpproxy.gate.intercept.message_facts import MessageFacts, OpenRequests
 from mcpproxy.gate.intercept.policies import AppliedFault, Passing, Policy
 from mcpproxy.judge.session.frame import CLIENT, RequestHead
 from mcpproxy.protocol.header_names import SESSION_ID
+from mcpproxy.record.relay.said_once import said_once
 
 _MOST_SESSIONS: Final = 10_000
 """How many sessions are told apart; the oldest are forgotten first."""
@@ -36,8 +37,7 @@ class FaultPolicy(Policy):
         self, rules: FaultRules, say: Callable[[str], None] = lambda _: None, *, is_http: bool = False
     ) -> None:
         self._decider = FaultDecider(rules, ANSWERS_OVER_HTTP if is_http else FROM_SERVERS)
-        self._say = say
-        self._said: set[str] = set()
+        self._say_once = said_once(say)
         self._sessions: dict[str, _Session] = {}
         self._session_count = 0
         self._token = ""
@@ -100,8 +100,3 @@ class FaultPolicy(Policy):
             session = self._sessions[name] = _Session(self._session_count, OpenRequests())
             self._session_count += 1
         return session
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self._say(text)

@@ -23,6 +23,7 @@ from mcpproxy.gate.intercept.lane import LIMIT_BYTES, Lane, LaneStep, Pieces, Qu
 from mcpproxy.gate.intercept.policies import AppliedFault, Asked, Instead, Passing, Policies, Refused
 from mcpproxy.judge.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender, other
 from mcpproxy.record.framing.lines import Line
+from mcpproxy.record.relay.said_once import said_once
 
 
 class Lanes:
@@ -36,9 +37,8 @@ class Lanes:
         self._ask = ask
         self._lanes: Final[dict[Sender, Lane]] = {CLIENT: Lane(CLIENT), SERVER: Lane(SERVER)}
         self._held = HeldMessages()
-        self._say = say
         self._number = self._seq = 0  # of the last fault, and of the last frame that left
-        self._said: set[str] = set()
+        self._say_once = said_once(say)
 
     @property
     def next_due_ns(self) -> int | None:
@@ -351,11 +351,6 @@ class Lanes:
     def _mark(self, rule: str, action: str) -> FaultMark:
         self._number += 1
         return FaultMark(rule, action, self._number)
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self._say(text)
 
 
 def _cut_lines(data: bytes) -> list[bytes]:

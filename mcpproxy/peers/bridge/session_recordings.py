@@ -20,6 +20,7 @@ from mcpproxy.peers.bridge.leg import StderrLines, forward_notes, wait_for_notes
 from mcpproxy.record.relay import journal as journals
 from mcpproxy.record.relay.exit_status import RECORDER_S, RecorderWait, no_recorder
 from mcpproxy.record.relay.journal import Journal
+from mcpproxy.record.relay.said_once import said_once
 
 _NEWS_S: Final = 0.002
 """How long new records are collected before the recorder gets a ``news`` line."""
@@ -71,7 +72,7 @@ class SessionRecordings:
         self._news: dict[int, None] = {}
         self._is_news_due = False
         self._last_number = 0
-        self._said: set[str] = set()
+        self._say_once = said_once(self._stderr.say)
         self._journals: list[str] = []  # the folders of journals that the recorder may not have completed
         self._notes_ended = asyncio.Event()
 
@@ -180,8 +181,3 @@ class SessionRecordings:
         if self._recorder is not None and self._recorder.stdin and not self._recorder.stdin.closed:
             self._say_once("the recorder has stopped; sessions go on and their journals keep the traffic")
         self._notes_ended.set()
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self._stderr.say(text)

@@ -33,6 +33,7 @@ from mcpproxy.protocol.jsonrpc import (
 from mcpproxy.protocol.message_parts import Key, answered_ids, as_key, key_of, member, singles
 from mcpproxy.protocol.meta_keys import LOG_LEVEL_KEY, SUBSCRIPTION_ID_KEY
 from mcpproxy.record.relay import journal as journals
+from mcpproxy.record.relay.said_once import said_once
 
 _MOST_STREAMS: Final = 32
 """How many streams of POSTs are kept for a client that resumes one."""
@@ -134,14 +135,13 @@ class StdioSession:
         self._on_kept: Final = on_kept
         self._streams: Final[OrderedDict[int, ResumableStream]] = OrderedDict()
         self.get_stream: Final = self._make_stream(0)
-        self._say: Final = say
         self._on_gone: Final = on_gone
         self._answers: Final[dict[Key, PostAnswer]] = {}  # id of an open request -> its response
         self._tokens: Final[dict[Key, PostAnswer]] = {}  # progress token of an open request -> its response
         self._given_up: Final[set[Key]] = set()  # the ids of cancelled requests that may still be answered
         self._last_stream = 0
         self._initialize: Key | None = None  # the id of the open ``initialize``
-        self._said: set[str] = set()
+        self._say_once = said_once(say)
         self.on_server_message: Callable[[bytes, Message], None] = _ignore
         self.process: Final = make_process(self._on_line, self._on_exit)
 
@@ -382,11 +382,6 @@ class StdioSession:
         for token in answer.tokens:
             if self._tokens.get(token) is answer:
                 del self._tokens[token]
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._said:
-            self._said.add(text)
-            self._say(text)
 
 
 def _token_of(single: Single) -> Key | None:

@@ -21,6 +21,7 @@ from mcpproxy.record.framing.lines import Line
 from mcpproxy.record.recorder.http.memory_budget import Budget
 from mcpproxy.record.recorder.stderr_notes import StderrNotes
 from mcpproxy.record.recorder.trace_state import SENDERS, TraceState
+from mcpproxy.record.relay.said_once import said_once
 from mcpproxy.record.trace.encode import (
     encode,
     encode_close,
@@ -83,8 +84,7 @@ class TraceSink:
         self._waiting_bytes = 0
         self._in_long_line = [False, False]
         """By stream, whether the next line continues a line that was too long to hold."""
-        self._shown_notes: set[str] = set()
-        """The notes that were shown once and are not to be repeated."""
+        self._say_once = said_once(notes.say)
 
     def write_lines(self, stream: int, lines: list[Line], is_group: bool = False) -> None:
         """Write lines of ``stream`` (0 client, 1 server, 2 stderr).
@@ -284,11 +284,6 @@ class TraceSink:
         except Exception as fault:
             self._watcher = None
             self._notes.say(f"the metrics stopped, a fault of mcpproxy: {fault!r}; the recording goes on")
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._shown_notes:
-            self._shown_notes.add(text)
-            self._notes.say(text)
 
 
 def _encode_http_event(event: Recorded, session: str) -> bytes | tuple[bytes, bytes, bytes]:

@@ -28,6 +28,7 @@ from mcpproxy.gate.intercept.addons.addon_frames import AddonFrame, FrameReader,
 from mcpproxy.gate.intercept.addons.addon_outcomes import AddonOutcome
 from mcpproxy.gate.intercept.policies import Passing
 from mcpproxy.judge.session.frame import Sender
+from mcpproxy.record.relay.said_once import said_once
 
 _START_S: Final = 30.0
 """How long addons may take to load."""
@@ -174,7 +175,6 @@ class AddonCalls:
     ) -> None:
         self._host: AddonHostProcess | None = host
         self._start = start
-        self._say = say
         self._register: Register | None = None
         self._unregister: Callable[[int], None] = _ignore
         self._first = host  # later hosts have the same addons, so its description holds for them, too
@@ -190,7 +190,7 @@ class AddonCalls:
         """When the last hosts were started to replace others."""
         self._started_ns = 0
         self._unsent = b""
-        self._said: set[str] = set()
+        self._say_once = said_once(lambda text: say(f"addon {text}"), _MOST_NOTES)
         self._trace = ""
         self._after: Callable[[], None] = _do_nothing
 
@@ -421,11 +421,6 @@ class AddonCalls:
         self._started_ns = now_ns
         self._ready_by_ns += max(self._first.budget_ns, 10**9)
         self._watch_host()
-
-    def _say_once(self, text: str) -> None:
-        if text not in self._said and len(self._said) < _MOST_NOTES:
-            self._said.add(text)
-            self._say(f"addon {text}")
 
 
 MakeAddons: TypeAlias = Callable[[Callable[[str], None], str], AddonCalls]
