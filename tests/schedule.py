@@ -1,8 +1,9 @@
 """How ``pytest -n auto`` distributes the tests among its workers: long tests first.
 
-A test that drives programs mostly waits for them, so there are more workers than cores. The tests of a file
-run in one worker, so that what the module reads or judges once is not repeated. Long tests run one by one, in
-any worker, but tests of the same pair of real peers run together, because they share a recording.
+A test that drives programs mostly waits for them, so there are more workers than cores: on two cores, four
+workers left a third of the processors idle, and six leave next to nothing. The tests of a file run in one
+worker, so that what the module reads or judges once is not repeated. Long tests run one by one, in any worker,
+but tests of the same pair of real peers run together, because they share a recording.
 """
 
 import os
@@ -93,4 +94,4 @@ def rank(nodeid: str) -> int:
 def workers() -> int:
     """Return the number of processes that run tests."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return cores + min(cores, 2)
+    return cores + min(2 * cores, 4)

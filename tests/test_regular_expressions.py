@@ -17,10 +17,10 @@ LENGTH: Final = 2_000
 SUSPICIOUS_S: Final = 0.001
 """With a flaw, a text of this length takes longer; without, most expressions take a tenth of it."""
 GROWTH: Final = 16
-STEEP: Final = 100.0
+STEEP: Final = 90.0
 """A text that is ``GROWTH`` times as long takes that many times as long; with a flaw, 256 times. A
 repetition of thousands, as in the form of a JSON Web Token, takes 31 times."""
-STOPPED_S: Final = 1.0
+STOPPED_S: Final = 0.8
 """So much of the processor shows a flaw by itself."""
 
 SEEN: Final = {

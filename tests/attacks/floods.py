@@ -187,9 +187,9 @@ def endless_output_of_a_server(stage: Stage) -> str:
             _hold_verdict(_limited(stage, *command, "--", sys.executable, "-S", "-c", code), command[0])
 
     commands = (
-        ("validate", "--timeout", "4", "--revision", "2025-11-25", "--trace", trace),
-        ("pin", "--timeout", "4", "--output", pins),
-        ("replay", "client", RECORDING, "--timeout", "3"),
+        ("validate", "--timeout", "2", "--revision", "2025-11-25", "--trace", trace),
+        ("pin", "--timeout", "2", "--output", pins),
+        ("replay", "client", RECORDING, "--timeout", "2"),
     )
     side_by_side(judged, commands)
     return "2 servers, 3 commands"
