@@ -45,7 +45,7 @@ class Message:
 
     A hook always gets a JSON object, whose members may be of any type: ``params`` may be a list, and ``id``
     an object. If the bytes come from ``with_raw`` and are not JSON, ``method``, ``id``, ``params`` and
-    ``tool`` raise the ``ValueError`` of ``json``.
+    ``tool`` raise ``ValueError``, as the property ``json`` does.
     """
 
     __slots__ = ("_value", "raw", "sender")
@@ -80,7 +80,7 @@ class Message:
 
     @property
     def id(self) -> Any:
-        """The id, of whatever type it is; ``None`` for a notification."""
+        """The id, of whatever type it is; ``None`` if it is missing, as in a notification, or is null."""
         return self._member("id")
 
     @property
@@ -102,10 +102,11 @@ class Message:
 
         The value replaces an existing one, or is added to an existing object or array; a new element of an
         array has the index ``-`` or the next one. Objects that are missing on the way are added. A value on
-        the way that cannot contain the next one, as an array has no such index, is replaced by an object.
+        the way that cannot contain the next one, such as an array without that index, is replaced by an
+        object; so are bytes that are not JSON.
 
         Raises:
-            ValueError: ``pointer`` is not a JSON Pointer, or JSON has no such value (NaN).
+            ValueError: ``pointer`` does not begin with ``/``, or JSON has no such value (NaN).
             TypeError: JSON has no such type.
         """
         tokens, text = _pointer_tokens(pointer), _json_bytes(value)
@@ -117,7 +118,7 @@ class Message:
         """Return the message without the value at a JSON Pointer; the same message if there is no such value.
 
         Raises:
-            ValueError: ``pointer`` is not a JSON Pointer.
+            ValueError: ``pointer`` does not begin with ``/``.
         """
         without = without_value(self.raw, _pointer_tokens(pointer))
         return self if without is None else self.with_raw(without)

@@ -110,7 +110,10 @@ class Call:
 
     @property
     def name(self) -> str | None:
-        """The name of the tool or prompt, or the URI of the resource; ``None`` if the request names none."""
+        """The name of the tool or prompt, or the URI of the resource or skill; ``None`` if it names none.
+
+        For a request of ACP that carries one of MCP: the method and the name of the carried request.
+        """
         return target_of(self.method, self.params)
 
 

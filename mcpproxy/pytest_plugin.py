@@ -94,7 +94,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def mcp_faults(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """Return the fault rules of the test: those of its marks, or its parameter if parametrised indirectly."""
+    """Return the fault rules of the test: the parameter of this fixture, or else those of the test's marks.
+
+    The fixture has a parameter if the test is parametrised indirectly: one rule, or a list of rules.
+    """
     from mcpproxy.errors import McpProxyError
     from mcpproxy.testing import check_faults
 
@@ -157,7 +160,7 @@ def mcp_recording(
 
 @pytest.fixture
 def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") -> "McpFindings":
-    """Return the findings of the test, which fail it at its end if they are at the level that counts."""
+    """Return the findings of the test, which fail it at its end if they are at the level or above it."""
     from mcpproxy.errors import McpProxyError
     from mcpproxy.testing import McpFindings
 
@@ -202,7 +205,7 @@ def mcp_model(request: pytest.FixtureRequest) -> "Generator[Callable[[Any], McpM
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
     """Judge the models and the recording right after the test.
 
-    A session that has not ended by then is judged at the end of its fixture.
+    A recording with a session that has not ended by then is judged at the end of its fixture.
     """
     try:
         result = yield

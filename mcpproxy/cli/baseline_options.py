@@ -39,7 +39,7 @@ def read(options: argparse.Namespace) -> "Baseline | None":
 def compared(
     result: "Validation", accepted: "Baseline", catalogue: Catalogue, options: argparse.Namespace
 ) -> "tuple[Validation, tuple[Entry, ...]]":
-    """Return the validation with known findings marked, and the fixed entries: their findings did not occur.
+    """Return the validation with known findings marked, and the entries whose findings did not occur (fixed).
 
     The fixed entries are printed to stderr. With ``--write-baseline`` the file is written; then all findings
     are known, and no entry is fixed.

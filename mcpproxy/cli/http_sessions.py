@@ -22,7 +22,7 @@ from mcpproxy.record.trace.session_labels import exchanges_of
 T = TypeVar("T")
 
 EventFilter: TypeAlias = Callable[[Event | Finding], bool]
-"""Whether an event or a finding is wanted. Such a filter must be called in the order of the recording."""
+"""Whether an event or a finding is wanted. It must be called for all events, in their recorded order."""
 
 
 def session_filter(trace: Trace, session: str, shown: EventFilter = lambda _: True) -> EventFilter:

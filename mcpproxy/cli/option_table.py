@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Given(dict[str, list[str]]):
-    """A command line: the name of each option that was given -> its values in order, empty for a switch.
+    """A command line: the name of each option that was given -> its values in order; a switch has ``""``.
 
     Positional arguments are the values of the empty name.
     """
@@ -34,7 +34,7 @@ class Given(dict[str, list[str]]):
 
 
 class OptionTable:
-    """The options of ``command``, in groups, each with a title. ``label`` is the default of ``--label``."""
+    """The options of ``command``, in groups with titles. In the help, ``label`` is the default of ``--label``."""
 
     def __init__(
         self,

@@ -49,7 +49,7 @@ class DemoClient:
         self._last_id += 1
         self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method}, params)
         for line in self._stdout:
-            answer = _answer(line)
+            answer = _response_in(line)
             if answer and answer["id"] == self._last_id:
                 return answer
             if answer:
@@ -69,8 +69,8 @@ class DemoClient:
         self._stdin.flush()
 
 
-def _answer(line: bytes) -> Object | None:
-    """Return the response in ``line``; ``None`` for a notification or a line that is not a message."""
+def _response_in(line: bytes) -> Object | None:
+    """Return the response in ``line``; ``None`` for a line without an id, or that is not a JSON object."""
     try:
         message = json.loads(line)
     except ValueError:

@@ -86,7 +86,7 @@ def own_program() -> list[str]:
 def _imports_re(script: str) -> bool:
     try:
         return b"\nimport re\n" in files.read(script, 4096, follows=True)
-    except (OSError, ValueError):  # it has more bytes than such a script, as a binary has, or cannot be read
+    except (OSError, ValueError):  # too long for such a script, so a binary; or unreadable
         return False
 
 

@@ -6,7 +6,7 @@ from mcpproxy.errors import McpProxyError
 class UnreadableTextError(McpProxyError):
     """A text is not valid in the language of its file, or cannot be read into nodes.
 
-    ``index`` is the position in the text at which that is so; 0 also if it is unknown.
+    ``index`` is the position of the fault in characters; 0 if it is unknown, or is the start of the text.
     """
 
     def __init__(self, index: int, fact: str) -> None:

@@ -53,7 +53,7 @@ def own_entry(host: Host) -> OwnEntry:
     """Return the entry for the user's file of ``host``: the first that exists, or else the first of all.
 
     Raises:
-        HostFileError: the host has no user's file that may name servers.
+        HostFileError: no file of the user can get an entry for a server of this host.
         UsageError: this mcpproxy is in a temporary environment (see ``own_program``).
     """
     rows = [

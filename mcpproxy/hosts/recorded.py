@@ -17,7 +17,7 @@ from mcpproxy.hosts.wrapping import are_made
 def add_recorded_entries(search: Search, ledger: Ledger) -> None:
     """Add the entries in the ledger that the search did not find, such as those of another project.
 
-    A file that cannot be read is added to the problems of the search.
+    The error of a file that cannot be read is added to the problems of the search.
     """
     refused: set[str] = set()
     for record in ledger.records.values():

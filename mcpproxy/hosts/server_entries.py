@@ -36,7 +36,7 @@ class ConfigFile:
     data: bytes
     document: Document
     is_outside: bool
-    """Whether a link leads out of the folder of the file and of the home folder."""
+    """Whether a link leads out of both the home folder and the folder that ``read_file`` was given."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,7 +300,7 @@ def _applying(texts: Sequence[tuple[str, str]], entry: Node) -> Iterator[str]:
 
 
 def _is_shared(root: Node, at: Path, shapes: Sequence[CommandShape]) -> bool:
-    """Whether the command of the entry, or a value around it, has a YAML anchor or is an alias."""
+    """Whether command, arguments, or a value around them has a YAML anchor or is an alias."""
     around = [find(root, at[:length]) for length in range(len(at) + 1)]
     parts = [find(root, (*at, path[0])) for shape in shapes for path in (shape.command, shape.args) if path]
     inside = [inner for part in parts if part for inner in within(part)]

@@ -15,7 +15,7 @@ from mcpproxy.record.recorder.masking import Masker
 from mcpproxy.record.recorder.secret_arguments import masked, secret_texts
 
 _ALL_SECRET: Final = frozenset({"env", "envs", "environment", "headers"})
-"""Last words of the names of members in which all values are masked."""
+"""Last words of the names of members in which all texts and numbers are masked."""
 
 
 def shown_text(document: Document, key: bytes) -> str:
@@ -28,7 +28,7 @@ def shown_text(document: Document, key: bytes) -> str:
 
 
 def _edits(document: Document, node: Node, masker: Masker, key: bytes, *, hidden: bool) -> Iterator[Edit]:
-    """Yield the edits that mask the secret values in a node; with ``hidden``, all values."""
+    """Yield the edits that mask the secret values in a node; with ``hidden``, all texts and numbers."""
     for name, member in (node.members or {}).items():
         hides = names_option(name) or not _ALL_SECRET.isdisjoint(words_of(name)[-1:])
         yield from _edits(document, member.value, masker, key, hidden=hidden or hides)

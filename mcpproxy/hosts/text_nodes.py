@@ -15,7 +15,7 @@ Path = tuple[Step, ...]
 
 @dataclass(slots=True)
 class Node:
-    """A value, whose text is from ``start`` to ``end``.
+    """A value, whose text is ``text[start:end]``.
 
     It is described by ``members`` (a table), ``items`` (a list) or ``scalar``; ``null`` is a scalar. If
     several members have the same key, the last one counts, as in the parsers of all hosts. A table of TOML
@@ -45,7 +45,7 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """A replacement of the text from ``start`` to ``end`` by ``new``."""
+    """A replacement of ``text[start:end]`` by ``new``."""
 
     start: int
     end: int

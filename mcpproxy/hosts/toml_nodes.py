@@ -40,7 +40,7 @@ def read_toml(text: str) -> Node:
             places.update(_places(body, paths))
             level += 1
     except (TOMLKitError, RecursionError, ValueError, TypeError, AttributeError, KeyError) as fault:
-        _find_fault(body, shift)
+        _raise_tomli_fault(body, shift)
         # tomlkit reads a few unusual documents but cannot change them; such a file is refused.
         raise UnreadableTextError(0, f"the positions of its values are unknown: {fault}") from None
     return _node(document, (), {path: (a + shift, b + shift) for path, (a, b) in places.items()}, text)
@@ -127,8 +127,8 @@ def _scalar(value: Any) -> Scalar:
     return plain_value if isinstance(plain_value, (str, int)) else str(plain_value)
 
 
-def _find_fault(text: str, shift: int) -> None:
-    """Raise an error if tomli finds a fault in ``text``, because tomlkit often gives a wrong position.
+def _raise_tomli_fault(text: str, shift: int) -> None:
+    """Raise an error if tomli finds a fault in ``text``. tomlkit often gives a wrong position.
 
     ``shift`` is added to positions.
 
@@ -139,13 +139,13 @@ def _find_fault(text: str, shift: int) -> None:
         tomli.loads(text)
     except tomli.TOMLDecodeError as fault:
         start = sum(len(line) + 1 for line in text.split("\n")[: fault.lineno - 1])
-        at, fact = _fact(text, start, start + fault.colno - 1, fault.msg)
+        at, fact = _position_and_fact(text, start, start + fault.colno - 1, fault.msg)
         raise UnreadableTextError(shift + at, fact) from None
     except RecursionError:
         return
 
 
-def _fact(text: str, start: int, at: int, message: str) -> tuple[int, str]:
+def _position_and_fact(text: str, start: int, at: int, message: str) -> tuple[int, str]:
     """Return the position and the description of a fault from tomli's ``message`` and position ``at``.
 
     The line of the fault begins at ``start``.

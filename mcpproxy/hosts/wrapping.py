@@ -35,7 +35,7 @@ class CommandShape:
     args: Path | None
 
     def argv(self, entry: Node) -> list[str] | None:
-        """Return the command of the entry; ``None`` if it has none of this shape, made of strings alone."""
+        """Return the command of the entry; ``None`` if it has no command of this shape, all in strings."""
         if self.args is None:
             return strings(find(entry, self.command)) or None
         program = text_of(find(entry, self.command))

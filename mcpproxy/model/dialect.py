@@ -15,8 +15,8 @@ class Dialect:
     """The interface of one kind of language model, and the functions that read it.
 
     ``name`` is its key in ``DIALECTS``, and ``title`` is what people call it. ``conversation`` is the member
-    of a request that holds the conversation. ``service`` is the base URL of the service of the interface's
-    makers, as clients are configured with it. ``fold_stream`` merges the events of a streamed answer into one
+    of a request that holds the conversation. ``service`` is the base URL of the makers' own service, as it
+    is written into the settings of a client. ``fold_stream`` merges the events of a streamed answer into one
     body for ``read_answer``, and tells whether the stream was complete, which is the second argument of
     ``read_answer``.
     """

@@ -2,8 +2,8 @@
 
 Hosts join the names of server and tool, replace characters, cut long names and add hashes. ``name`` is the
 tool's own name, ``prefixes`` are the ``plain`` names of its server, which a host may put before it, and
-``offered`` is a tool as a request offers it. All functions but ``is_named_so`` compare ``plain`` names, whose
-parts are separated by ``_``.
+``offered`` is a tool as a request offers it. ``is_named_so`` compares names as they are, and the other
+comparisons ``plain`` names, whose parts are separated by ``_``.
 """
 
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def plain_full_name(offered: OfferedTool) -> str:
 def offered_keys(offered: OfferedTool) -> Iterator[str]:
     """Yield the keys of a tool in a prompt, for an index that saves comparing each name with each other.
 
-    A function below can hold only if one of these keys is among the ``sought_keys`` of the tool's own name.
+    A comparison below can be true only if one of these keys is among the ``sought_keys`` of the tool.
     A long name has hundreds of keys, too many to keep for each tool. A key may be repeated.
     """
     full_name = plain_full_name(offered)[-_LONGEST:]

@@ -44,7 +44,7 @@ _MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
 _END_S: Final = 10.0
 """How long the sessions of a test may take together to end, after their clients have ended."""
 _RECORDER_S: Final = 120.0
-"""How long the recorder of an ended session may take for the rest, on a busy machine."""
+"""How long the recorder of an ended session may take to write the rest of its trace, on a busy machine."""
 _NOT_IN_HEADLINES: Final = re.compile(
     r"(?:(?<=^)tools/call | \(id [^)]{0,200}\)(?=:)|no recorded request is equal; nearest is frame \d+, "
     r"where |/params/arguments/)"
@@ -190,7 +190,7 @@ class McpRecording:
         return [name for _, name in sorted((h.started_ns if h else sys.maxsize, name) for h, name in headers)]
 
     def is_over(self) -> bool:
-        """Whether the client has ended every session. Waits for sessions that are about to end.
+        """Whether every session has ended and its trace is complete. Waits for recorders that still write.
 
         Always false once ``url`` was used: its proxy runs until ``finish``.
         """
@@ -258,7 +258,7 @@ class McpRecording:
         )
 
     def headline(self) -> str:
-        """Return the misses on one line, the essential first; empty if there were none."""
+        """Return the first miss and the number of the others, on one line; empty if there were none."""
         first, *others = self.misses() or [""]
         more = f", and {len(others)} more" if others else ""
         return first and f"not recorded{more}: {visible(_NOT_IN_HEADLINES.sub('', first))}"
@@ -413,7 +413,7 @@ class McpFindings:
 
 
 def _header(trace: str) -> reader.Header | None:
-    """Return the header of a trace; ``None`` if the header is not written yet."""
+    """Return the header of a trace; ``None`` if it cannot be read, or is not written yet."""
     try:
         return reader.read_trace(trace, is_recording=True).header
     except TraceError:

@@ -42,8 +42,8 @@ class Background:
         """Return the first group of the first line that matches ``pattern``.
 
         Raises:
-            McpProxyError: the command ends first, or prints no such line within ``_START_S``. It has ended
-                then.
+            McpProxyError: the command ends first, or prints no such line within ``_START_S`` and is ended.
+                The text is the last line that it printed.
         """
         deadline = time.monotonic() + _START_S
         searched = 0

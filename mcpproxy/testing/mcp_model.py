@@ -49,7 +49,7 @@ class McpModel:
         self._server.end()
 
     def trouble(self) -> str:
-        """Return text that says which turns failed or did not run, and why; empty if all ran."""
+        """Return text that says which turns failed or did not run, and why; empty if all succeeded."""
         player = self._server.player
         if not has_failed(player):
             return ""

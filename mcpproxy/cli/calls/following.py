@@ -176,7 +176,7 @@ class FollowedSession:
             call = view.call(row)
             if call.parent in waiting:
                 inner.setdefault(call.parent, []).append(call)
-            elif view.running and _waits(call):
+            elif view.running and _is_waiting(call):
                 waiting[row] = call
             else:
                 printed += self._call_lines(call, lines, is_inner=bool(call.parent))
@@ -249,12 +249,12 @@ class FollowedSession:
         for row, call in waiting.items():
             shown += lines.call(call, is_running=True)
             for inner_call in inner.get(row, ()):
-                shown += lines.call(inner_call, is_running=_waits(inner_call), is_inner=True)
+                shown += lines.call(inner_call, is_running=_is_waiting(inner_call), is_inner=True)
         label = visible(self._view.header.label)
         shown.append(f"recording {label}: {count(self._view.frames, 'frame')}; Ctrl-C ends")
         return shown
 
 
-def _waits(call: Call) -> bool:
+def _is_waiting(call: Call) -> bool:
     is_open = call.outcome is Outcome.UNANSWERED and not call.closed
     return is_open and call.kind in (Kind.REQUEST, Kind.EXCHANGE)

@@ -26,9 +26,10 @@ EVERYTHING: Span = (0, None)
 
 
 def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, following: bool) -> Iterator[str]:
-    """Yield a header, the lines of the events that pass ``shown``, and what is missing in the recording.
+    """Yield a header, the lines of the events that pass ``shown``, and notes.
 
-    With ``following``, the lines come until the recording ends, and nothing is said of what is missing.
+    The notes say what the recording lacks, and why it was not judged. With ``following``, the lines come
+    until the recording ends, and there are no notes.
 
     Raises:
         TraceError: the recording cannot be read.
@@ -48,9 +49,9 @@ def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, followin
 
 
 def as_json(path: str, shown: EventFilter, *, full: bool, following: bool) -> Iterator[str]:
-    """Yield the header, the events that pass ``shown`` and the notes, a JSON object each, like ``as_text``.
+    """Yield the header, the events that pass ``shown``, and notes on missing parts, a JSON object each.
 
-    With ``following``, there are no notes.
+    With ``following``, the events come until the recording ends, and there are no notes.
 
     Raises:
         TraceError: the recording cannot be read.

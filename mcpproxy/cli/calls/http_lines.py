@@ -21,7 +21,7 @@ def start(trace: str) -> "subprocess.Popen[bytes]":
 
 
 def finish(process: "subprocess.Popen[bytes]") -> None:
-    """Wait up to 5 s until the lines of a recording that has ended are printed, then kill the process."""
+    """Wait until the lines of a recording that has ended are printed; after 5 s, kill the process."""
     try:
         process.wait(_WAIT_S)
     except subprocess.TimeoutExpired:

@@ -74,7 +74,7 @@ def laid_out(text: str, width: int = 80, *, opens_strings: bool = False) -> Iter
 
 
 def _json_in(token: str) -> str:
-    """Return the text of a JSON string if that is itself a JSON object or array, not empty; else ``""``."""
+    """Return the value of a JSON string if it is itself a JSON object or array, not empty; else ``""``."""
     if not _MAY_BE_JSON.match(token) or len(token) > _MOST_CHARACTERS:
         return ""
     import json  # few strings get this far, and ``explain`` starts faster without it

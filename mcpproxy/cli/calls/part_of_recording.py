@@ -35,7 +35,7 @@ def load_calls(path: str, text: str, peer: Sender | None = None) -> LoadedTrace:
     """Read for replay only the calls of a recording that pass the filter ``text``, and what they depend on.
 
     The result is as if ``trim`` had made the recording. All calls pass an empty filter. ``peer`` is as for
-    ``from_trace``.
+    ``recording.from_trace``.
 
     Raises:
         TraceError: the recording cannot be read.

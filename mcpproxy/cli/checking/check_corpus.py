@@ -17,12 +17,12 @@ from mcpproxy.send.fleet.judge.results import open_results
 from mcpproxy.send.fleet.judge.rules import JudgeRules
 from mcpproxy.send.fleet.judge.shard import Shard
 
-_REPORTS: Final = ("output", "baseline", "write_baseline", "session", "strict")
+_REPORT_OPTIONS: Final = ("output", "baseline", "write_baseline", "session", "strict")
 """Options of a report, which ``--out`` does not write."""
 
 
 def run(options: argparse.Namespace, rules: JudgeRules) -> int:
-    """Judge the recordings of a shard, one part of them all, that have no result yet.
+    """Judge the recordings without a result in a shard, which is one of N parts of all recordings.
 
     Return the exit code: 2 if some were skipped because judging them failed, otherwise 0.
 
@@ -81,7 +81,7 @@ def _check_options(options: argparse.Namespace) -> None:
         raise UsageError(f"check --engine {options.engine}", "needs a place for the results", "add --out DIR")
     if len(options.paths) != 1:
         raise UsageError("check --out", "judges the recordings of one folder or URL", "name one")
-    for name in _REPORTS:
+    for name in _REPORT_OPTIONS:
         if getattr(options, name):
             option = "--" + name.replace("_", "-")
             raise UsageError("check --out", f"{option} is for a report", "leave one of the two out")

@@ -30,7 +30,7 @@ def add(parser: argparse.ArgumentParser) -> None:
 
 
 def chosen(options: argparse.Namespace) -> tuple[tuple[str, ...], str]:
-    """Return the named hosts, and the grade, which is empty by default.
+    """Return the named hosts, and the weakest grade of evidence that counts, empty for the default.
 
     Raises:
         UsageError: a grade is given without a host.
@@ -44,8 +44,8 @@ def named_rules(options: argparse.Namespace) -> JudgeRules | None:
     """Return the rules about hosts for a command that is itself the client; ``None`` if no host is named.
 
     Raises:
-        UsageError: as for ``chosen``, a host is unknown, or only ``seen`` is named, the client in the
-            recording.
+        UsageError: as for ``chosen``, a host is unknown, or only ``seen`` (the client in the recording) is
+            named.
     """
     hosts, grade = chosen(options)
     if not hosts:

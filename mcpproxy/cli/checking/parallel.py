@@ -17,7 +17,7 @@ _work: Callable[[str], object] | None = None
 
 
 def results_of(work: Callable[[str], R], paths: Sequence[str]) -> Iterator[R]:
-    """Yield the result of ``work`` for each path, in the order of the paths, as soon as a result is known.
+    """Yield the result of ``work`` for each path, in the order of the paths, without waiting for later ones.
 
     ``work`` must not raise an exception, and its result must be picklable.
     """
@@ -58,7 +58,7 @@ def _ignore_interrupts() -> None:
 
 
 def _is_worth_it(paths: Sequence[str]) -> bool:
-    """Whether the files have ``WORTH_BYTES`` together."""
+    """Whether the files have at least ``WORTH_BYTES`` together."""
     total = 0
     for path in paths:
         try:

@@ -85,7 +85,7 @@ class ProgressPrinter:
             emit(validation.end(result, catalogue, self._style, self._detail))
 
     def clear(self) -> None:
-        """Remove the bar, and end the line of marks."""
+        """Remove the bar, and print the marks that it delayed, or end the line of marks."""
         self._status.clear()
         if not self._checks or self._detail != "marks":
             return

@@ -28,11 +28,11 @@ def misreadings(entries: Sequence[ServerEntry]) -> Iterator[Misreading]:
     by_file = {(entry.file.real_path, entry.host.id): entry for entry in entries}
     for entry in by_file.values():
         if entry.row.strict:
-            yield from _dropped(entry)
-    yield from dict.fromkeys(repeated for entry in entries for repeated in _repeated(entry))
+            yield from _strict_misreadings(entry)
+    yield from dict.fromkeys(member for entry in entries for member in _repeated_members(entry))
 
 
-def _dropped(entry: ServerEntry) -> Iterator[Misreading]:
+def _strict_misreadings(entry: ServerEntry) -> Iterator[Misreading]:
     """Yield the first of each kind of departure from strict JSON, for which the host ignores the file."""
     document = entry.file.document
     first: dict[str, int] = {}
@@ -43,7 +43,7 @@ def _dropped(entry: ServerEntry) -> Iterator[Misreading]:
         yield Misreading(entry.file.path, _line(document, index), fact, "remove it")
 
 
-def _repeated(entry: ServerEntry) -> Iterator[Misreading]:
+def _repeated_members(entry: ServerEntry) -> Iterator[Misreading]:
     """Yield the members on the path to an entry, and inside it, whose name an earlier member has."""
     document = entry.file.document
     around = [find(document.root, entry.at[:length]) for length in range(len(entry.at))]

@@ -150,10 +150,7 @@ def _inner_text(holder: JSONObject) -> str:
 
 
 def _texts(body: JSONObject) -> Iterator[str]:
-    """Yield the texts of ``system`` and of all messages.
-
-    Claude Code sends messages of the role ``system``.
-    """
+    """Yield the texts of ``system`` and of all messages, of any role: Claude Code uses ``system``, too."""
     for holder, name in (
         (body, "system"),
         *((message, "content") for _, message in objects(body.get("messages"))),
