@@ -179,7 +179,10 @@ class Session:
 
 
 class Finding:
-    """A rule that a peer has broken: its code, the peer to blame, the text, and the number of the frame."""
+    """A rule that a peer has broken: its code, the peer to blame, the text, and the number of the frame.
+
+    The number is 0 if the finding is about the session as a whole.
+    """
 
     __slots__ = ("blame", "frame", "rule", "text")
 
@@ -191,7 +194,9 @@ class Finding:
 
 
 Result: TypeAlias = Message | Answer | Literal[_Drop.DROP] | None
-"""The result of a hook: another message, an answer to a request, ``DROP``, or ``None``."""
+"""The result of a hook: another message, an answer to a request, ``DROP``, or ``None``.
+
+A hook that returns anything else, or more than 16 MiB, has failed."""
 
 
 class Addon:

@@ -52,15 +52,15 @@ _STARTED: Final = pattern(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*
 _RECORD_STEP: Final = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
 _url_of: Final[dict[str, str]] = {}
 """The path of a recording in the cache -> the URL that it was fetched from."""
-_CANDIDATES: Final = 5
+_MOST_CANDIDATES: Final = 5
 """How many recordings the error for an ambiguous handle names."""
 
 
 def expand(named: str | None, *, tells: bool = True) -> list[str]:
     """Return the paths of the traces that ``named`` means: one file or handle, or all below a folder or URL.
 
-    The path of a journal folder means the trace of that journal. A name that means none of these is
-    returned as the path of a file.
+    The path of a journal, the folder beside an unfinished trace, means that trace. A name that means none of
+    these is returned as the path of a file.
 
     With ``tells``, a line on stderr says which recording a handle means. Without ``tells``, that line is
     printed only for a handle that is a part of a file name. If ``named`` is ``None``, another line says if a
@@ -356,8 +356,8 @@ def _with_handle(handle: str | None) -> str:
     names = {path: os.path.basename(path) for path in recordings}
     matching = [path for path, name in names.items() if handle in name]
     if len(matching) > 1:
-        shown = [names[path] for path in matching[:_CANDIDATES]]
-        more = f" and {len(matching) - _CANDIDATES} more" if len(matching) > _CANDIDATES else ""
+        shown = [names[path] for path in matching[:_MOST_CANDIDATES]]
+        more = f" and {len(matching) - _MOST_CANDIDATES} more" if len(matching) > _MOST_CANDIDATES else ""
         fact = f"{len(matching)} recordings have this in their name"
         raise UsageError(handle, fact, f"write more of one of {', '.join(shown)}{more}")
     if not matching and label != handle:

@@ -34,7 +34,7 @@ class Given(dict[str, list[str]]):
 
 
 class OptionTable:
-    """The options of ``command``, in groups with titles. In the help, ``label`` is the default of ``--label``."""
+    """The options of ``command``, in groups with titles. ``label`` describes the default of ``--label``."""
 
     def __init__(
         self,

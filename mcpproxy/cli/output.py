@@ -52,7 +52,7 @@ def write(path: str, lines: Iterable[str]) -> None:
         if _is_special(path):
             _write_lines(path, "w", lines)
         else:
-            files.replace(path, (_encoded(line) for line in lines))
+            files.replace(path, (_encoded_line(line) for line in lines))
     except (OSError, ValueError) as fault:
         raise _write_error(path, fault) from None
 
@@ -100,10 +100,10 @@ def add_to_step_summary(lines: Iterable[str]) -> None:
 
 def _write_lines(path: str, mode: str, lines: Iterable[str]) -> None:
     with open(path, f"{mode}b") as file:
-        file.writelines(_encoded(line) for line in lines)
+        file.writelines(_encoded_line(line) for line in lines)
 
 
-def _encoded(line: str) -> bytes:
+def _encoded_line(line: str) -> bytes:
     # A surrogate from a file name is written as a JSON escape.
     return f"{visible_lines(line)}\n".encode("utf-8", "backslashreplace")
 

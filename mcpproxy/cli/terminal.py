@@ -13,7 +13,7 @@ from mcpproxy.base.style import Style
 from mcpproxy.base.visible import visible, visible_lines
 from mcpproxy.record.relay.stderr_line import in_a_log, stderr_line
 
-_COLOUR: Final = pattern(r"(\x1b\[[0-9;]*m)")
+_COLOUR_SEQUENCE: Final = pattern(r"(\x1b\[[0-9;]*m)")
 
 
 def terminal_style(*, colour: bool = True) -> Style:
@@ -98,6 +98,6 @@ def tell_on_a_terminal(message: str) -> None:
 
 def _around_colours(line: str) -> str:
     """Return ``line`` with control characters escaped, except in its colour sequences."""
-    parts = _COLOUR.split(line)  # texts and colour sequences in turn
+    parts = _COLOUR_SEQUENCE.split(line)  # texts and colour sequences in turn
     parts[::2] = map(visible_lines, parts[::2])
     return "".join(parts)

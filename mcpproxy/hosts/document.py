@@ -17,7 +17,7 @@ _READERS: Final[Mapping[Language, Callable[[str], Node]]] = {
     "toml": read_toml,
     "yaml": read_yaml,
 }
-_NAMES: Final[Mapping[Language, str]] = {"json": "JSON", "toml": "TOML", "yaml": "YAML"}
+_LANGUAGE_NAMES: Final[Mapping[Language, str]] = {"json": "JSON", "toml": "TOML", "yaml": "YAML"}
 
 
 def language_of(path: str) -> Language:
@@ -47,7 +47,7 @@ class Document:
             line = self.text.count("\n", 0, fault.index) + 1
             column = fault.index - self.text.rfind("\n", 0, fault.index)
             place = f"{path}:{line}:{column}" if fault.index else path
-            fact = f"not readable as {_NAMES[language]} ({fault.fact})"
+            fact = f"not readable as {_LANGUAGE_NAMES[language]} ({fault.fact})"
             raise HostFileError(place, fact, "correct or simplify it first") from None
 
     @property

@@ -1,7 +1,7 @@
 """Remember the last look at the files of hosts, to show servers that were added or changed since.
 
-A look is a snapshot of the entries: a hash of each. The hash leaves out our wrap, so that wrapping does not
-change it.
+A look is a snapshot of the entries: a hash of each. The hash leaves out our wrap (that the host starts the
+server through mcpproxy), so that wrapping does not change it.
 """
 
 import json

@@ -25,7 +25,7 @@ NAME: Final = "mcpproxy"
 _COMMAND: Final = "mcp"
 _INDENTED: Final = re.compile(r"\n([ \t]+)\S")
 """The first indented line of a JSON text; its indent is that of a level."""
-_TABLE: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
+_TABLE_HEADER: Final = re.compile(r"^[ \t]*\[", re.MULTILINE)
 """The header of a table of TOML."""
 
 
@@ -205,7 +205,7 @@ def _toml_removal(document: Document, entry: ServerEntry) -> Edit | None:
     if head is None:
         return None
     start, end = head.start(), document.line_end
-    following = _TABLE.search(text, head.end())
+    following = _TABLE_HEADER.search(text, head.end())
     if text[:start].endswith(end * 2):
         start -= len(end)
     return Edit(start, following.start() if following else len(text), "")

@@ -1,4 +1,6 @@
-"""Plans of changes to files: a command makes them, shows them to the user, and then writes file by file.
+"""Plans that wrap servers in files (let the host start them through mcpproxy), or undo that.
+
+A command makes the plans, shows them to the user, and then writes file by file.
 
 Before a plan is shown, the new text of each file is parsed. It must contain the planned commands, and all
 other values must be unchanged; otherwise the plan is refused.

@@ -1,4 +1,7 @@
-"""Compare the ledger, which records the wraps, with the present files."""
+"""Compare the ledger, which records the wraps, with the present files.
+
+A server is wrapped if its host starts or reaches it through mcpproxy.
+"""
 
 import os
 from collections.abc import Iterator

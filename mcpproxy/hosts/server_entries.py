@@ -1,4 +1,7 @@
-"""Find the servers that the configuration files of hosts name."""
+"""Find the servers that the configuration files of hosts name.
+
+A host is a program that starts MCP servers. A server is wrapped if its host starts it through mcpproxy.
+"""
 
 import hashlib
 import json
@@ -20,7 +23,7 @@ from mcpproxy.hosts.wrapping import CommandShape
 LARGEST_BYTES: Final = 64 << 20
 """The size limit of the configuration files that are read, in bytes."""
 
-_URLS: Final[tuple[Path, ...]] = (("url",), ("serverUrl",), ("httpUrl",), ("uri",), ("transport", "url"))
+_URL_PATHS: Final[tuple[Path, ...]] = (("url",), ("serverUrl",), ("httpUrl",), ("uri",), ("transport", "url"))
 """The paths in an entry at which hosts have the address of a remote server."""
 
 
@@ -102,7 +105,7 @@ class ServerEntry:
     @property
     def cautions(self) -> list[str]:
         """Facts that the user should know before the entry is wrapped."""
-        return list(_applying(self.host.cautions, self.node))
+        return list(_applying_texts(self.host.cautions, self.node))
 
     def digest(self, upstream: str = "") -> str:
         """Return a hash of the entry, which is the same with and without a wrap.
@@ -279,11 +282,11 @@ def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str,
     elif _is_shared(file.document.root, at, host.shapes):
         reason = "shared with other entries by a YAML anchor"
     else:
-        reason = next(_applying(host.obstacles, node), "")
+        reason = next(_applying_texts(host.obstacles, node), "")
     for shape in host.shapes:
         if argv := shape.argv(node):
             return ServerEntry(host, row, file, at, name, node, shape, tuple(argv), reason=reason)
-    for url_at in _URLS:
+    for url_at in _URL_PATHS:
         if url := text_of(find(node, url_at)):
             reason = reason or "remote, reached over HTTP"
             return ServerEntry(host, row, file, at, name, node, url_at=url_at, url=url, reason=reason)
@@ -292,7 +295,7 @@ def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str,
     return ServerEntry(host, row, file, at, name, node, reason=reason or fact)
 
 
-def _applying(texts: Sequence[tuple[str, str]], entry: Node) -> Iterator[str]:
+def _applying_texts(texts: Sequence[tuple[str, str]], entry: Node) -> Iterator[str]:
     """Yield the texts whose member the entry has, with a value other than false and null."""
     for key, text in texts:
         if (value := find(entry, (key,))) is not None and plain(value) not in (False, None):

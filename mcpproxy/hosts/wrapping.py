@@ -180,13 +180,13 @@ def are_made(document: Document, entry: Node, changes: Sequence[EntryChange]) ->
 
 def _undo_edit(document: Document, entry: Node, change: EntryChange) -> Edit | None:
     """Return the edit that undoes ``change``; ``None`` if its new text is no longer at its place."""
-    place = _place(entry, change)
+    place = _position(entry, change)
     if place is None or not document.text.startswith(change.new, place):
         return None
     return Edit(place, place + len(change.new), change.old)
 
 
-def _place(entry: Node, change: EntryChange) -> int | None:
+def _position(entry: Node, change: EntryChange) -> int | None:
     """Return the position of ``change.new`` in the text; ``None`` if the entry no longer has such a place."""
     node = find(entry, change.path)
     if node is None:

@@ -28,11 +28,11 @@ context is absent if the error is at the top of the schema."""
 _STEP: Final = pattern(r"'([^']+)'")
 """One step of the path in such a context: ``'properties'``."""
 
-_LONGEST: Final = 4000
-_READ: Final = 64 << 10
+_MOST_KEPT: Final = 4000
+_MOST_READ: Final = 64 << 10
 """How many characters of an error are kept, and how many are searched: it may name a place in each tool."""
 
-_MOST_TOOLS: Final = 256
+_MOST_PLACES: Final = 256
 """How many places are read from one error at most."""
 
 
@@ -60,17 +60,17 @@ def read_refusal(body: JSON) -> ServiceRefusal | None:
     if error is None and holder.get("type") == "error":
         error = holder
     if isinstance(error, str):
-        return ServiceRefusal(error[:_LONGEST])
+        return ServiceRefusal(error[:_MOST_KEPT])
     if (error_object := as_object(error)) is None:
         return None
     error_object = _passed_on_error(error_object) or error_object
     message, param = text_of(error_object, "message"), text_of(error_object, "param")
-    function = _FUNCTION.search(message[:_READ])
+    function = _FUNCTION.search(message[:_MOST_READ])
     steps = ".".join(("parameters", *_STEP.findall(function["steps"] or ""))) if function else ""
     return ServiceRefusal(
-        message[:_LONGEST],
+        message[:_MOST_KEPT],
         _code(error_object),
-        tuple(_named_places(param, message[:_READ], steps)),
+        tuple(_named_places(param, message[:_MOST_READ], steps)),
         function["name"] if function else "",
         steps,
     )
@@ -97,10 +97,10 @@ def meant_tools(refusal: ServiceRefusal, request: ModelRequest) -> Iterator[Mean
 def _passed_on_error(error: JSONObject) -> JSONObject | None:
     """Return the error of the service behind a gateway that passes it on as JSON text (OpenRouter).
 
-    Return ``None`` if there is no such text, if it is longer than ``_READ``, or if it has no error object.
+    Return ``None`` if there is no such text, it is longer than ``_MOST_READ``, or it has no error object.
     """
     raw = text_of(as_object(error.get("metadata")) or {}, "raw")
-    value = read(raw.encode("utf-8", "surrogatepass")) if 0 < len(raw) <= _READ else None
+    value = read(raw.encode("utf-8", "surrogatepass")) if 0 < len(raw) <= _MOST_READ else None
     return None if isinstance(value, Flaw) else as_object(member(value, "error"))
 
 
@@ -113,16 +113,16 @@ def _named_places(param: str, message: str, steps: str) -> Iterator[NamedPlace]:
     """Yield the first place in each tool that an error names, in ``param`` or in a line of its message.
 
     ``steps`` is the place in a schema, if the error gives it apart from the place of the tool. At most
-    ``_MOST_TOOLS`` places are yielded.
+    ``_MOST_PLACES`` places are yielded.
     """
     known: set[str] = set()
-    texts = ((param, message[:_LONGEST]), *((line, line[:_LONGEST]) for line in message.splitlines()))
+    texts = ((param, message[:_MOST_KEPT]), *((line, line[:_MOST_KEPT]) for line in message.splitlines()))
     for match, said in ((match, said) for text, said in texts for match in _PLACE.finditer(text)):
         pointer = f"/tools/{match['tool']}"
         if match["group"]:
             group = "tools" if match["group"] == "tools" else "functionDeclarations"
             pointer += f"/{group}/{match['member']}"
-        if pointer not in known and len(known) < _MOST_TOOLS:
+        if pointer not in known and len(known) < _MOST_PLACES:
             known.add(pointer)
             within = match["within"].lstrip(".")
             if steps and within.endswith("parameters"):

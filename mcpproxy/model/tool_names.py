@@ -14,11 +14,11 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.model.turns import OfferedTool
 
-_OTHERS: Final = pattern(r"[^a-z0-9]+")
+_OTHER_CHARACTERS: Final = pattern(r"[^a-z0-9]+")
 _HASH: Final = pattern(r"_[0-9a-f]{8,16}$")
 """The hash that hosts append to a name that they changed: in those we know, of 8 or 12 digits."""
 
-_LONGEST: Final = 512
+_KEYED_CHARACTERS: Final = 512
 """How many characters at the end of a name in a prompt give keys. Models' interfaces accept 64 to 128."""
 
 HEAD: Final = 14
@@ -34,7 +34,7 @@ def written(offered: OfferedTool) -> str:
 @lru_cache(1 << 14)
 def plain(name: str) -> str:
     """Return a name in lower case, with ``_`` for each run of other characters than a-z and 0-9."""
-    return _OTHERS.sub("_", name.lower()).strip("_")
+    return _OTHER_CHARACTERS.sub("_", name.lower()).strip("_")
 
 
 def plain_full_name(offered: OfferedTool) -> str:
@@ -48,7 +48,7 @@ def offered_keys(offered: OfferedTool) -> Iterator[str]:
     A comparison below can be true only if one of these keys is among the ``sought_keys`` of the tool.
     A long name has hundreds of keys, too many to keep for each tool. A key may be repeated.
     """
-    full_name = plain_full_name(offered)[-_LONGEST:]
+    full_name = plain_full_name(offered)[-_KEYED_CHARACTERS:]
     yield offered.name
     yield full_name[-TAIL:]
     for text in {full_name, _HASH.sub("", full_name)}:

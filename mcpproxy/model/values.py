@@ -1,4 +1,7 @@
-"""Read values from the JSON of a dialect, where every value may be missing or of another type."""
+"""Read values from the JSON of a dialect, where every value may be missing or of another type.
+
+A dialect is the interface of one kind of language model.
+"""
 
 import hashlib
 from base64 import b64decode

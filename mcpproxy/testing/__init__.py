@@ -39,7 +39,7 @@ Action: TypeAlias = Literal["record", "replay", "extend"]
 """What a test does with its recording, see ``McpRecording``."""
 
 _MCPPROXY: Final = tuple(own_command("mcpproxy"))
-_MISS: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
+_MISS_LINE: Final = re.compile(r"mcpproxy: miss \d+: (.*)")
 """A line of stderr about a miss, and the text that describes it."""
 _END_S: Final = 10.0
 """How long the sessions of a test may take together to end, after their clients have ended."""
@@ -241,7 +241,7 @@ class McpRecording:
             for event in opening.open_trace(trace).events():
                 if isinstance(event, Stderr):
                     stderr_lines.append(event.raw.decode("utf-8", "replace"))
-        return [match[1] for line in stderr_lines if (match := _MISS.match(line))]
+        return [match[1] for line in stderr_lines if (match := _MISS_LINE.match(line))]
 
     def trouble(self) -> str:
         """Return text that lists the misses of this test; empty if there were none."""

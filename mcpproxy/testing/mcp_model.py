@@ -19,7 +19,7 @@ class McpModel:
     """A model that follows ``script`` and answers at ``url`` until ``end``.
 
     ``script`` is the path of a file, or the turns themselves. ``environment`` has the environment variables
-    that make hosts use the model. Codex reads none of them; ``codex_arguments`` are its options instead.
+    that make hosts use the model. Codex reads only a key there; it needs the options ``codex_arguments``.
 
     Raises:
         UsageError: the script cannot be read.

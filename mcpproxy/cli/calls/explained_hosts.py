@@ -20,7 +20,7 @@ from mcpproxy.protocol.wording import shown
 from mcpproxy.read.opening import open_trace
 from mcpproxy.read.reports.host_rewrites import REWRITTEN_KINDS, meeting, rewritten, tools_in
 
-_SHOWN: Final = 3
+_MOST_SHOWN: Final = 3
 """How many tools are shown in another form at most."""
 
 
@@ -68,7 +68,7 @@ def _rewritten_tools(tools: list[JSONObject], facts: list[HostFact], columns: in
         yield from prose(f"None of {count(len(tools), 'tool')} meets it.", columns)
         return
     names = {str(tool["name"]) for tool in tools}
-    for tool in (tool for tool in tools if tool["name"] in met[:_SHOWN]):
+    for tool in (tool for tool in tools if tool["name"] in met[:_MOST_SHOWN]):
         name = str(tool["name"])
         rewrite = rewritten(tool, facts, sorted(names - {name}))
         if rewrite is None:
@@ -78,8 +78,8 @@ def _rewritten_tools(tools: list[JSONObject], facts: list[HostFact], columns: in
         yield f"  tool {visible(shown(name))}, for all of these hosts:"
         text = json.dumps(rewrite.changed, ensure_ascii=False)
         yield from (f"    {visible(line)}" for line in laid_out(text, columns - 4))
-    if len(met) > _SHOWN:
-        yield from prose(f"{len(met) - _SHOWN:,} more tools meet it.", columns)
+    if len(met) > _MOST_SHOWN:
+        yield from prose(f"{len(met) - _MOST_SHOWN:,} more tools meet it.", columns)
 
 
 def _results_in_recording(recording: str) -> Iterator[JSON]:

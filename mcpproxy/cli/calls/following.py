@@ -2,6 +2,8 @@
 
 A call is printed when it has its answer. On a terminal, open calls are shown at the bottom with running
 timers. In a pipe, a call that waits for more than five seconds is also printed before its answer.
+
+The relay, which passes the messages on, copies them to the journal; the recorder makes the recording from it.
 """
 
 import os
@@ -142,7 +144,7 @@ class FollowedSession:
         self._waiting: list[int] = []
         """The rows of open calls, and of requests within them."""
         self._next_row = 1
-        self._read_findings = 0
+        self._read_finding_count = 0
         """How many findings of the recording were read."""
         self._findings: dict[int, list[Finding]] = {}
         """Row -> its findings that were not printed yet."""
@@ -221,12 +223,12 @@ class FollowedSession:
 
     def _collect_findings(self) -> None:
         """Add the new findings to ``_findings``, under the number of their row."""
-        if not self._judges or sum(self._view.findings.counts().values()) == self._read_findings:
+        if not self._judges or sum(self._view.findings.counts().values()) == self._read_finding_count:
             return
         findings = self._view.findings.with_texts()
-        for new in findings[self._read_findings :]:
+        for new in findings[self._read_finding_count :]:
             self._findings.setdefault(new.row, []).append(new.finding)
-        self._read_findings = max(self._read_findings, len(findings))
+        self._read_finding_count = max(self._read_finding_count, len(findings))
 
     def _long_waiting_lines(self, waiting: dict[int, Call], lines: CallLines) -> list[str]:
         """Return the lines of calls that have waited long and were not printed yet."""

@@ -1,8 +1,8 @@
 """One line on the terminal for each call that passes ``mcpproxy http``.
 
-The lines are printed by a separate process, which reads the recording while it is made, so neither the relay
-nor the recorder waits for a terminal. The process ends when the recording does. It prints no findings,
-because the recorder writes them to stderr.
+The lines are printed by a separate process, which reads the recording while it is made. So neither the relay,
+which passes the messages on, nor the recorder, which records them, waits for a terminal. The process ends
+when the recording does. It prints no findings, because the recorder writes them to stderr.
 """
 
 import signal

@@ -23,7 +23,7 @@ from mcpproxy.read.view.causes import declined_words, error_words
 SLOW_NS: Final = 1_000_000_000
 """Latencies of at least this are coloured."""
 
-_TOOK: Final = 8
+_TOOK_COLUMNS: Final = 8
 """Columns for the duration at the end of a line."""
 _LEAST_ROOM: Final = 12
 """Columns that arguments and answer get at least."""
@@ -46,10 +46,10 @@ class CallLines:
         """The names of the columns."""
         mark = f" {'session':<{self._mark_width}}"[: self._mark_width + 1] if self.sessions else ""
         left = f"{'call':>4} {'seconds':>7}{mark} "
-        took = "took".rjust(_TOOK)
+        took = "took".rjust(_TOOK_COLUMNS)
         if self._style.width is None:
             return left.rstrip()
-        return left.ljust(max(self._style.width - _TOOK, len(left))) + took
+        return left.ljust(max(self._style.width - _TOOK_COLUMNS, len(left))) + took
 
     @property
     def indent(self) -> str:
@@ -78,7 +78,7 @@ class CallLines:
         room = None if style.width is None else max(style.width - len(gutter) - len(inset), _NARROWEST)
         note = f" ({call.intervention})" if call.intervention else ""
         if room is not None:
-            room = max(room - (_TOOK + 1 if took else 0) - columns(note), _LEAST_ROOM)
+            room = max(room - (_TOOK_COLUMNS + 1 if took else 0) - columns(note), _LEAST_ROOM)
             beside = min(columns(arguments) + columns(answer), _LEAST_ROOM)
             name = style.shorten(name, room - (beside + len(mark) + 3 if beside else 0))
             room -= columns(name) + 1

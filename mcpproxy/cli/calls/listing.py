@@ -20,15 +20,15 @@ from mcpproxy.read.view.view import View
 from mcpproxy.record.trace.records import Header
 
 _HTTP_ROLES = (Role.HTTP_REQUEST, Role.HTTP_RESPONSE, Role.HTTP_END)
-_BATCH = 500
+_CALLS_IN_BATCH = 500
 """How many calls are taken from the view at a time."""
 _LISTED_SESSIONS = 8
 """How many sessions the header names."""
 _STDERR_LINES = 3
 """Up to how many lines of stderr are shown below a call without a result."""
-_MILD = (WORDS[Outcome.CANCELLED], WORDS[Outcome.DECLINED])
+_MILD_WORDS = (WORDS[Outcome.CANCELLED], WORDS[Outcome.DECLINED])
 """The outcomes whose number is yellow instead of red."""
-_EXPLAINED = 20
+_MOST_EXPLAINED = 20
 """How many calls without a result get lines that say why. Each costs a search of the recording."""
 
 
@@ -59,7 +59,7 @@ def call_lines(view: View, wanted: Filter, style: Style, *, heads: bool, full: b
             for part in view.parts(call.number).parts:
                 if part.row == call.number:
                     yield from _part_lines(part, lines, style, heads=heads, full=full)
-        if call.outcome in LOST and explained < _EXPLAINED:
+        if call.outcome in LOST and explained < _MOST_EXPLAINED:
             explained += 1
             yield from why_lines(view, call, lines)
         yield from lines.findings(findings_of_row.get(call.number, ()))
@@ -86,7 +86,7 @@ def nested(view: View, wanted: Filter) -> Iterator[tuple[Call, bool]]:
                 inner.setdefault(parent, []).append(number)
     below = {number for numbers in inner.values() for number in numbers}
     start = 0
-    while batch := view.calls(wanted, start, _BATCH):
+    while batch := view.calls(wanted, start, _CALLS_IN_BATCH):
         start += len(batch)
         for call in batch:
             if call.number not in below:
@@ -184,7 +184,7 @@ def summary(view: View, style: Style) -> str:
     calls = count_calls(call_outcomes(view.columns))
     parts = [count(view.count(), "exchange") if view.header.model else count(calls.total, "call")]
     for number, word in calls.unsuccessful(running=view.running):
-        parts.append(style.paint(f"{number:,} {word}", "yellow" if word in _MILD else "red"))
+        parts.append(style.paint(f"{number:,} {word}", "yellow" if word in _MILD_WORDS else "red"))
     severities = view.findings.counts()
     colours = ("bold", "red") if severities.get("error") else ("yellow",) if any(severities.values()) else ()
     return f"{', '.join(parts)}; {count(view.frames, 'frame')}; {style.paint(view.found, *colours)}"

@@ -55,7 +55,7 @@ def add_detail_options(parser: argparse.ArgumentParser) -> None:
 
 
 class ProgressPrinter:
-    """Prints the checks while they are made. ``detail`` selects their marks, a line for each, or nothing.
+    """Prints the checks while they are made: by ``detail`` a mark (character) or a line each, or nothing.
 
     ``target`` names the server, and ``transport`` is the transport to it. If stderr is a terminal, it has a
     bar that names the current check, and the marks of a revision are printed together at its end. With

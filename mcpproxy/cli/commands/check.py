@@ -262,10 +262,11 @@ def judge_all(
 ) -> JudgedTraces:
     """Judge all traces in their order; ``on_judged`` is called with a trace as soon as it is judged.
 
-    Findings about several recordings together, such as servers of one client, come last; there are none with
-    ``session``. With ``located``, findings get their places in the trace files. The findings in the baseline
-    ``accepted`` are marked as known. For ``hosts``, their limits on all tools of all servers together are
-    checked, too. ``strict`` and ``session`` are as for the options.
+    Findings about several recordings together, such as servers of one client, come last: ``on_judged`` gets
+    them as a trace with nothing else. There are none with ``session``. With ``located``, findings get their
+    places in the trace files. The findings in the baseline ``accepted`` are marked as known. For ``hosts``,
+    their limits on all tools of all servers together are checked, too. ``strict`` and ``session`` are as for
+    the options.
 
     A trace that cannot be judged is reported, and is among the result's ``unjudged``. One whose journal
     cannot be read is judged without it, and is among them, too.

@@ -171,7 +171,7 @@ def _example_lines(line: str, columns: int) -> Iterator[str]:
 def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
     """Return ranges of revisions in which the rule has the same level: first, last, level, keywords (MUST).
 
-    A protocol that the rule does not cover is left out.
+    The level is ``None`` where the rule does not apply. A protocol that the rule does not cover is left out.
     """
     words = level_words(rule)
     spans: list[tuple[str, str, str | None, str]] = []

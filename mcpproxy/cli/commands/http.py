@@ -1,5 +1,8 @@
 """``mcpproxy http URL [OPTION...]``: run a proxy in front of an HTTP server.
 
+The process becomes the relay, which passes the messages on and copies them to the journal. A second process,
+the recorder, makes the recording (the trace) from the journal.
+
 A client may wait until the proxy listens. So slow modules are imported only after that: clients that connect
 meanwhile wait in the backlog of the listener.
 """
@@ -253,7 +256,7 @@ def check_listening(options: HttpOptions) -> None:
     When the recorder opens the admin port, it is too late for a usage error.
 
     Raises:
-        UsageError: the certificate is missing, or the port is taken.
+        UsageError: the certificate is missing, or nothing can listen at the admin address.
     """
     if options.key and not options.cert:
         refuse(options.command, "--key needs --cert", "give the certificate as well")

@@ -42,20 +42,20 @@ The first column is a handle for the commands that take a recording: mcpproxy sh
 too, with label~1 for the one before the latest with this label, and so is any part of the file name that no
 other recording has."""
 
-_WIDE: Final = (
+_WIDE_COLUMNS: Final = (
     "", "STARTED (UTC)", "LABEL", "SERVER", "CLIENT", "DURATION", "FRAMES", "FAILED", "FINDINGS", "ENDED",
     "TRACE",
 )  # fmt: skip
 """The columns of a wide terminal."""
-_MIDDLE: Final = (
+_MIDDLE_COLUMNS: Final = (
     "", "UTC", "NAME", "OF", "BY", "DURATION", "FRAMES", "FAILED", "FOUND", "ENDED", "FILE"
 )  # fmt: skip
 """The columns of a terminal that is less wide, but has room for the full counts of failed calls."""
 _MIDDLE_LEFT_OUT: Final = ("FRAMES", "SERVER", "CLIENT", "DURATION")
 """The headings of middle columns that are left out, in this order, before such counts are abbreviated."""
-_NARROW_HANDLES: Final = ("", "UTC", "NAME", "BY", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED")
+_NARROW_BY_HANDLE: Final = ("", "UTC", "NAME", "BY", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED")
 """The columns of a narrow terminal, where a handle names each recording."""
-_NARROW_PATHS: Final = ("UTC", "NAME", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED", "FILE")
+_NARROW_BY_PATH: Final = ("UTC", "NAME", "DURATION", "FRAMES", "CALLS", "FOUND", "ENDED", "FILE")
 """The columns of a narrow terminal, where the recordings have no handles."""
 _HEADINGS: Final = {
     "UTC": "START (UTC)",
@@ -67,15 +67,15 @@ _HEADINGS: Final = {
     "FILE": "TRACE",
 }
 """Column -> its heading, if that is not the name of the column."""
-_TEXTS: Final = ("LABEL", "CLIENT", "ENDED", "TRACE")
+_CUT: Final = ("LABEL", "CLIENT", "ENDED", "TRACE")
 """The headings of the columns that are cut if the terminal is too narrow even for a narrow table."""
 _LEFT_OUT: Final = ("CLIENT", "FRAMES", "DURATION")
 """The headings of the columns that are left out, in this order, if cutting is not enough."""
-_READABLE_REASON: Final = 30
+_READABLE_REASON_COLUMNS: Final = 30
 """How many columns of the terminal are kept at most for the reasons of failed starts."""
-_READABLE: Final = 20
+_READABLE_CHARACTERS: Final = 20
 """To how many characters texts are cut before columns are left out."""
-_LEAST: Final = 7
+_LEAST_CHARACTERS: Final = 7
 """To how many characters texts are cut after all those columns were left out."""
 
 
@@ -172,7 +172,7 @@ def _is_wanted(entry: RecordingEntry, options: argparse.Namespace) -> bool:
 
 
 def as_object(entry: RecordingEntry) -> dict[str, object]:
-    """Return a line of the list as a JSON object, with ``null`` for unknown values."""
+    """Return an entry of the list as a JSON object, with ``null`` for unknown values."""
     return {
         "path": entry.path,
         "transport": entry.transport or None,
@@ -208,7 +208,7 @@ def as_table(listed: Sequence[tuple[int, RecordingEntry]], style: Style, *, has_
     reasons = [entry.reason for _, entry in listed]
     room = style
     if any(reasons) and style.width is not None:  # a reason is more useful than other columns
-        needed = min(max(map(columns, ("WHY", *reasons))), _READABLE_REASON)
+        needed = min(max(map(columns, ("WHY", *reasons))), _READABLE_REASON_COLUMNS)
         room = replace(style, width=max(style.width - needed - 2, 0))
     rows = _with_reasons(_fitted_rows(listed, room, has_handles=has_handles), reasons, style)
     return table(rows, style, right=_right_aligned(rows))
@@ -219,21 +219,21 @@ def _fitted_rows(
 ) -> list[list[str]]:
     """Return the rows of the table, as far as possible no wider than the terminal."""
     rows = [_cells(entry, number) for number, entry in listed]
-    wide = _columns(_WIDE, rows, has_handles=has_handles)
+    wide = _columns(_WIDE_COLUMNS, rows, has_handles=has_handles)
     if style.width is None or table_width(wide) <= style.width:
         return wide
-    names = [name for name in _MIDDLE if name != "FILE"] if has_handles else _MIDDLE
+    names = [name for name in _MIDDLE_COLUMNS if name != "FILE"] if has_handles else _MIDDLE_COLUMNS
     middle = _columns(names, rows, has_handles=has_handles)
     middle = fitted(middle, style, cut=("SERVER", "CLIENT"), left_out=_MIDDLE_LEFT_OUT)
     if table_width(middle) <= style.width:
         return middle
-    names = _NARROW_HANDLES if has_handles else _NARROW_PATHS
+    names = _NARROW_BY_HANDLE if has_handles else _NARROW_BY_PATH
     narrow = _columns(names, rows, has_handles=has_handles)
     if has_handles:  # a label also names a recording, so it is cut last
-        narrow = fitted(narrow, style, cut=_TEXTS[1:], left_out=_LEFT_OUT)
-    for least in (_READABLE, _LEAST):
+        narrow = fitted(narrow, style, cut=_CUT[1:], left_out=_LEFT_OUT)
+    for least in (_READABLE_CHARACTERS, _LEAST_CHARACTERS):
         # The paths and URLs in one folder differ in their ends.
-        narrow = fitted(narrow, style, cut=_TEXTS, left_out=_LEFT_OUT, keeps_end=("TRACE",), least=least)
+        narrow = fitted(narrow, style, cut=_CUT, left_out=_LEFT_OUT, keeps_end=("TRACE",), least=least)
     return narrow
 
 
@@ -241,7 +241,7 @@ def _with_reasons(rows: list[list[str]], reasons: Sequence[str], style: Style) -
     """Return the rows with a last column that says why servers could not be started, or failed at once."""
     if not any(reasons):
         return rows
-    room = None if style.width is None else max(style.width - table_width(rows) - 2, _LEAST)
+    room = None if style.width is None else max(style.width - table_width(rows) - 2, _LEAST_CHARACTERS)
     texts = ["WHY", *(reason if room is None else style.shorten(reason, room) for reason in reasons)]
     return [[*row, text] for row, text in zip(rows, texts, strict=True)]
 

@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from mcpproxy.cli.option_table import Given
 
 _LISTEN: Final = "127.0.0.1:8766"
-_SCRIPTED: Final = ("--script", "--from")
+_SCRIPT_OPTIONS: Final = ("--script", "--from")
 """Options that replace the service by a model that follows a script."""
 _DIALECTS: Final = ("anthropic", "chat", "responses", "gemini")
 """The interfaces of models that are known, by the names that ``--dialect`` takes."""
-_NOT_HERE: Final = ("--otlp", "--otlp-content")
+_MCP_OUTPUT_OPTIONS: Final = ("--otlp", "--otlp-content")
 """Output options of other recordings that concern calls of MCP."""
 
 OPTIONS: Final = OptionTable(
@@ -68,7 +68,7 @@ taken, or if the file or folder that they name cannot be written.""",
             ("--key", "FILE", "its private key, if it is not in the same file"),
         ),
         "recording": new_recording.OPTIONS["recording"],
-        "output": tuple(row for row in new_recording.OPTIONS["output"] if row[0] not in _NOT_HERE),
+        "output": tuple(row for row in new_recording.OPTIONS["output"] if row[0] not in _MCP_OUTPUT_OPTIONS),
     },
     "model",
 )
@@ -118,7 +118,7 @@ def run(argv: list[str]) -> int:
     Raises:
         McpProxyError: the arguments are not valid, the port is taken, or the recording cannot be written.
     """
-    if any(word.partition("=")[0] in _SCRIPTED for word in split_command(argv)[0]):
+    if any(word.partition("=")[0] in _SCRIPT_OPTIONS for word in split_command(argv)[0]):
         from mcpproxy.cli.commands import model_script
 
         return model_script.run(argv)

@@ -81,7 +81,7 @@ def add_options(parser: Parser) -> None:
 
 
 def print_script(recording: str) -> int:
-    """Print what a model did in a recording as a script.
+    """Print what a model did in a recording as a script, and return 0.
 
     Tools are called by the names that their servers list, if the servers were recorded beside the model.
 

@@ -1,4 +1,8 @@
-"""``mcpproxy prune``: delete old recordings of a folder."""
+"""``mcpproxy prune``: delete old recordings of a folder.
+
+A recording is a trace, in one or several files, and while that is not complete, the journal beside it: the
+folder that the trace is made from.
+"""
 
 import os
 import stat
@@ -46,8 +50,8 @@ _LAST_RECORDS: Final = (b'{"type":"close"', b'{"type":"continued"')
 class OldRecording:
     """A recording that may be deleted: its folder, the names of its files, their size (bytes) and age.
 
-    ``names`` begins with the first file, or with the journal if there is no file, and has what belongs to the
-    recording beside its files, too.
+    ``names`` begins with the first file, or with the journal if there is no file. If they exist, the control
+    socket, the note about shipped files, the later files and the journal follow.
     """
 
     folder: str

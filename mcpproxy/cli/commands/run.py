@@ -1,6 +1,8 @@
 """``mcpproxy [run] [OPTION...] -- COMMAND [ARG...]``: wrap a stdio server.
 
-This module runs before the server starts, so it imports as little as possible.
+This module runs before the server starts, so it imports as little as possible. The process becomes the relay,
+which passes the messages on and copies them to the journal. A second process, the recorder, makes the
+recording (the trace) from the journal.
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ _DESKTOP_PATH: Final = {
 }
 """The ``PATH`` of programs that launchd (macOS) or systemd (Linux) starts for a user. On Windows all programs
 have the same ``PATH``."""
-_ADDED: Final = (
+_ADDED_PATHS: Final = (
     "{NVM_DIR|~/.nvm}/versions/node/*/bin",
     "~/.local/share/fnm/node-versions/*/installation/bin",
     "~/.volta/bin",
@@ -39,13 +39,13 @@ _ADDED: Final = (
     "/home/linuxbrew/.linuxbrew/bin",
 )
 """Folders that version managers and installers add to the ``PATH`` in the start files of a shell."""
-_OF_ONE_SHELL: Final = "fnm_multishells"
+_PATH_OF_ONE_SHELL: Final = "fnm_multishells"
 """A part of the paths of the folders that fnm makes for each shell, as links to the folder of a version."""
 _MOST_VERSIONS: Final = 64
 """How many folders are searched at most for each pattern."""
-_WITH_VALUE: Final = frozenset("acehlmpuvw")
+_SHORT_WITH_VALUE: Final = frozenset("acehlmpuvw")
 """Short options of ``docker run`` whose value is the next word, alone or after others: ``-te KEY``."""
-_WITHOUT_VALUE: Final = frozenset(
+_LONG_WITHOUT_VALUE: Final = frozenset(
     (
         "--detach",
         "--disable-content-trust",
@@ -99,7 +99,7 @@ def start_faults(entries: Sequence[ServerEntry]) -> Iterator[StartFault]:
 
 
 def folder_of_command(entry: ServerEntry) -> str:
-    """Return the folder of a server's command: on the ``PATH`` of this process, or else one of ``_ADDED``.
+    """Return the folder of a server's command: on the ``PATH`` of this process, or else in ``_ADDED_PATHS``.
 
     If a version manager has several versions, it is the folder of the newest. It is empty if the command is
     not a bare name, has a variable, or is not found. A folder that exists only for one shell is
@@ -109,14 +109,14 @@ def folder_of_command(entry: ServerEntry) -> str:
     if not command or os.path.basename(command) != command or "$" in command or "%" in command:
         return ""
     folder = os.path.dirname(shutil.which(command) or "")
-    if _OF_ONE_SHELL in folder:
+    if _PATH_OF_ONE_SHELL in folder:
         return os.path.realpath(folder)
     return folder or next(_folders_with(command), "")
 
 
 def _folders_with(command: str) -> Iterator[str]:
-    """Yield the folders of ``_ADDED`` that contain ``command``; of one pattern, the newest version first."""
-    for added in _ADDED:
+    """Yield the folders in ``_ADDED_PATHS`` with ``command``; of one pattern, the newest version first."""
+    for added in _ADDED_PATHS:
         pattern = os.path.expanduser(added.replace("{NVM_DIR|~/.nvm}", os.environ.get("NVM_DIR") or "~/.nvm"))
         folders = list(islice(iglob(pattern), _MOST_VERSIONS))
         for folder in sorted(folders, key=_version, reverse=True):
@@ -192,8 +192,8 @@ def _stdin_faults(entry: ServerEntry) -> Iterator[StartFault]:
         if word.partition("=")[0] == "--interactive" or "i" in letters.partition("=")[0]:
             return
         if word.startswith("--"):
-            is_value = "=" not in word and word not in _WITHOUT_VALUE
+            is_value = "=" not in word and word not in _LONG_WITHOUT_VALUE
         else:
-            is_value = word[-1] in _WITH_VALUE
+            is_value = word[-1] in _SHORT_WITH_VALUE
     fact = f"{os.path.basename(program)} run without -i closes the server's stdin at once"
     yield StartFault(entry, fact, "add -i after run")

@@ -1,4 +1,4 @@
-"""Plans that point a host at ``mcpproxy model``, and plans that undo this.
+"""Plans that point a host at ``mcpproxy model``, the proxy before its language model, or undo this.
 
 Only scheme, host and port of the model's address are replaced. Its path stays, because ``mcpproxy model``
 forwards a request to the same path.

@@ -41,7 +41,7 @@ def read_request(body: JSONObject) -> ModelRequest:
         texts=tuple(
             text_of(part, "text") for _, part in (*objects(system.get("parts")), *parts) if "text" in part
         ),
-        beside=tuple(_inline(parts)),
+        beside=tuple(_inline_content(parts)),
     )
 
 
@@ -107,7 +107,7 @@ def _results(parts: Iterable[tuple[str, JSONObject]]) -> Iterator[ModelResult]:
         answered = as_object(first_of(part, "functionResponse", "function_response"))
         if answered is not None:
             response = as_object(answered.get("response")) or {}
-            content = (*_result_text(response), *_inline(objects(answered.get("parts"))))
+            content = (*_result_text(response), *_inline_content(objects(answered.get("parts"))))
             failed = "error" in response or None
             yield ModelResult(text_of(answered, "id"), text_of(answered, "name"), content, pointer, failed)
 
@@ -124,7 +124,7 @@ def _result_text(response: JSONObject) -> Iterator[Content]:
         yield Content("text", dumps(response, compact=True))
 
 
-def _inline(parts: Iterable[tuple[str, JSONObject]]) -> Iterator[Content]:
+def _inline_content(parts: Iterable[tuple[str, JSONObject]]) -> Iterator[Content]:
     for _, part in parts:
         if (data := as_object(first_of(part, "inlineData", "inline_data"))) is not None:
             yield blob(text_of(data, "data"), text_of(data, "mimeType", "mime_type"))

@@ -22,7 +22,7 @@ from mcpproxy.protocol.message_parts import as_object
 
 NAME: Final = "responses"
 
-_ENDS: Final = ("response.completed", "response.incomplete", "response.failed")
+_END_TYPES: Final = ("response.completed", "response.incomplete", "response.failed")
 """The types of the events that end a stream. Each carries the response."""
 
 
@@ -59,13 +59,13 @@ def read_answer(body: JSONObject, whole: bool) -> ModelAnswer:
 
 
 def fold_stream(events: Iterable[JSONObject]) -> tuple[JSONObject, bool]:
-    """Merge the events of a stream. Return the body of one answer, and whether an event of ``_ENDS`` came."""
+    """Merge the events of a stream. Return the body of one answer, and whether one of ``_END_TYPES`` came."""
     begun: JSONObject = {}
     done: dict[int, JSON] = {}
     for event in events:
         kind = event.get("type")
         response = as_object(event.get("response"))
-        if kind in _ENDS and response is not None:
+        if kind in _END_TYPES and response is not None:
             # One service leaves the output empty here: its items came only in earlier events.
             return {**response, "output": response.get("output") or _in_order(done)}, True
         if response is not None:

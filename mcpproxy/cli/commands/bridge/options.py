@@ -22,7 +22,7 @@ from mcpproxy.record.relay.exit_status import GRACE_S
 T = TypeVar("T")
 U = TypeVar("U")
 
-_LEFT_OUT: Final = (
+_LEFT_OUT_OPTIONS: Final = (
     "--faults", "--fault", "--fault-seed", "--break", "--break-timeout", "--break-then", "--addon",
 )  # fmt: skip
 """Options of ``run`` that a bridge lacks, because ``mcpproxy run`` before or behind the bridge has them."""
@@ -108,7 +108,7 @@ The exit code is 0, 1 if the server ended the session, 2 if the arguments are wr
             title: [
                 (name, metavar, _HELP.get(name, text))
                 for name, metavar, text in rows
-                if name not in _LEFT_OUT
+                if name not in _LEFT_OUT_OPTIONS
             ]
             for title, rows in COMMON.items()
         },

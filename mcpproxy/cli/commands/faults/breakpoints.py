@@ -51,9 +51,9 @@ def run(argv: list[str]) -> int:
         if options.action == "show":
             for finding in line["findings"]:  # not on stdout, where a program may want the message alone
                 sys.stderr.write(f"{visible(finding['rule'])}: {visible(finding['message'])}\n")
-            emit([visible_lines(_indented(raw))])
+            emit([visible_lines(_indented_json(raw))])
             return 0
-        new = _encoded(options.text) if options.text is not None else _edited(raw)
+        new = _encoded_text(options.text) if options.text is not None else _message_from_editor(raw)
         command["base64"] = base64.b64encode(new).decode()
     elif options.action == "error":
         command |= {"code": options.code, "message": options.text or "Internal error"}
@@ -99,22 +99,22 @@ def _table_lines(lines: list[dict[str, Any]]) -> list[str]:
     return table(rows, terminal_style(), right={0})
 
 
-def _indented(raw: bytes) -> str:
+def _indented_json(raw: bytes) -> str:
     try:
         return json.dumps(json.loads(raw), indent=2, ensure_ascii=False)
     except (ValueError, RecursionError):  # it is not JSON, or nests deeper than is read
         return raw.decode("utf-8", "replace")
 
 
-def _encoded(text: str) -> bytes:
+def _encoded_text(text: str) -> bytes:
     try:
         return text.encode()
     except UnicodeEncodeError:
         raise UsageError("breakpoints", "--text is not UTF-8", "the message is still held") from None
 
 
-def _edited(raw: bytes) -> bytes:
-    """Let the user change a message in an editor.
+def _message_from_editor(raw: bytes) -> bytes:
+    """Return a message as the user has changed it in an editor.
 
     Raises:
         UsageError: there is no editor, or it has failed.

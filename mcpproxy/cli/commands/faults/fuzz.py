@@ -41,7 +41,7 @@ exit codes: 0 no faults (with --strict also no warnings), 1 faults, 2 the server
   mcpproxy fuzz session.jsonl http://127.0.0.1:3000/mcp --time 300 --seed 7
   mcpproxy replay client faults/01-crash.jsonl -- python server.py"""
 
-_REPLAYS: Final[dict[bool | None, str]] = {True: "yes", False: "no", None: "not tried"}
+_REPLAYED: Final[dict[bool | None, str]] = {True: "yes", False: "no", None: "not tried"}
 
 
 def run(argv: list[str]) -> int:
@@ -101,7 +101,7 @@ def _result_lines(result: FuzzResult) -> list[str]:
         rows = [("FAULT", "FRAMES", "REPLAYS", "RECORDING")]
         for fault in result.faults:
             rows.append(
-                (_fault_label(fault), str(fault.frames), _REPLAYS[fault.is_replayed], visible(fault.trace))
+                (_fault_label(fault), str(fault.frames), _REPLAYED[fault.is_replayed], visible(fault.trace))
             )
         head, *body = table(rows, terminal_style(), right={1})
         lines.append(head)
@@ -151,7 +151,7 @@ def _target(options: argparse.Namespace, command: list[str]) -> Target:
 
 
 def _new_folder(label: str) -> str:
-    """Return the path of a folder for the recordings of faults that does not exist yet."""
+    """Return the path of a folder for the recordings of faults; it does not exist yet."""
     stem, _ = os.path.splitext(paths.trace_name(f"fuzz-{label}"))
     return os.path.join(paths.probe_folder("fuzz"), stem)
 

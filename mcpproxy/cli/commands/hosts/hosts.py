@@ -63,7 +63,8 @@ def run(argv: list[str]) -> int:
     """List the servers, or add or remove our own. Return the exit code.
 
     Raises:
-        McpProxyError: the arguments are not valid, or a file of a host cannot be written.
+        McpProxyError: the arguments are not valid, or the ledger, the last look or the file of a host cannot
+            be read or written.
     """
     options = _options(argv)
     if options.add_mcp or options.remove_mcp:
@@ -276,7 +277,7 @@ def _as_table(rows: Sequence[ServerRow], style: Style) -> Iterator[str]:
         heading = ("  SERVER", "RUNS", *([""] if has_news else []), "STATE")
         cells = [
             (
-                f"  {visible(_name(row.entry))}",
+                f"  {visible(_shown_name(row.entry))}",
                 visible(row.entry.title),
                 *([row.news] if has_news else []),
                 visible(row.remark),
@@ -286,7 +287,7 @@ def _as_table(rows: Sequence[ServerRow], style: Style) -> Iterator[str]:
         yield from table([heading, *cells], style)[1:]
 
 
-def _name(entry: ServerEntry) -> str:
+def _shown_name(entry: ServerEntry) -> str:
     """Return the name of a server, with its project if the file has servers of several projects."""
     return f"{entry.name} ({entry.at[1]})" if "*" in entry.row.key else entry.name
 

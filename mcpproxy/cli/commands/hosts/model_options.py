@@ -1,4 +1,7 @@
-"""``mcpproxy wrap HOST --model`` and ``unwrap HOST --model``: point a host at ``mcpproxy model``."""
+"""``mcpproxy wrap HOST --model`` and ``unwrap HOST --model``: point a host at ``mcpproxy model``, or undo it.
+
+``mcpproxy model`` is a proxy before the interface of the language model that the host uses.
+"""
 
 import argparse
 from collections.abc import Iterator
@@ -29,7 +32,7 @@ from mcpproxy.hosts.remote import address_of
 LISTEN: Final = "127.0.0.1:8766"
 """Where ``mcpproxy model`` listens by default."""
 
-_OTHERS: Final = ("all", "yes", "host", "file", "key", "project", "command", "http")
+_SERVER_OPTIONS: Final = ("all", "yes", "host", "file", "key", "project", "command", "http")
 """Options that concern servers, and are refused with ``--model``."""
 
 
@@ -124,7 +127,7 @@ def _host(where: str, options: argparse.Namespace) -> Host:
     Raises:
         UsageError: no host or several are named, or an option concerns servers.
     """
-    if others := [f"--{name}" for name in _OTHERS if getattr(options, name, None)]:
+    if others := [f"--{name}" for name in _SERVER_OPTIONS if getattr(options, name, None)]:
         raise UsageError(where, f"{others[0]} is about servers, and --model about a host", "leave one out")
     if len(options.server) != 1:
         raise UsageError(

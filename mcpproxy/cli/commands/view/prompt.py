@@ -56,7 +56,7 @@ the recording of a server, that of a model's interface beside it is found.
   mcpproxy prompt model --json | jq .    all of it as one JSON object"""
 
 _INDENT: Final = 2
-_SEARCHED: Final = 200
+_MOST_SEARCHED: Final = 200
 """How many of the latest recordings are searched for one of a model."""
 
 
@@ -121,8 +121,8 @@ def show_prompt(
 
 
 def _latest() -> str:
-    """Return the latest recording of a model's interface; the latest of all if there is none."""
-    for path in find_traces.recent(state_dir())[:_SEARCHED]:
+    """Return the latest recording of a model's interface; the latest of all if none is found."""
+    for path in find_traces.recent(state_dir())[:_MOST_SEARCHED]:
         try:
             if is_of_a_model(open_trace(path)):
                 tell(f"the latest recording of a model's interface: {path}")

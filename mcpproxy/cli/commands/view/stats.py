@@ -32,7 +32,7 @@ each time that a model is given it.
   mcpproxy stats recordings/        all recordings in a folder, together
   mcpproxy stats --json | jq .      the same as one JSON object"""
 
-_LEFT_OUT: Final = ("TOKENS", "P95", "IN", "MAX", "OUT", "REFUSED", "UNREADABLE", "CANCELLED")
+_LEFT_OUT_COLUMNS: Final = ("TOKENS", "P95", "IN", "MAX", "OUT", "REFUSED", "UNREADABLE", "CANCELLED")
 """The columns that are left out on a narrow terminal, in this order."""
 
 
@@ -97,7 +97,7 @@ def lines(statistics: Statistics, style: Style) -> Iterator[str]:
         states = _count_columns(statistics)
         heading = ("CALLS", *states, "P50", "P95", "MAX", "IN", "OUT", "TOKENS", "CALL")
         rows = [heading, *(_row(calls, states) for calls in statistics.calls)]
-        rows = fitted(rows, style, cut=("CALL",), left_out=_LEFT_OUT, least=24)
+        rows = fitted(rows, style, cut=("CALL",), left_out=_LEFT_OUT_COLUMNS, least=24)
         yield from table(rows, style, right=range(len(rows[0]) - 1), paint=_painter(style, len(states)))
         if any(calls.at_least for calls in statistics.calls):
             yield "> is before the time that a call without an answer waited"
@@ -152,7 +152,7 @@ def _row(calls: CallStatistics, states: Mapping[str, Callable[[CallCounts], int]
 
 
 def _painter(style: Style, states: int) -> Callable[[int, str, str], str]:
-    """Return a function that colours the counts in the columns after the first, unless they are 0."""
+    """Return a function that colours the counts in the ``states`` columns after the first, unless 0."""
 
     def paint(column: int, cell: str, padded: str) -> str:
         return style.paint(padded, "red") if 1 <= column <= states and cell != "0" else padded
