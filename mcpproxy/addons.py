@@ -179,10 +179,7 @@ class Session:
 
 
 class Finding:
-    """A rule that a peer has broken: its code, the peer to blame, the text, and the number of the frame.
-
-    The number is 0 if the finding is about the session as a whole.
-    """
+    """A rule that a peer has broken: its code, who is to blame, the text, the frame (0 for the session)."""
 
     __slots__ = ("blame", "frame", "rule", "text")
 
@@ -194,9 +191,7 @@ class Finding:
 
 
 Result: TypeAlias = Message | Answer | Literal[_Drop.DROP] | None
-"""The result of a hook: another message, an answer to a request, ``DROP``, or ``None``.
-
-A hook that returns anything else, or more than 16 MiB, has failed."""
+"""The result of a hook: another message, an answer to a request (16 MiB at most), ``DROP``, or ``None``."""
 
 
 class Addon:

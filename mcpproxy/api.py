@@ -110,10 +110,7 @@ class Call:
 
     @property
     def name(self) -> str | None:
-        """The name of the tool or prompt, or the URI of the resource or skill; ``None`` if it names none.
-
-        For a request of ACP that carries one of MCP: the method and the name of the carried request.
-        """
+        """The tool, prompt or URI that it names, or (in ACP) the request that it carries; or ``None``."""
         return target_of(self.method, self.params)
 
 

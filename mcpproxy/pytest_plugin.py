@@ -94,10 +94,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.fixture
 def mcp_faults(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    """Return the fault rules of the test: the parameter of this fixture, or else those of the test's marks.
-
-    The fixture has a parameter if the test is parametrised indirectly: one rule, or a list of rules.
-    """
+    """Return the fault rules of the test: the fixture's parameter (one or a list), or those of its marks."""
     from mcpproxy.errors import McpProxyError
     from mcpproxy.testing import check_faults
 

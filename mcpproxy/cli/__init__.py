@@ -1,1 +1,1 @@
-"""The command line: each command is a small module, and ``main`` selects one."""
+"""The command line: each command is a module, and ``main`` selects one."""

@@ -1,7 +1,4 @@
-"""Compare the ledger, which records the wraps, with the present files.
-
-A server is wrapped if its host starts or reaches it through mcpproxy.
-"""
+"""Compare the ledger, which records the wraps (servers put behind mcpproxy), with the present files."""
 
 import os
 from collections.abc import Iterator

@@ -1,7 +1,4 @@
-"""Read values from the JSON of a dialect, where every value may be missing or of another type.
-
-A dialect is the interface of one kind of language model.
-"""
+"""Read values from the JSON of a dialect (a model's interface); any may be missing or of another type."""
 
 import hashlib
 from base64 import b64decode

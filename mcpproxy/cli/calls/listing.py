@@ -162,7 +162,7 @@ def participants(session: SessionSummary, style: Style) -> str:
 
 
 def footer_lines(view: View, wanted: Filter, style: Style) -> Iterator[str]:
-    """Yield the end of the recording, its numbers of calls and findings, and notes on missing records."""
+    """Yield how the recording ended, its numbers of calls and findings, and what is missing or not judged."""
     yield ""
     if (close := view.ended) is not None:
         colours = () if close.exit_code == 0 else ("bold", "red")

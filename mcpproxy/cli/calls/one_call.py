@@ -53,7 +53,7 @@ class ModelSide:
 
 
 def detail(view: View, number: int, style: Style, model_side: ModelSide) -> Iterator[str]:
-    """Yield the lines of call ``number``: the call, its facts and records, and the findings about it."""
+    """Yield the lines of call ``number``: its facts and records, what the model saw, and the findings."""
     call_detail = view.parts(number)
     call = call_detail.call
     lines = CallLines(style)

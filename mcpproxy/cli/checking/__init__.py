@@ -1,1 +1,1 @@
-"""Parts of ``mcpproxy check``: its report, its results for many recordings, processes, the progress bar."""
+"""Parts of ``mcpproxy check`` and ``validate``: reports, options about hosts, processes, progress bars."""

@@ -1,1 +1,1 @@
-"""The commands: each module has the name of its command."""
+"""The commands, each in a module with its name; the other modules are parts of commands."""

@@ -1,10 +1,8 @@
 """``mcpproxy http URL [OPTION...]``: run a proxy in front of an HTTP server.
 
-The process becomes the relay, which passes the messages on and copies them to the journal. A second process,
-the recorder, makes the recording (the trace) from the journal.
-
-A client may wait until the proxy listens. So slow modules are imported only after that: clients that connect
-meanwhile wait in the backlog of the listener.
+The process becomes the relay, which copies the traffic to the journal; a second process, the recorder, makes
+the trace from the journal. A client may wait until the proxy listens. So slow modules are imported only after
+that: clients that connect meanwhile wait in the backlog of the listener.
 """
 
 from __future__ import annotations

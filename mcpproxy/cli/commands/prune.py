@@ -1,8 +1,4 @@
-"""``mcpproxy prune``: delete old recordings of a folder.
-
-A recording is a trace, in one or several files, and while that is not complete, the journal beside it: the
-folder that the trace is made from.
-"""
+"""``mcpproxy prune``: delete old recordings of a folder, and the journals (what traces are made from)."""
 
 import os
 import stat

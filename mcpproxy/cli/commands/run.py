@@ -1,8 +1,7 @@
 """``mcpproxy [run] [OPTION...] -- COMMAND [ARG...]``: wrap a stdio server.
 
 This module runs before the server starts, so it imports as little as possible. The process becomes the relay,
-which passes the messages on and copies them to the journal. A second process, the recorder, makes the
-recording (the trace) from the journal.
+which copies the traffic to the journal; a second process, the recorder, makes the trace from the journal.
 """
 
 from __future__ import annotations

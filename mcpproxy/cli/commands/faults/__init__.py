@@ -1,1 +1,1 @@
-"""Commands about faults on purpose and breakpoints."""
+"""Commands about deliberate faults, breakpoints, and the faults that changed requests bring out."""

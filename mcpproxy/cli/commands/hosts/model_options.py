@@ -1,7 +1,4 @@
-"""``mcpproxy wrap HOST --model`` and ``unwrap HOST --model``: point a host at ``mcpproxy model``, or undo it.
-
-``mcpproxy model`` is a proxy before the interface of the language model that the host uses.
-"""
+"""``wrap HOST --model`` and ``unwrap HOST --model``: put ``mcpproxy model``, a proxy, before its model."""
 
 import argparse
 from collections.abc import Iterator

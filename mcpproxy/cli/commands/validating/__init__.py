@@ -1,1 +1,1 @@
-"""``mcpproxy validate`` of clients."""
+"""``mcpproxy validate client``."""

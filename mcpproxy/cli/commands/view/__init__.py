@@ -1,1 +1,1 @@
-"""Commands that show a recording as calls."""
+"""Commands that show recordings: their calls, statistics, logins, and what a model saw."""
