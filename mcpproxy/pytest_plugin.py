@@ -157,7 +157,7 @@ def mcp_recording(
 
 @pytest.fixture
 def mcp_findings(request: pytest.FixtureRequest, mcp_recording: "McpRecording") -> "McpFindings":
-    """Return the findings of the test, which fail it at its end if they are at the level or above it."""
+    """Return the findings of the test; those at the level that counts, or above, fail it at its end."""
     from mcpproxy.errors import McpProxyError
     from mcpproxy.testing import McpFindings
 
@@ -237,7 +237,7 @@ def pytest_runtest_makereport(
 def _fault_seed_of(node: pytest.Item) -> int:
     """Return the seed that the nearest mark ``mcp_faults`` names; 0 without one.
 
-    Fail the test if that mark, or a nearer one, has another argument by name.
+    Fail the test if that mark, or a nearer one, has another keyword argument.
     """
     for marker in node.iter_markers("mcp_faults"):
         if unknown := marker.kwargs.keys() - {"seed"}:

@@ -79,7 +79,7 @@ def compare(
     comparison_rules: ComparisonRules,
     pairing: Pairing | None = None,
 ) -> None:
-    """Compare two sessions and add the items to ``into``; ``None`` is a session that one side lacks.
+    """Compare two sessions and add the compared items to ``into``; ``None`` is a session that one side lacks.
 
     ``pairing`` says which requests belong together; without it, they are paired here.
     """

@@ -184,8 +184,8 @@ def one(named: str | None, *, tells: bool = True, several: str = "name one of th
 def find_pair(a: str | None, b: str | None) -> tuple[str, str]:
     """Return the two recordings to compare.
 
-    With ``b``, they are the two named, in this order. Otherwise the earlier is the first, recordings without
-    a message are passed over, and
+    With ``b``, they are the two named, in this order. Otherwise the earlier one comes first, and recordings
+    without a message are passed over:
 
     - no name means the latest recording, and the one before it with its label;
     - a label means the last two recordings with this label;

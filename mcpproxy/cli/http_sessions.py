@@ -22,7 +22,7 @@ from mcpproxy.record.trace.session_labels import exchanges_of
 T = TypeVar("T")
 
 EventFilter: TypeAlias = Callable[[Event | Finding], bool]
-"""Whether an event or a finding is wanted. It must be called for all events, in their recorded order."""
+"""Whether an event or a finding is wanted. It may depend on earlier calls: call it in recorded order."""
 
 
 def session_filter(trace: Trace, session: str, shown: EventFilter = lambda _: True) -> EventFilter:

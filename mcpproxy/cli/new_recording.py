@@ -104,7 +104,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
 POLICIES = {
     "--enforce": "mcpproxy.cli.enforce_options",
 }
-"""Option -> the module whose ``policy_factory`` returns the factory of its policy: it may refuse messages."""
+"""Option -> the module whose ``policy_factory`` makes a factory of its policy, which may refuse messages."""
 
 _LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
 
@@ -249,8 +249,8 @@ class RecordingOptions:
         """Refuse ``--ui``, ``--otlp``, ``--otlp-content`` and ``--ship`` where they cannot work.
 
         Raises:
-            UsageError: packages or ``--otlp`` are missing, ``--quiet`` forbids the address of the page, a
-                URL cannot be used, or the system has no fork (Windows).
+            UsageError: a package is missing, or ``--otlp`` for ``--otlp-content``, ``--quiet`` forbids the
+                address of the page, a URL cannot be used, or the system has no fork (Windows).
         """
         if self.ship:
             from mcpproxy.send.fleet import ship_process

@@ -47,7 +47,7 @@ class Places:
 
 
 def search_chosen(options: Places) -> Search:
-    """Return the servers in the files that the options name.
+    """Return the servers in the files that the options name, by default those of all hosts.
 
     Raises:
         McpProxyError: an option names something that does not exist, two options exclude each other, or the

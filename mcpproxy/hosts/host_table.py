@@ -107,7 +107,7 @@ def all_hosts() -> tuple[Host, ...]:
 
 
 def other_host(key: Sequence[str]) -> Host:
-    """Return a host for a file that the user names, and that belongs to no known host.
+    """Return a host for a file that the user names, or whose host is unknown.
 
     It has the command shapes of all hosts. Its servers are under ``key``, or if that is empty, under the keys
     that known hosts use.

@@ -41,7 +41,7 @@ class Look:
     def news(self, entry: ServerEntry, digest: str) -> News | None:
         """Return whether an entry is new or changed since this look; ``None`` if it is neither.
 
-        To an empty look nothing is new. ``digest`` is the hash of the entry now.
+        If there was no look yet, nothing is new. ``digest`` is the hash of the entry now.
         """
         before = self.seen.get(entry.file.real_path, {}).get(_key(entry))
         if self.is_first or before == digest:
@@ -74,7 +74,7 @@ def digests(search: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
 
 
 def last_look() -> Look:
-    """Return the last look; an empty look if there was none, it cannot be read, or its format is another."""
+    """Return the last look; an empty look if there was none, or it cannot be read or has another version."""
     try:
         stored = json.loads(files.read(_path(), LARGEST_BYTES))
         if stored["version"] != VERSION:

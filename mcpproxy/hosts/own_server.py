@@ -159,7 +159,7 @@ def _indentation(text: str, at: int) -> str:
 
 
 def _toml_insertion(document: Document, path: Sequence[str], value: Mapping[str, object]) -> Edit | None:
-    """Return the edit that adds a table at the end of the file; ``None`` if it cannot be there."""
+    """Return the edit that adds a table at the end; ``None`` if the servers are a list or an inline table."""
     text, holder = document.text, find(document.root, path[:-1])
     if holder is not None and (holder.members is None or holder.end):  # a list, or an inline table
         return None
@@ -214,7 +214,7 @@ def _toml_removal(document: Document, entry: ServerEntry) -> Edit | None:
 def _checked_plan(plan: FilePlan, path: Sequence[str | int], value: Mapping[str, object] | None) -> FilePlan:
     """Return ``plan`` if its new text has ``value`` at ``path``, and otherwise the old values.
 
-    With ``None``, nothing may be at ``path``.
+    If ``value`` is ``None``, nothing may be at ``path``.
 
     Raises:
         HostFileError: the new text has other values.

@@ -142,7 +142,7 @@ def _plan_new_program(
 
 
 def plan_http_wrap(entry: ServerEntry, listen: str) -> EntryPlan:
-    """Return the plan that points a remote entry, whose address is known, at ``mcpproxy http``.
+    """Return the plan that points a remote entry at ``mcpproxy http``. ``address_of`` must accept its URL.
 
     ``listen`` is the host and port at which ``mcpproxy http`` listens.
     """

@@ -2,7 +2,7 @@
 
 People paste shown changes into reports, and one line may contain a complete entry. So every text and number
 below ``env``, ``headers`` and the like is masked. Elsewhere, the same values are masked as in a recorded
-command: those with the name of a secret, parts of URLs, and keys of known providers.
+command: those with the name of a secret, parts of URLs, and API keys of known providers.
 """
 
 from collections.abc import Iterator

@@ -128,7 +128,7 @@ def _scalar(value: Any) -> Scalar:
 
 
 def _raise_tomli_fault(text: str, shift: int) -> None:
-    """Raise an error if tomli finds a fault in ``text``. tomlkit often gives a wrong position.
+    """Raise an error if tomli finds a fault in ``text``; tomlkit would often give a wrong position.
 
     ``shift`` is added to positions.
 

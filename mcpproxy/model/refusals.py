@@ -30,7 +30,7 @@ _STEP: Final = pattern(r"'([^']+)'")
 
 _MOST_KEPT: Final = 4000
 _MOST_READ: Final = 64 << 10
-"""How many characters of an error are kept, and how many are searched: it may name a place in each tool."""
+"""How many characters of an error are kept, and how many searched: an error may name many tools."""
 
 _MOST_PLACES: Final = 256
 """How many places are read from one error at most."""

@@ -33,7 +33,7 @@ def written(offered: OfferedTool) -> str:
 
 @lru_cache(1 << 14)
 def plain(name: str) -> str:
-    """Return a name in lower case, with ``_`` for each run of other characters than a-z and 0-9."""
+    """Return a name in lower case, with ``_`` for each run of characters but a-z and 0-9, not at the ends."""
     return _OTHER_CHARACTERS.sub("_", name.lower()).strip("_")
 
 
@@ -43,7 +43,7 @@ def plain_full_name(offered: OfferedTool) -> str:
 
 
 def offered_keys(offered: OfferedTool) -> Iterator[str]:
-    """Yield the keys of a tool in a prompt, for an index that saves comparing each name with each other.
+    """Yield the keys of a tool in a prompt, for an index, so that not all pairs of names are compared.
 
     A comparison below can be true only if one of these keys is among the ``sought_keys`` of the tool.
     A long name has hundreds of keys, too many to keep for each tool. A key may be repeated.

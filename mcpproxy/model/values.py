@@ -1,4 +1,4 @@
-"""Read values from the JSON of a dialect (a model's interface); any may be missing or of another type."""
+"""Read values from the JSON of a dialect (a model's interface); a value may be missing or of another type."""
 
 import hashlib
 from base64 import b64decode

@@ -306,7 +306,7 @@ class McpRecording:
 
         The first session becomes the recording, unless an older recording is kept. The other sessions are
         added to the recording. Only recordings of stdio can be joined: if either is over HTTP, the session
-        replaces an older recording that lacks one of its requests.
+        replaces the recording if that lacks one of its requests.
 
         Raises:
             UsageError: a session would replace what another test of this run has recorded.

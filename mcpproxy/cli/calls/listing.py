@@ -25,7 +25,7 @@ _CALLS_IN_BATCH = 500
 _LISTED_SESSIONS = 8
 """How many sessions the header names."""
 _STDERR_LINES = 3
-"""Up to how many lines of stderr are shown below a call without a result."""
+"""The most lines of stderr that are shown below a call without a result."""
 _MILD_WORDS = (WORDS[Outcome.CANCELLED], WORDS[Outcome.DECLINED])
 """The outcomes whose number is yellow instead of red."""
 _MOST_EXPLAINED = 20

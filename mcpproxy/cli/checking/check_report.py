@@ -25,7 +25,7 @@ def report(
 ) -> None:
     """Print the report, or write it to ``path``. With ``streamed``, all but the summary is printed already.
 
-    With the format ``github``, also add it to the summary of the step.
+    With the format ``github``, also add it to the summary page of the GitHub Actions step.
 
     Raises:
         UsageError: the file cannot be written.

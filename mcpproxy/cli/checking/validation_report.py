@@ -201,7 +201,7 @@ def report(
     base: str | None = None,
     hosts: "HostMatrix | None" = None,
 ) -> None:
-    """Print the whole report, or write it to ``path``. For ``github``, also add it to the step's summary.
+    """Print the whole report, or write it to ``path``. For ``github``, also add it to the step summary.
 
     ``fixed`` are the entries of the baseline whose findings did not occur, ``None`` without a baseline.
     ``base`` and ``hosts`` are as for ``conclude``.

@@ -1,4 +1,4 @@
-"""``mcpproxy prune``: delete old recordings of a folder, and the journals (what traces are made from)."""
+"""``mcpproxy prune``: delete old recordings: traces, and journals, the folders that they are made from."""
 
 import os
 import stat

@@ -198,12 +198,12 @@ def _with_spans(argv: list[str]) -> list[str]:
             arguments[-1] = f"--frames={argument if is_span else '0-'}"
             if is_span:
                 continue
-            _refuse_no_span(argument)
+            _refuse_mistyped_span(argument)
         arguments.append(argument)
     return [*arguments[:-1], "--frames=0-"] if arguments and arguments[-1] == "--frames" else arguments
 
 
-def _refuse_no_span(argument: str) -> None:
+def _refuse_mistyped_span(argument: str) -> None:
     """Refuse an argument after ``--frames`` that names no recording, or one only by a part of its file name.
 
     It is probably a mistyped range.

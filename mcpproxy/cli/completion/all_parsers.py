@@ -20,7 +20,7 @@ PARTS: Final = {
 """Command -> its parts. Each part has a parser of its own."""
 
 Groups = Mapping[str, Mapping[str, tuple[str, str]]]
-"""The commands in groups, like ``COMMANDS`` of ``main.py``: group -> command -> module, line of help."""
+"""The commands in groups, like ``command_table.COMMANDS``: group -> command -> module, line of help."""
 
 
 def whole_parser(

@@ -176,7 +176,7 @@ def _kept_folders(entry: ServerEntry) -> list[str]:
 def _stdin_faults(entry: ServerEntry) -> Iterator[StartFault]:
     """Yield the fault of a container that is run without ``-i``.
 
-    It is unknown whether an unknown option has a value, so a ``-i`` after it counts as an option of ``run``.
+    An option that is not listed above may have no value, so ``-i`` after it counts as an option of ``run``.
     """
     program, *args = entry.inner_argv
     if os.path.basename(program) not in ("docker", "podman", "docker.exe") or args[:1] != ["run"]:

@@ -207,7 +207,7 @@ def _file_of(host: Host, setting: ModelSetting) -> ConfigFile:
 
 
 def _key_and_service(setting: ModelSetting, file: ConfigFile) -> tuple[tuple[str, ...], str]:
-    """Return the keys that lead to the setting, and the address that the host uses without it (or empty).
+    """Return the keys that lead to the setting, and the address that the host uses without it, if known.
 
     Raises:
         ByHandError: the file does not say which provider is chosen.

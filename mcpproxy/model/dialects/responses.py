@@ -118,7 +118,7 @@ def _result(pointer: str, item: JSONObject) -> ModelResult:
 def _texts(body: JSONObject) -> Iterator[str]:
     """Yield the instructions, the input if it is a text, and the descriptions of namespaces.
 
-    A text that is missing is empty. Codex makes a namespace of each server.
+    An absent text is yielded as an empty one. Codex makes a namespace of each server.
     """
     yield text_of(body, "instructions")
     yield text_of(body, "input")

@@ -170,7 +170,7 @@ def _run_before_stdio(options: BridgeOptions) -> int:
     url = f"http://{address}{options.endpoint}"
     text = f"listening on {url} -> {options.command[0]}, one process a session"
     listening = recording.note(text, "listening", url=quoted(url))
-    import asyncio  # this and the next after the fork: the recorder does not need them
+    import asyncio  # after the fork, like the next two: the recorder does not need them
 
     from mcpproxy.peers.bridge import http_process
     from mcpproxy.peers.session_server.resumable_streams import Polling

@@ -150,7 +150,7 @@ class BridgeOptions:
     limit: int
     """How many sessions may run at once."""
     idle_s: float
-    """How long a session is kept that no client uses."""
+    """How long a session that no client uses is kept."""
     grace_s: float
     """How long a server may take to exit at the end of its session."""
     is_inside: bool
@@ -218,12 +218,12 @@ def parse(argv: list[str]) -> BridgeOptions:
 
 
 def _last_value(given: Given, name: str, read: Callable[[str], T], default: U) -> T | U:
-    """Return the last value of the option ``name``, as ``read`` returns it; ``default`` without it."""
+    """Return the last value of the option ``name``, converted by ``read``; ``default`` without it."""
     return (_values(given, name, read) or [default])[-1]
 
 
 def _values(given: Given, name: str, read: Callable[[str], T]) -> list[T]:
-    """Return all values of the option ``name``, as ``read``, an argparse type, returns them.
+    """Return all values of the option ``name``, converted by ``read``, an argparse type.
 
     Raises:
         UsageError: ``read`` refuses a value.

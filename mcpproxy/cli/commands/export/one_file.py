@@ -1,4 +1,4 @@
-"""The arguments and the last line of exports that write one recording into one file."""
+"""The arguments and the final messages of exports that write one recording into one file."""
 
 import os
 from collections.abc import Iterable, Sequence

@@ -29,7 +29,7 @@ servers were wrapped, it is then as it was before, to the byte; what else has ch
 
 
 def run(argv: list[str]) -> int:
-    """Unwrap the servers that the arguments name. Return 2 if a file could not be read or written.
+    """Unwrap the servers that the arguments name. Return 2 if a change or a file was left out or not written.
 
     Raises:
         McpProxyError: the arguments are not valid, or a named server cannot be unwrapped.

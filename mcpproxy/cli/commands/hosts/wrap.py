@@ -49,7 +49,7 @@ FIRST_PORT: Final = 8765
 
 
 def run(argv: list[str]) -> int:
-    """Wrap the servers that the arguments name. Return 2 if a file could not be read or written.
+    """Wrap the servers that the arguments name. Return 2 if a change or a file was left out or not written.
 
     Raises:
         McpProxyError: the arguments are not valid, or a named server cannot be wrapped.
