@@ -13,7 +13,11 @@ REVISION: Final = "2025-11-25"
 
 
 def converse(server: subprocess.Popen[bytes]) -> None:
-    """Initialize, list the tools, call them, close stdin and wait for the server to exit."""
+    """Initialize, list the tools, call them, ping, close stdin and wait for the server to exit.
+
+    Raises:
+        EOFError, OSError: the server exited early.
+    """
     assert server.stdin
     assert server.stdout
     session = DemoClient(server.stdin, server.stdout)

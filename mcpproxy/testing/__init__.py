@@ -244,7 +244,11 @@ class McpRecording:
         return [match[1] for line in stderr_lines if (match := _MISS_LINE.match(line))]
 
     def trouble(self) -> str:
-        """Return text that lists the misses of this test; empty if there were none."""
+        """Return text that lists the misses of this test; empty if there were none.
+
+        Raises:
+            TraceError: as for ``misses``.
+        """
         misses = self.misses()
         if not misses:
             return ""
@@ -258,7 +262,11 @@ class McpRecording:
         )
 
     def headline(self) -> str:
-        """Return the first miss and the number of the others, on one line; empty if there were none."""
+        """Return the first miss and the number of the others, on one line; empty if there were none.
+
+        Raises:
+            TraceError: as for ``misses``.
+        """
         first, *others = self.misses() or [""]
         more = f", and {len(others)} more" if others else ""
         return first and f"not recorded{more}: {visible(_NOT_IN_HEADLINES.sub('', first))}"

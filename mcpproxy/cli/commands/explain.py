@@ -23,8 +23,7 @@ def run(argv: list[str]) -> int:
     """Explain each named rule, or the rules that the latest recording breaks.
 
     Raises:
-        McpProxyError: the arguments do not fit together, a name is not that of one rule, or the recording
-            cannot be read.
+        McpProxyError: the arguments cannot be used, or the recording cannot be read or breaks no known rule.
     """
     words, folders = argv, list[str]()
     if any(argument.startswith("-") for argument in argv):

@@ -50,7 +50,7 @@ def run(argv: list[str]) -> int:
     Return the exit code, as ``serve`` and ``print_script`` do.
 
     Raises:
-        McpProxyError: the arguments are not valid, the script cannot be read, or the port is taken.
+        McpProxyError: the arguments are not valid, or as for ``serve`` and ``print_script``.
     """
     argv, host = split_command(argv)
     parser = Parser("model", DESCRIPTION, EPILOG)

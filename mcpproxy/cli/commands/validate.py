@@ -54,7 +54,7 @@ def run(argv: list[str]) -> int:
     """Run ``validate client``, or ``validate server``, for which ``validate`` is short; return the exit code.
 
     Raises:
-        McpProxyError: the arguments are not valid, or the peer cannot be tested.
+        McpProxyError: the arguments are not valid, the peer cannot be tested, or a file cannot be written.
     """
     part = argv[0] if argv else ""
     if part == "client":
@@ -67,7 +67,7 @@ def validate_server(argv: list[str]) -> int:
     """Validate one server, and return the exit code.
 
     Raises:
-        McpProxyError: the arguments are not valid, or the server cannot be reached.
+        McpProxyError: the arguments are not valid, the server cannot be tested, or a file cannot be written.
     """
     options, command = _arguments(argv)
     probes = chosen(options.only, options.skip)

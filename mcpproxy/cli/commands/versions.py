@@ -42,7 +42,7 @@ def run(argv: list[str]) -> int:
     The recordings are those that the arguments name, or those in the state directory.
 
     Raises:
-        UsageError: the arguments are not valid, or there are no recordings.
+        McpProxyError: the arguments are not valid, or there are no recordings.
     """
     parser = Parser("versions", "List which implementation spoke which protocol revision.", EPILOG)
     parser.add_argument("paths", nargs="*", metavar="TRACE|DIR", help="recordings, or folders of them")

@@ -28,7 +28,8 @@ def run(argv: list[str]) -> int:
     Return the exit code.
 
     Raises:
-        McpProxyError: the arguments are not valid, a recording cannot be written, or the system is Windows.
+        McpProxyError: the arguments are not valid, there is no such command, the port is taken, a recording
+            cannot be written, or the system is Windows.
     """
     options = parse(argv)
     if sys.platform == "win32":

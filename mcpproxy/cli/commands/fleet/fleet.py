@@ -40,7 +40,7 @@ def run(argv: list[str]) -> int:
     """Run ``fleet report``; return 2 if a manifest could not be read.
 
     Raises:
-        McpProxyError: the arguments are not valid, or the tables cannot be read.
+        McpProxyError: the arguments are not valid, PLACE cannot be read, or the report cannot be written.
     """
     parser = Parser("fleet", "Report on the recordings of many servers and clients together.", EPILOG)
     parser.add_argument("part", choices=("report",), metavar="report", help="the only part so far")

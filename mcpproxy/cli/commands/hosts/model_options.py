@@ -110,7 +110,11 @@ def undo(options: argparse.Namespace) -> int:
 
 
 def pointed_hosts() -> Iterator[str]:
-    """Yield a line for each host that is pointed at ``mcpproxy model``."""
+    """Yield a line for each host that is pointed at ``mcpproxy model``.
+
+    Raises:
+        HostFileError: the records of such settings cannot be read.
+    """
     names = {host.id: host.name for host in all_hosts()}
     for record in filter(is_written, setting_records().values()):
         needed = f"is pointed at mcpproxy model, which must run at {record.listen}"

@@ -48,7 +48,7 @@ def run(argv: list[str]) -> int:
     """Test one client, and return the exit code.
 
     Raises:
-        McpProxyError: the arguments are not valid, or the client cannot be started.
+        McpProxyError: the arguments are not valid, the client cannot be started, or a file cannot be written.
     """
     options, command = _arguments(argv)
     scenarios = chosen(options.only, options.skip)
