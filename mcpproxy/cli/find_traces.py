@@ -112,10 +112,7 @@ def is_url(named: str) -> bool:
 
 
 def stem(named: str | None, path: str) -> str:
-    """Return ``path`` without its suffix.
-
-    If the recording was fetched or unpacked, it is a name in the working directory.
-    """
+    """Return ``path`` without its suffix; for a fetched or unpacked recording, only its name."""
     without_suffix = os.path.splitext(path)[0]
     is_fetched = named is not None and (is_url(named) or named.endswith(PACKED))
     return os.path.basename(without_suffix) if is_fetched else without_suffix
@@ -393,10 +390,7 @@ def _tell_of_a_failed_start(latest: str) -> None:
 
 
 def _is_empty(path: str) -> bool:
-    """Whether a recording has ended without a message; false if it cannot be read.
-
-    Only the beginning of a file is read.
-    """
+    """Whether a recording has ended without a message, by its beginning; false if it cannot be read."""
     if os.path.isdir(f"{path}.journal"):  # the session runs, or the trace has to be completed
         return False
     try:

@@ -29,10 +29,7 @@ _URL_PATHS: Final[tuple[Path, ...]] = (("url",), ("serverUrl",), ("httpUrl",), (
 
 @dataclass(frozen=True, slots=True)
 class ConfigFile:
-    """A file that has been read.
-
-    ``path`` is the path at which it was found, ``real_path`` the path to which links lead.
-    """
+    """A file that has been read. It was found at ``path``; ``real_path`` is the path to which links lead."""
 
     path: str
     real_path: str
@@ -70,10 +67,7 @@ class ServerEntry:
 
     @property
     def place(self) -> tuple[str, Path]:
-        """The key of the entry in the ledger.
-
-        It has the server's name even in a list, where the index may change.
-        """
+        """The key of the entry in the ledger, with the server's name even in a list, where indexes change."""
         return self.file.real_path, (*self.at[:-1], self.name)
 
     @property

@@ -63,10 +63,7 @@ def _node(parsed: Any, anchored_ids: set[int], text: str) -> Node:
 
 
 def _scalar(tag: str, value: str) -> Scalar:
-    """Return the value of a scalar. Its type is ``tag``.
-
-    Floats, dates, and integers that are not written in 1 to 19 decimal digits stay text.
-    """
+    """Return the value of a scalar of type ``tag``: text, unless null, bool or 1 to 19 decimal digits."""
     match tag.removeprefix(_CORE):
         case "null":
             return None

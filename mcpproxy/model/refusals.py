@@ -51,10 +51,7 @@ class MeantTool:
 
 
 def read_refusal(body: JSON) -> ServiceRefusal | None:
-    """Read the body of an error answer in any dialect.
-
-    Return ``None`` if it has no error that is a text or an object.
-    """
+    """Read the body of an error answer in any dialect; ``None`` if it has no error as text or as object."""
     holder = as_object(body[0] if isinstance(body, list) and body else body) or {}
     error = holder.get("error") or member(holder.get("response"), "error")
     if error is None and holder.get("type") == "error":

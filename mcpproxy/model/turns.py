@@ -96,10 +96,7 @@ class ModelRequest:
 
 @slotted(frozen=True)
 class Usage:
-    """Tokens as the service counts them.
-
-    ``input`` includes the ``cached`` ones, which were read from a cache.
-    """
+    """Tokens as the service counts them. ``input`` includes the ``cached`` ones, read from a cache."""
 
     input: int = 0
     output: int = 0

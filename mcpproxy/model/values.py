@@ -15,10 +15,7 @@ _KINDS: Final[dict[str, ContentKind]] = {"image": "image", "audio": "audio"}
 
 
 def objects(value: JSON, pointer: str = "") -> Iterator[tuple[str, JSONObject]]:
-    """Yield the objects in an array, each with its JSON pointer; nothing if ``value`` is no array.
-
-    ``pointer`` is that of the array.
-    """
+    """Yield the objects in the array at ``pointer``, each with its own; nothing if ``value`` is no array."""
     for index, item in enumerate(value if isinstance(value, list) else ()):
         if (found := as_object(item)) is not None:
             yield f"{pointer}/{index}", found

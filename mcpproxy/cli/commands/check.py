@@ -263,7 +263,7 @@ def judge_all(
     """Judge all traces in their order; ``on_judged`` is called with a trace as soon as it is judged.
 
     Findings about several recordings together, such as servers of one client, come last: ``on_judged`` gets
-    them as a trace with nothing else. There are none with ``session``. With ``located``, findings get their
+    the trace again with these alone. There are none with ``session``. With ``located``, findings get their
     places in the trace files. The findings in the baseline ``accepted`` are marked as known. For ``hosts``,
     their limits on all tools of all servers together are checked, too. ``strict`` and ``session`` are as for
     the options.

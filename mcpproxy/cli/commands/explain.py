@@ -187,10 +187,7 @@ def _spans(rule: Rule) -> list[tuple[str, str, str | None, str]]:
 
 
 def _requirement_lines(requirement: Requirement, columns: int, style: Style) -> Iterator[str]:
-    """Yield a requirement's sentence, the peer that it binds, why it is not checked, and its pages.
-
-    The newest page comes first.
-    """
+    """Yield a requirement's sentence, whom it binds, why it is not checked, and its pages, newest first."""
     bound = "both peers" if requirement.blame == "either" else f"the {requirement.blame}"
     yield from prose(f"{requirement.id} (binds {bound}): {requirement.text}", columns)
     if requirement.unobservable:

@@ -116,10 +116,7 @@ def _run_validation(
     options: argparse.Namespace,
     printer: validation_report.ProgressPrinter,
 ) -> Validation:
-    """Validate the server, and show the progress.
-
-    After Ctrl-C or SIGTERM, the result has the checks made until then.
-    """
+    """Validate the server, and show the progress; after Ctrl-C or SIGTERM, return the checks made so far."""
     limits = ValidateOptions(
         options.timeout, options.start_timeout, options.time_limit, tuple(options.call), options.call_all
     )
