@@ -18,6 +18,7 @@ _PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*|py")
 _PYTHON_OPTIONS: Final = re.compile(r"-[BEIOPSbdqsuv]+")
 """Options without a value that may come before ``-m``, such as ``-P``."""
 _PROGRAM: Final = re.compile(r"[/\\]mcpproxy[/\\]__main__\.py$")
+"""The end of the path of this program, which Python may also start as a file."""
 _RUNNERS: Final = ("uvx", "uv", "pipx")
 """Programs that run a Python program whose name is among their arguments."""
 _EPHEMERAL: Final = re.compile(

@@ -196,7 +196,7 @@ def _name_and_colours(call: Call, style: Style) -> tuple[str, tuple[Colour, ...]
 
 
 def _answer_parts(call: Call, style: Style, *, is_running: bool) -> tuple[str, str, tuple[Colour, ...]]:
-    """Return the mark before the answer, the answer in words, and its colours."""
+    """Return the symbol before the answer, the answer in words, and its colours."""
     good, bad = ("→", "✗") if style.unicode else ("->", "x")
     if words := error_words(call):
         return bad, words, ("bold", "red")

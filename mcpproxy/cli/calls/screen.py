@@ -1,6 +1,6 @@
 """A terminal whose last lines are rewritten: finished lines scroll up, and live lines stay at the bottom.
 
-If stdout is not a terminal, or a dumb one, nothing is ever rewritten, and only finished lines are printed.
+If stdout is not a terminal, or is a dumb one, nothing is ever rewritten, and only finished lines are printed.
 """
 
 import os

@@ -176,7 +176,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
 
 
 def _name_in(named: list[str], path: str) -> str:
-    """Return the name that decides the shard of a recording: its path in the folder that the user named.
+    """Return the name that decides the shard (part) of a recording: its path in the folder that was named.
 
     Outside such a folder, it is the name of the file.
     """

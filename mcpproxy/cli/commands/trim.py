@@ -56,7 +56,7 @@ def run(argv: list[str]) -> int:
 
 
 def _frame_filter(path: str, options: argparse.Namespace) -> FrameFilter:
-    """Return the filter for the frames that the arguments want."""
+    """Return the filter for the frames that the arguments select."""
     if options.filter is not None:
         return frames_of_calls(path, options.filter)
     ranges: list[range] = options.frames or [range(options.around, options.around + 1)]

@@ -31,7 +31,7 @@ ranges of versions into a file, one table per revision, or [any] for all revisio
   mcpproxy check recordings/ --versions ranges.toml"""
 
 Key = tuple[str, str | None, str]
-"""An implementation: its name, its version or ``None``, and its role."""
+"""An implementation: its name, its version or ``None``, and its role (``client`` or ``server``)."""
 Matrix = Mapping[Key, Mapping[str, int]]
 """Implementation -> revision -> number of recordings."""
 

@@ -49,8 +49,8 @@ Without --check, the exit code is 2 if a file of the --host cannot be read."""
 class ServerRow:
     """One server as it is listed.
 
-    ``state`` is a word for programs, ``remark`` a sentence for people. ``news`` is ``new`` or ``changed``, or
-    empty if nothing has changed since the last look.
+    ``state`` is ``wrapped``, ``broken``, ``gone``, ``other``, ``remote``, ``left`` or ``plain``; ``remark``
+    says what that means. ``news`` is ``new``, ``changed``, or empty if neither since the last look.
     """
 
     entry: ServerEntry

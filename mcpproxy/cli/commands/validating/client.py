@@ -139,7 +139,9 @@ def _config_template(options: argparse.Namespace, command: list[str]) -> "Config
 
 
 def _job_count(options: argparse.Namespace, command: list[str]) -> int:
-    """Return how many servers run at once. The default for a host is one, because it may keep a state.
+    """Return how many servers run at once; by default one for a host, which may keep a state.
+
+    One is also the default with a fixed port, and without a command.
 
     Raises:
         UsageError: ``--jobs`` does not fit the other arguments.
