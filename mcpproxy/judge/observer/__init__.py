@@ -93,7 +93,7 @@ class Observer:
         return measure((self._messages.history, self._carried.remembered, self._http.history))
 
     def _tidy(self, event: Event) -> None:
-        """Measure the state. If it is too large, forget answered requests, and if that is not enough, all."""
+        """Measure the state. If it is too large, forget answered requests, or if need be everything."""
         measured = self._measure()
         if measured > MOST_BYTES:
             self._messages.history.forget_finished()

@@ -25,7 +25,10 @@ _BEFORE_INITIALIZED: Final = (State.NEGOTIATED, State.EAGER)
 
 
 def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge) -> HttpSession:
-    """Return the session that a request to the MCP endpoint belongs to; a new one if none is known."""
+    """Return the session that a request to the MCP endpoint belongs to; a new one if none is known.
+
+    ``history`` records a new session with an unknown id, and what the request shows about other sessions.
+    """
     session_id, version = exchange.fields.get(SESSION_ID), exchange.fields.get(PROTOCOL_VERSION)
     known_session = history.sessions.get(session_id) if session_id else None
     if exchange.initialize is not None:
@@ -59,8 +62,8 @@ def _shows_shared_connections(exchange: HttpExchange, session: HttpSession, hist
 
     A client may send the messages of all its sessions over any of its connections. This client probably does
     so if notifications/initialized arrives on the connection of a session that is already initialized, while
-    a session of another connection waits for it. Then neither connection identifies a session any more, and
-    they are added to ``history.shared_connections``.
+    sessions of other connections to the same server wait for it. Then none of these connections identifies a
+    session any more, and they are added to ``history.shared_connections``.
     """
     is_repeated = (
         session.id is None

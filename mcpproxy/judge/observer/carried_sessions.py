@@ -4,7 +4,7 @@ There is one judge for each MCP server, or for each connection to one. When an A
 message is judged, the MCP message is judged as part of its own session. Both have the same frame, and
 findings blame the ACP peer that sent it. Either peer may be the MCP client: the agent uses the servers of its
 client, and a conductor (which runs a chain of ACP proxies) uses those of its proxy. An ACP error that is not
-MCP's ends an MCP request as if it had never been sent.
+MCP's ends an MCP request like a cancellation.
 
 These judges do not receive the end of the recording, because the judge of ACP reports unanswered requests.
 """
@@ -134,7 +134,7 @@ class CarriedSessions:
     def _begin_session(
         self, channel: Channel, id: str, client: Sender, history: History, *, joined_late: bool
     ) -> _Session:
-        """Begin the session of a channel; ``id`` is the id of its server."""
+        """Begin the session of a channel; ``id`` is the id of its server, or else the channel's name."""
         judge = MessageJudge(
             self._build_findings,
             self._dispatch,
@@ -164,8 +164,8 @@ class CarriedSessions:
                 return []
             session = self._session_of(channel)
             if session is None:
-                # By connection, the peer that connected is the MCP client. By server, the first request shows
-                # the client, because servers of this revision send no requests and there is no handshake.
+                # The MCP client of a connection is the peer that opened it. That of a server is the sender of
+                # the first request, because servers of this revision send none and there is no handshake.
                 if channel.by == "connectionId" or isinstance(message, Notification):
                     return []
                 is_late = history.has_gap or self._forgot_some
@@ -223,13 +223,14 @@ class CarriedSessions:
 def _left_out(dispatch: Dispatch, by: str) -> frozenset[str]:
     """Return the rules that MCP messages in an ACP message are not judged by.
 
-    By connection, they include the rules about the JSON-RPC envelope, which only the ACP message has.
+    ``by`` is ``Channel.by``. If the channel is a connection, they include the rules about the JSON-RPC
+    envelope, which only the ACP message has.
     """
     rows = dispatch.message_checks if by == "connectionId" else ()
     return _LEFT_OUT[by].union(*(row.rules for row in rows if row.protocols == ANY_PROTOCOL))
 
 
 def _names_an_id(carried: Carried) -> bool:
-    """Whether a message refers to a request by its id. By connection, MCP requests have no ids."""
+    """Whether a message refers to a request by its id. The MCP requests of a connection have no ids."""
     message = carried.message
     return isinstance(message, Notification) and message.method == "notifications/cancelled"

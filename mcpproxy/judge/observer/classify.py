@@ -93,7 +93,7 @@ def is_acp(frame: Frame, message: Single, history: History) -> bool:
 
 
 def _read_request(context: MessageContext, message: Request, history: History) -> None:
-    """Set the revisions and the facts of a request."""
+    """Complete the context of a request."""
     method, params, sender = message.method, message.params, context.sender
     context.method, context.contents = method, params
     facts = 0 if message.regular else IRREGULAR
@@ -130,7 +130,7 @@ def _read_request(context: MessageContext, message: Request, history: History) -
 
 
 def _read_notification(context: MessageContext, message: Notification, history: History) -> None:
-    """Set the revisions and the facts of a notification."""
+    """Complete the context of a notification."""
     method = context.method = message.method
     context.contents = message.params
     if history.in_both_eras:
@@ -144,7 +144,7 @@ def _read_notification(context: MessageContext, message: Notification, history: 
 
 
 def _read_answer(context: MessageContext, message: Response | ErrorResponse, history: History) -> None:
-    """Set the request that is answered, the revisions and the facts of an answer."""
+    """Complete the context of an answer, except its contents."""
     id = message.id
     request = None
     if id is not None and id is not ABSENT:
@@ -173,7 +173,7 @@ def _read_answer(context: MessageContext, message: Response | ErrorResponse, his
 
 
 def _set_step(context: MessageContext, history: History) -> Fact:
-    """Set the handshake step of the message; return its fact if it may break a requirement, otherwise 0."""
+    """Set the handshake step of the message; return ``OUT_OF_ORDER`` if it may break a requirement, or 0."""
     step = context.happened = input_of(context, history) if history.protocol == "mcp" else None
     if step is None:
         return 0
@@ -199,7 +199,7 @@ def _set_revisions(context: MessageContext, message: Request, history: History) 
     version = meta.get(VERSION_KEY) if isinstance(meta, dict) else None
     is_marked = version is not None or (isinstance(meta, dict) and CAPABILITIES_KEY in meta)
     if is_marked or message.method == "server/discover" or history.only_stateless:
-        # The ``_meta``, the method, or the MCP channel in ACP shows that the request is stateless.
+        # The ``_meta``, the method or the session (``only_stateless``) shows that the request is stateless.
         context.stateless = True
         context.candidates = _stateless_candidates(version, history)
     elif history.stateless_seq is not None and history.stateful_seq is None:
@@ -209,8 +209,9 @@ def _set_revisions(context: MessageContext, message: Request, history: History) 
 def _stateless_candidates(version: JSON, history: History) -> tuple[str, ...]:
     """Return the candidate revisions of a stateless request that names ``version``.
 
-    Once the server has listed a version later than all known revisions, that version is the candidate. No
-    rule applies to it, so requests that name it are not judged.
+    A known stateless version is the only candidate. So is a version later than all known revisions once the
+    server has listed it: no rule applies to it, so requests that name it are not judged. For any other
+    ``version``, all stateless revisions are candidates.
     """
     if not isinstance(version, str):
         return STATELESS
@@ -270,7 +271,7 @@ def _answers_initialize(context: MessageContext, message: Response | ErrorRespon
 def _retyped(id: RequestId) -> RequestId:
     """Return ``id`` in the other JSON type: ``"7"`` for ``7``, and ``7`` for ``"7"``.
 
-    A text that is no integer, or has 20 characters or more, is returned as it is.
+    A text that is not an integer, or has 20 characters or more, is returned as it is.
     """
     if isinstance(id, int):
         return str(id)

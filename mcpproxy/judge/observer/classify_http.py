@@ -211,9 +211,9 @@ def is_message(exchange: HttpExchange, frame: Frame, messages: tuple[WellFormed,
     """Whether a frame from the server is judged as a message of the session, and not only by checks of HTTP.
 
     An event counts if it has data, was not sent before or on another open stream, and is not ``endpoint``;
-    one with another name than ``message`` must contain a message. A body counts only if it answers a POST
-    over Streamable HTTP that has more than notifications and answers. With a status of success it must be
-    JSON. With any other status it counts only if it has nothing but errors with ids of requests of this
+    one with another name than ``message`` must contain a message. A body counts only as the answer to a POST
+    over Streamable HTTP whose messages, if any were read, include a request. With a status of success it must
+    be JSON. With any other status it counts only if it has nothing but errors with ids of requests of this
     exchange. In a stateful session it does not even then, except as the answer to initialize, because a
     refused request counts as never sent.
     """

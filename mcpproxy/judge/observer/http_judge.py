@@ -3,8 +3,8 @@
 A session is recognised by its id. An initialize without the id of an open session opens a new one, and each
 stateless request is a session of its own. A POST to the URI that an ``endpoint`` event named belongs to the
 session of that HTTP+SSE stream. A request without any of these marks belongs to the session that was opened
-last on its connection, unless the connection carries several sessions without an id. Otherwise its session is
-unknown, and nothing is concluded from missing messages.
+last on its connection. If there is none, or if the connection carries several sessions without an id, the
+session of the request is unknown, and nothing is concluded from missing messages.
 
 The messages of each session go to the session's own ``MessageJudge``. The head and the body around them go to
 the checks of exchanges, which run at several moments: request, head, body, event, end of the exchange, end of
@@ -82,7 +82,7 @@ _EXCHANGE_BYTES: Final = 1 << 10
 """The approximate size, in bytes, of the memory for an exchange, without the values of its header fields."""
 
 _LONGEST_METHOD: Final = 20
-"""A longer name of an HTTP method is looked up as if it were empty."""
+"""In characters: a longer name of an HTTP method is looked up as if it were empty."""
 
 MAX_PROOFS: Final = 4_096
 """The number of DPoP proofs that are remembered."""
@@ -193,7 +193,7 @@ class HttpJudge:
     # The request
 
     def _judge_request(self, exchange: HttpExchange, body: Frame | None) -> list[Finding]:
-        """Find the session of a complete request, and judge the request's head and messages."""
+        """Find the session of a complete request, and judge its head and messages, unless that was done."""
         if exchange.request_judged:
             return []
         exchange.request_judged = True
@@ -278,7 +278,7 @@ class HttpJudge:
         return findings
 
     def _undo_request(self, exchange: HttpExchange) -> None:
-        """Treat the messages of the request as never sent. An initialize stays recorded."""
+        """Treat the messages of the request as never sent. A body with an initialize stays recorded."""
         session, body = exchange.session, exchange.body
         if session is not None and body is not None and exchange.initialize is None:
             session.judge.undo_refused_frame(body, exchange.messages)
@@ -286,7 +286,7 @@ class HttpJudge:
     # The content of the response
 
     def _judge_content(self, exchange: HttpExchange, frame: Frame) -> list[Finding]:
-        """Judge a body or an SSE event from the server; skip one that mcpproxy sent in its place."""
+        """Judge a body or an SSE event from the server; skip one without content, or that mcpproxy sent."""
         event = frame.event
         if event is not None and event.retry is not None and exchange.stream is not None:
             exchange.stream.retry_ms = event.retry
@@ -461,13 +461,13 @@ class HttpJudge:
         checks = self._dispatch.http_checks_for(moment, exchange.traffic, method, facts)
         if not checks:
             return findings
-        history, message = self._history, exchange.body if frame is None else frame
+        history, judged_frame = self._history, exchange.body if frame is None else frame
         # An exchange without a known session, such as a login, counts as one of the latest session.
         asked = (exchange.session.judge.asked if exchange.session else "") or self._asked
         for check in checks:
             for violation in check(exchange, history, frame):
                 pointer = violation.pointer
-                if exchange.masked and pointer and message and is_hidden(message, pointer):
+                if exchange.masked and pointer and judged_frame and is_hidden(judged_frame, pointer):
                     continue
                 seq = exchange.request.seq if frame is None else frame.seq
                 if moment in ("success", "refusal") and exchange.response is not None:

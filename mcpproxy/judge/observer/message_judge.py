@@ -63,7 +63,7 @@ JudgeCarried: TypeAlias = Callable[[MessageContext, History], list[Finding]]
 _BYTES_PER_ITEM: Final = 600
 """The approximate size, in bytes, of the memory for an element of a batch, in addition to the batch."""
 
-_HARMLESS: Final = ("SIGWINCH", "SIGCONT", "SIGTSTP")
+_HARMLESS_SIGNALS: Final = ("SIGWINCH", "SIGCONT", "SIGTSTP")
 """Signals that do not end a server."""
 
 
@@ -181,7 +181,7 @@ class MessageJudge:
         findings: list[Finding] = []
         if isinstance(event, Close):
             findings += self._judge_held_lines("client") + self._judge_held_lines("server")
-        elif event.name not in _HARMLESS:
+        elif event.name not in _HARMLESS_SIGNALS:
             self._history.is_signalled = True
         for row in self._dispatch.event_checks:
             findings += self._findings(row.check(event, self._history), 0, "client", self._history.candidates)
@@ -277,8 +277,8 @@ class MessageJudge:
     def _has_other_framing(self, sender: Sender) -> bool:
         """Whether the lines of ``sender`` belong to another transport; only the first of them is reported.
 
-        They do as long as no message of ``sender`` could be read. If a message was read, a line that looks
-        like the beginning of another transport is only stray output.
+        They do if one has looked like the beginning of another transport, as long as no message of ``sender``
+        could be read. If a message was read, such a line is only stray output.
         """
         side, peer = self._history.side(sender), self._history.side(other(sender))
         sent_message = side.used_ids.size or side.latest_notifications
@@ -403,7 +403,7 @@ class MessageJudge:
         return findings
 
     def _recognise_acp(self, frame: Frame, message: Single) -> None:
-        """Check by its first messages whether the session uses ACP, which is defined for stdio only."""
+        """Judge the session as one of ACP if its first messages show that; ACP is defined for stdio only."""
         history = self._history
         if history.protocol == "acp" or self._judge_carried_in_acp is None:
             return

@@ -33,7 +33,7 @@ _MOST_NOTIFIED: Final = 8
 _LONGEST_METHOD: Final = 128
 """In characters: a longer method of a notification is not remembered."""
 
-_EARLY: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN})
+_EARLY_STATES: Final = frozenset({State.IDLE, State.INITIALIZING, State.FAILED, State.UNKNOWN})
 """The states in which a request is early: the result of initialize has not come, or messages are missing.
 
 ``SKIPPED`` is not among them, because a client without a handshake does not wait for that result."""
@@ -105,7 +105,7 @@ def _remember_request(
         frame.observed_at_ns,
         context.candidates,
         context.stateless,
-        history.state in _EARLY,
+        history.state in _EARLY_STATES,
     )
     if context.stateless and not context.known & UNFAMILIAR:
         request.has_familiar_meta = True

@@ -277,7 +277,7 @@ def remember_lost(exchange: HttpExchange, session: HttpSession, history: HttpHis
 
 
 def remember_404(exchange: HttpExchange, session: HttpSession, head: ResponseHead) -> None:
-    """Remember that a 404 to a POST ended the session.
+    """Remember that a 404 to a POST with the id of the session ended the session.
 
     A 404 with the error -32601 is about the method of the request, and so does not end the session. A 404 to
     a GET or DELETE may mean no more than that the server does not support this HTTP method.

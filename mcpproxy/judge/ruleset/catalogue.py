@@ -35,7 +35,7 @@ def rules_folder() -> str:
 def load() -> Catalogue:
     """Return the built-in catalogue.
 
-    Looking up a rule in it raises ``RuleError`` if the table of its family is invalid.
+    Reading from it raises ``RuleError`` if a table that is needed cannot be read or is invalid.
     """
     return read(rules_folder())
 
@@ -43,7 +43,7 @@ def load() -> Catalogue:
 def read(folder: str) -> Catalogue:
     """Return the catalogue of ``folder``, which has one file for each family (such as ``proto.toml``).
 
-    As for ``load``, errors in the files are raised by lookups.
+    As for ``load``, errors in the files are raised when the catalogue is read from.
     """
     files = _RuleFiles(folder)
     return Catalogue(_LazyTable(files, "rules"), _LazyTable(files, "requirements"))

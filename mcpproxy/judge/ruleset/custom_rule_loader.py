@@ -24,8 +24,8 @@ def load(
 ) -> tuple[Catalogue, list[RuleFamily]]:
     """Return the rules in ``folders``, and the families of checks that report them.
 
-    If a check fails later, during judging, ``on_fault`` is called with the error. Without ``on_fault``, the
-    check raises ``CustomRuleError``.
+    If a check fails later, during judging, ``on_fault`` is called with its rules and the error. Without
+    ``on_fault``, the check raises ``CustomRuleError``.
 
     Raises:
         CustomRuleError: a folder does not exist or contains no rules, or something in it cannot be used.

@@ -36,8 +36,8 @@ def guarded(family: RuleFamily, custom_rules: Catalogue, on_fault: OnFault | Non
     """Return ``family`` with a guard around each function. Checks may only report rules in ``custom_rules``.
 
     Checks of stderr have no guard, because ``mcpproxy.custom_rules`` does not offer them.
-    Without ``on_fault``, a mistake raises ``CustomRuleError``. With ``on_fault``, that function is called
-    with the error, and the rules of the check are left out from then on.
+    Without ``on_fault``, a mistake raises ``CustomRuleError``. With ``on_fault``, that function is called,
+    and the rules of the check (of the whole family, if an update failed) are left out from then on.
     """
     all_rules = tuple(dict.fromkeys(code for row in _check_rows(family) for code in row.rules))
     left_out: set[str] = set()
@@ -45,7 +45,7 @@ def guarded(family: RuleFamily, custom_rules: Catalogue, on_fault: OnFault | Non
     def guard_check(
         row: Check | HttpCheck | EventCheck, check: Callable[P, Iterable[Violation]]
     ) -> Callable[P, Iterator[Violation]]:
-        guarded_check = _guard(check, custom_rules)
+        guarded_check = _guard_check(check, custom_rules)
         if on_fault is None:
             return guarded_check
         return _leave_out_on_fault(guarded_check, row.rules, left_out, on_fault)
@@ -71,7 +71,7 @@ def _check_rows(family: RuleFamily) -> tuple[Check | HttpCheck | EventCheck, ...
     return (*family.checks, *family.http, *family.events)
 
 
-def _guard(
+def _guard_check(
     check: Callable[P, Iterable[Violation]], custom_rules: Catalogue
 ) -> Callable[P, Iterator[Violation]]:
     """Wrap ``check`` so that its mistakes raise ``CustomRuleError`` with the line of the function."""
@@ -86,7 +86,7 @@ def _guard(
         except CustomRuleError:
             raise
         except (Exception, SystemExit) as error:
-            raise _failed(where, "check", error) from error
+            raise _custom_rule_error(where, "check", error) from error
 
     return guarded_check
 
@@ -100,7 +100,7 @@ def _guard_update(write: Callable[P, None]) -> Callable[P, None]:
         try:
             write(*args, **kwargs)
         except (Exception, SystemExit) as error:
-            raise _failed(where, "state update", error) from error
+            raise _custom_rule_error(where, "state update", error) from error
 
     return guarded_update
 
@@ -151,7 +151,7 @@ def _stop_on_fault(
 
 
 def _refuse_invalid(where: str, violation: Violation, custom_rules: Catalogue) -> None:
-    """Raise ``CustomRuleError`` if a violation has invalid fields: custom code need not be type-checked."""
+    """Raise ``CustomRuleError`` if a violation is of no custom requirement, or has fields of other types."""
     if f"{violation.rule}/{violation.requirement}" not in custom_rules.requirements:
         fact = f"it reported {violation.rule} {violation.requirement}, which no custom table describes"
         raise CustomRuleError(where, fact, "report a requirement of a table in your folders")
@@ -170,7 +170,7 @@ def _have_type(kind: type, *values: object) -> bool:
     return all(isinstance(value, kind) for value in values)
 
 
-def _failed(where: str, what: str, error: BaseException) -> CustomRuleError:
+def _custom_rule_error(where: str, what: str, error: BaseException) -> CustomRuleError:
     fact = f"the {what} failed: {type(error).__name__}: {error}"
     return CustomRuleError(where, fact, f"a {what} must take whatever a peer sends")
 

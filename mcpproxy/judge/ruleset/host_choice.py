@@ -20,7 +20,7 @@ def chosen(values: Iterable[str], grade: str = "", option: str = "--hosts") -> H
     ``option``.
 
     Raises:
-        UsageError: no host is named, or there is no such host, version or grade.
+        UsageError: no host is named, a host or grade is unknown, or a version does not begin with numbers.
         RuleError: a table of facts is not valid.
     """
     known = {host.id: host for host in host_facts.load(today())}

@@ -57,13 +57,13 @@ def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_texts(value: object) -> bool:
+def _has_texts(value: object) -> bool:
     texts = cast("list[object]", value) if isinstance(value, list) else []
     return bool(texts) and all(isinstance(text, str) for text in texts)
 
 
-def _is_any_texts(value: object) -> bool:
-    return value == [] or _is_texts(value)
+def _is_text_list(value: object) -> bool:
+    return value == [] or _has_texts(value)
 
 
 def _is_pattern(value: object) -> bool:
@@ -79,7 +79,7 @@ def _one_of(*words: str, default: object = ...) -> Setting:
 
 def _texts_of(known: Mapping[str, object]) -> Setting:
     words = f"a list with some of {', '.join(known)}"
-    return (lambda value: _is_texts(value) and set(cast("list[str]", value)) <= known.keys()), words, ...
+    return (lambda value: _has_texts(value) and set(cast("list[str]", value)) <= known.keys()), words, ...
 
 
 # The settings that several kinds of facts share. Those whose name begins with ``_NO`` may be empty.
@@ -87,8 +87,8 @@ _LIMIT: Final[Setting] = (lambda value: _is_count(value) and value != 0, "a numb
 _COUNT: Final[Setting] = (_is_count, "a number", 0)
 _UNIT: Final[Setting] = _one_of("characters", "bytes", default="characters")
 _PATTERN: Final[Setting] = (_is_pattern, "a regular expression", ...)
-_TEXTS: Final[Setting] = (_is_texts, "a list of texts", ...)
-_NO_TEXTS: Final[Setting] = (_is_any_texts, "a list of texts", [])
+_TEXTS: Final[Setting] = (_has_texts, "a list of texts", ...)
+_NO_TEXTS: Final[Setting] = (_is_text_list, "a list of texts", [])
 _TEXT: Final[Setting] = (lambda value: isinstance(value, str) and bool(value), "a text", ...)
 _NO_TEXT: Final[Setting] = (lambda value: isinstance(value, str), "a text", "")
 _SCHEMA: Final[Setting] = _one_of("inputSchema", "outputSchema", default="inputSchema")
@@ -108,7 +108,7 @@ KINDS: Final[Mapping[str, Mapping[str, Setting]]] = {
         "by": (_NO_TEXT[0], "a text", "_"),
         "limit": _COUNT,
         "before": _COUNT,
-        "ends": (lambda value: value == [] or _is_two_counts(value), "two numbers", []),
+        "ends": (lambda value: value == [] or _is_count_pair(value), "two numbers", []),
     },
     "argument-name": {"pattern": _PATTERN},
     "tool-count": {"limit": _LIMIT, "over": _one_of("run", "server", default="run")},
@@ -180,9 +180,9 @@ def _host(name: str, path: str, today: datetime.date) -> KnownHost:
     """
     table = parse_toml(path)
     lines = _lines_of_facts(path)
-    _refuse_others(name, table, _HOST_MEMBERS)
+    _refuse_unknown_members(name, table, _HOST_MEMBERS)
     for member in ("clients", "shared-clients"):
-        if not _is_any_texts(table.get(member, [])):
+        if not _is_text_list(table.get(member, [])):
             raise RuleError(f"{name}: {member} should be a list of texts")
     if not isinstance(tells_version := table.get("tells-version", True), bool):
         raise RuleError(f"{name}: tells-version should be true or false")
@@ -213,7 +213,7 @@ def fact(where: str, row: Mapping[str, object], today: datetime.date) -> HostFac
     if kind not in RULES:
         raise RuleError(f"{where}: kind should be one of {', '.join(RULES)}, is {kind!r}")
     where = f"{where}: {kind}"
-    _refuse_others(where, row, _FACT_MEMBERS | KINDS[kind].keys())
+    _refuse_unknown_members(where, row, _FACT_MEMBERS | KINDS[kind].keys())
     effect, grade = _text(where, row, "effect"), _text(where, row, "grade")
     if effect not in get_args(Effect):
         raise RuleError(f"{where}: effect should be one of {', '.join(get_args(Effect))}, is {effect!r}")
@@ -295,7 +295,7 @@ def numbers_of(version: str) -> str:
     return numbers[1] if numbers is not None and len(numbers[1]) <= _VERSION_CHARACTERS else ""
 
 
-def _is_two_counts(value: object) -> bool:
+def _is_count_pair(value: object) -> bool:
     counts = cast("list[object]", value) if isinstance(value, list) else []
     return len(counts) == 2 and all(map(_is_count, counts))
 
@@ -306,7 +306,7 @@ def _lines_of_facts(path: str) -> list[int]:
         return [number for number, line in enumerate(file, 1) if line.strip() == "[[fact]]"]
 
 
-def _refuse_others(where: str, table: Mapping[str, object], known: frozenset[str]) -> None:
+def _refuse_unknown_members(where: str, table: Mapping[str, object], known: frozenset[str]) -> None:
     if others := table.keys() - known:
         raise RuleError(f"{where}: unknown member {min(others)!r}")
 

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 from mcpproxy.base.visible import visible
 from mcpproxy.judge.ruleset import catalogue
 
-_SHARED = "github.com"
+_SHARED_HOST = "github.com"
 """A host where anybody can have pages, so the repository must be the same, too."""
 
 
@@ -28,7 +28,7 @@ def _sites() -> frozenset[str]:
 
 
 def _site(url: str) -> str:
-    """Return the host of a URL, on a shared host with the repository.
+    """Return the host of a URL, and on ``_SHARED_HOST`` also the repository.
 
     It is empty if the URL is not one of HTTPS, or has ``..`` in its path or a character that may deceive.
     """
@@ -41,4 +41,4 @@ def _site(url: str) -> str:
     names = parts.path.lower().replace("%2e", ".").replace("%2f", "/").split("/")
     if parts.scheme != "https" or not url.startswith("https://") or ".." in names:
         return ""
-    return "/".join((parts.netloc, *names[1:3])) if parts.netloc == _SHARED else parts.netloc
+    return "/".join((parts.netloc, *names[1:3])) if parts.netloc == _SHARED_HOST else parts.netloc

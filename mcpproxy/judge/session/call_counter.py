@@ -57,7 +57,7 @@ _UNREAD_RESULT: Final = Response({}, None, None)
 _OK: Final = Outcome.OK
 _UNANSWERED: Final = Outcome.UNANSWERED
 _SPECIAL_METHODS: Final = WRAPPERS.union((PROBE,))
-"""Methods for which the outcome depends not only on the answer, but also on the innermost method."""
+"""Methods for which the outcome also depends on the innermost method: that of the message in a wrapper."""
 _BY_HTTP: Final = (Outcome.HTTP_ERROR, Outcome.DECLINED, Outcome.UNREADABLE)
 """Outcomes that only HTTP shows. A JSON-RPC message that answers the call replaces them."""
 

@@ -19,8 +19,8 @@ def is_failure(close: Close, first_end: str) -> bool:
     """Whether the server could not be started, or exited with an error of its own accord.
 
     ``first_end`` is the peer whose stream ended first (``client`` or ``server``), or the signal that came
-    first; empty if it is unknown. Many servers exit with an error if a client leaves without sending
-    anything.
+    first; empty if it is unknown, which counts as the server. Many servers exit with an error if a client
+    leaves without sending anything.
     """
     has_error = close.ending == "exited" and close.exit_code != 0
     return close.ending == "not started" or (has_error and first_end in ("", SERVER))

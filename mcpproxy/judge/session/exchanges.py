@@ -50,7 +50,7 @@ class SessionJudge(Protocol):
     def observe(self, event: Event) -> list[Finding]: ...
 
     def undo_refused_frame(self, frame: Frame, messages: tuple[Single, ...]) -> None:
-        """Treat the messages of ``frame``, which the server refused with an HTTP status, as never sent."""
+        """Treat ``messages``, those of a frame that was refused, redirected or unanswered, as never sent."""
         ...
 
 

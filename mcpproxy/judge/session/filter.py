@@ -63,6 +63,7 @@ KIND_WORDS: Final = dict(zip(CHOICES["kind"], Kind, strict=True))
 """The words of ``kind:``, and the kind that each means."""
 
 _OPERATORS: Final = ("and", "or")
+"""Words that users write between terms, although the language has no operators."""
 
 _TERM: Final = pattern(
     r"""
@@ -74,6 +75,7 @@ _TERM: Final = pattern(
 )
 _VALUE: Final = pattern(r'"((?:[^"\\]|\\.)*)"|([^",]+)', re.DOTALL)
 _NUMBER: Final = pattern(r"(-?\d+(?:\.\d+)?)([a-zA-Zµ]*)")
+# By key: the units of its numbers, in nanoseconds or in bytes. The numbers of other keys have none.
 _UNITS: Final[dict[str, dict[str, float]]] = {
     "latency": {"ns": 1, "us": 1e3, "µs": 1e3, "ms": 1e6, "s": 1e9, "m": 60e9, "min": 60e9, "h": 3600e9},
     "bytes": {
@@ -82,7 +84,7 @@ _UNITS: Final[dict[str, dict[str, float]]] = {
     },
 }  # fmt: skip
 
-_INSTEAD: Final = (
+_OPERATOR_ADVICE: Final = (
     "all terms must hold; commas separate what one may be (status:error,unanswered), a - excludes "
     '(-method:ping), and "{}" searches for the word'
 )
@@ -204,7 +206,9 @@ def parse_filter(text: str) -> Filter:
         position = match.end()
     if operators and any(term.key != "text" for term in terms):
         word = operators[0][0]
-        raise FilterError(operators[0].start() + 1, f"{word} stands between terms", _INSTEAD.format(word))
+        raise FilterError(
+            operators[0].start() + 1, f"{word} stands between terms", _OPERATOR_ADVICE.format(word)
+        )
     return Filter(tuple(terms), text)
 
 

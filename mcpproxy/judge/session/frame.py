@@ -75,8 +75,8 @@ class Frame:
     """One unit that a peer sent: a stdio line without its line feed, an HTTP body, an SSE event.
 
     ``seq`` is its sequence number in the recording. ``terminated`` is false if the end of the stream cut off
-    the line, body or event. ``continues`` is true for a piece of a line too long to hold in memory: the next
-    frame of the same sender is the next piece, and no piece is judged. Over HTTP, ``exchange`` and
+    the line, body or event. ``continues`` is true for a piece of a line or body too long to hold in memory:
+    the next frame of the same sender is the next piece, and no piece is judged. Over HTTP, ``exchange`` and
     ``connection`` count from 1, and ``event`` is set for a frame in an SSE stream. An event without data is a
     frame with empty ``raw``. ``by_proxy`` marks a frame that mcpproxy sent in place of ``sender``; such a
     frame is not judged. ``refused`` marks a request that mcpproxy answered itself: it is judged, but it does

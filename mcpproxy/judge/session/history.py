@@ -130,7 +130,7 @@ class UsedIds:
         self._ends: list[int] = []
         self._texts: set[str] = set()
         self.size = 0
-        """The approximate size of the ids in memory, in bytes; never too small."""
+        """The approximate size of the ids in memory, in bytes."""
 
     def add(self, id: RequestId, seq: int) -> None:
         """Remember that frame ``seq`` used ``id``, unless an earlier frame did."""
@@ -356,7 +356,7 @@ class History:
                 memory.forget_finished()
 
     def forget_memories(self) -> None:
-        """Forget the state of all families of checks."""
+        """Forget the state of all families of checks, except what this session shares with others."""
         self._memories.clear()
 
     def across_requests(self, memory: type[Memory]) -> Memory:

@@ -219,8 +219,8 @@ def outcome_of(answer: Response | ErrorResponse, asked: Innermost = UNKNOWN) -> 
 def outcome_from_us(outcome: Outcome) -> Outcome:
     """Return the outcome of a call that mcpproxy answered in the place of the server.
 
-    An error says that the call was refused. A result, as a fault or an addon may give, is as good as the
-    server's.
+    An error says that the call was refused, and so does the error of a tool. Any other result, as a fault or
+    an addon may give, is as good as the server's.
     """
     return outcome if outcome in (Outcome.OK, Outcome.INPUT_REQUIRED) else Outcome.REFUSED
 

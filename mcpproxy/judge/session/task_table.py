@@ -26,8 +26,8 @@ class Task:
     reported. ``expires_ns`` is the time from which on the runner may delete the task; ``None`` if it is never
     or unknown. ``poll`` is the latest tasks/get; ``None`` if another report came since. ``poll_ms`` is the
     time, in milliseconds, that the other peer must wait before the next poll. ``first_got_seq`` is the frame
-    of the first answer to tasks/get. ``deleted`` is set once the runner has answered that it does not know
-    the task, until it reports the task again.
+    of the first answer to tasks/get. ``deleted`` is set if the task may have been deleted: the runner has
+    answered a request about it with an error, and has not reported it since.
     """
 
     id: str

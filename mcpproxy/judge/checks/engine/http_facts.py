@@ -26,7 +26,7 @@ UNEXPECTED_BODY: Final[HttpFact] = 1 << 5
 WITHOUT_REQUEST: Final[HttpFact] = 1 << 6
 """The body contains messages, but no JSON-RPC request."""
 VERSIONS_DIFFER: Final[HttpFact] = 1 << 7
-"""A stateless request names one version in its headers and another in its body."""
+"""A stateless request names different versions in its headers and its body, or a version in only one."""
 LEGACY_ENDPOINT_KNOWN: Final[HttpFact] = 1 << 8
 """Some HTTP+SSE stream has named the URI to which its client must post."""
 CHALLENGED: Final[HttpFact] = 1 << 9

@@ -169,9 +169,9 @@ Write: TypeAlias = Callable[[MessageContext[M], History], None]
 class StateUpdate:
     """A function that adds to the history what a family needs to remember about a message.
 
-    ``write`` is called after all checks have judged the message. It changes only the state class of its own
-    family; ``history.of(ProgressTokens)``, for example, returns the session's instance of such a class. The
-    other fields are those of ``Check``.
+    ``write`` is called after all checks have judged the message. It changes the state class of its own family
+    (``history.of(ProgressTokens)``, for example, returns the session's instance of such a class), and may
+    change facts in the history itself, such as ``History.facts``. The other fields are those of ``Check``.
     """
 
     write: Write
@@ -274,8 +274,8 @@ class HttpCheck:
 class EventCheck:
     """One check that is called for a signal, and at the end of the recording to report missing messages.
 
-    A check with ``across_requests`` is also called, at the end of a recording over HTTP, for all stateless
-    requests together: each of them has its own history, which has no end.
+    At the end of a recording over HTTP it is not called for a stateless request, which has its own history. A
+    check with ``across_requests`` is called then for all stateless requests together.
     """
 
     rules: tuple[str, ...]
