@@ -181,7 +181,8 @@ def _first_unmet(
     """Return the first undeclared capability that a message needs.
 
     Only the first is reported, because the others are mostly parts of it (``resources.subscribe`` of
-    ``resources``). The result is ``None`` if nothing is undeclared, or if the declarations are not known yet.
+    ``resources``). The result is ``None`` if nothing is undeclared, or if that is uncertain: before a
+    revision is negotiated, after a gap, or for a message that may belong to another revision.
     """
     unmet = history.unmet_needs.get((sender, method))
     if not unmet or history.has_gap or context.candidates != (history.negotiated,):

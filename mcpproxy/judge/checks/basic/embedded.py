@@ -70,7 +70,7 @@ class Reply:
     """The client's result for one request of the server. ``at`` is the JSON Pointer of the result.
 
     ``ask`` is the request, ``None`` if it is not known. The ``method`` of an entry of ``inputResponses`` is
-    derived from the members of the entry; an entry whose members do not show the method is not a reply.
+    derived from the members of the entry.
     """
 
     method: str
@@ -125,7 +125,10 @@ def asks(context: MessageContext) -> Iterator[Ask]:
 
 
 def replies(context: MessageContext, history: History) -> Iterator[Reply]:
-    """Yield the results for the server in this message of the client."""
+    """Yield the results for the server in this message of the client.
+
+    An input response is left out if its members do not show its method, or show another than was requested.
+    """
     message, request = context.message, context.answers
     if isinstance(message, Response):
         if request is not None and request.sender == SERVER and isinstance(message.result, dict):

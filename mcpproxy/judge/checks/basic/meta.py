@@ -165,7 +165,7 @@ def is_reserved(key: str, revision: str) -> bool:
     """Whether the prefix of ``key`` is reserved for MCP in ``revision``.
 
     In 2025-06-18 a label of ``RESERVED_LABELS`` reserves the prefix in any place but the last (``mcp.dev/``),
-    from 2025-11-25 on only in the second place (``dev.mcp/``). An older revision is treated like the latter.
+    from 2025-11-25 on only in the second place (``dev.mcp/``). Older revisions are treated like 2025-11-25.
     """
     prefix, slash, _ = key.rpartition("/")
     labels = prefix.split(".") if slash else []

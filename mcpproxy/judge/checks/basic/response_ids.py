@@ -22,7 +22,7 @@ from mcpproxy.protocol.wording import shown
 
 _UNKNOWN: Final = r"(unknown|unhandled|unsupported|not (found|supported|implemented))"
 _METHOD: Final = r"(method|notification)"
-_NAMED: Final = pattern(
+_METHOD_CALLED_UNKNOWN: Final = pattern(
     rf"(?i)(\b{_UNKNOWN} {_METHOD}|\b{_METHOD} {_UNKNOWN}|^{_UNKNOWN})[\s:\"'`(]+(?P<after>[\w$][\w/$.-]*)"
     rf"|(\b{_METHOD}[\s:\"'`(]+|^)(?P<before>[\w$][\w/$.-]*)[\s\"'`):]+(is )?{_UNKNOWN}\b"
 )
@@ -131,7 +131,7 @@ def remember_misdirected(context: MessageContext[Response], history: History) ->
 def misdirected_result(event: Signal | Close, history: History) -> Iterator[Violation]:
     """Report a result with the id of initialize that was meant for the only open request (PROTO-007).
 
-    It is judged at the end, when that request has no other answer: before, the answer may still come.
+    It is judged on stdio, at the end, if that request has no other answer: before, the answer may still come.
     """
     memory, first = history.of(Misdirected), history.initialize
     if (request := memory.awaited) is None or first is None:
@@ -211,12 +211,12 @@ def _missing_response_id(
 def _refused_notification(message: Response | ErrorResponse, asker: Side, history: History) -> int:
     """Return the frame of the notification whose method ``message`` refuses as unknown, otherwise 0.
 
-    The text of the error must name this method, and not the method of an open request.
+    The text of the error must name this method, and not the method of an open request. Over HTTP it is 0.
     """
     text = member(message.value, "error", "message")
     if history.over_http or not isinstance(message, ErrorResponse) or not isinstance(text, str):
         return 0
-    named = _NAMED.search(text)
+    named = _METHOD_CALLED_UNKNOWN.search(text)
     if named is None or any(request.method in text for request in asker.pending.values()):
         return 0
     method = (named["after"] or named["before"]).rstrip(".-")

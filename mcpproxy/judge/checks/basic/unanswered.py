@@ -32,7 +32,7 @@ ANSWER_TIMEOUT_NS: Final = 30_000_000_000
 
 
 def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a request that was never answered although later ones were (RPC-008; LIFE-004 for a ping).
+    """Report a request on stdio that was never answered although later ones were (RPC-008, LIFE-004).
 
     A client may answer none of the server's requests. Then the answers to its own requests show that the
     session went on. What a server left unanswered when it ended by itself is reported too.
@@ -46,8 +46,8 @@ def unanswered(event: Signal | Close, history: History) -> Iterator[Violation]:
         if not history.side(responder).fully_read:
             continue
         for request in side.pending.values():
-            # An error without an id (``refused_seq``) may have answered any request before it.
             answered_later = request.seq < side.last_answered_seq
+            # An error without an id (``refused_seq``) may have answered any request before it.
             if side.refused_seq < request.seq < went_on_seq and _is_overdue(request, event, history):
                 rule = ("LIFE-004", "R-040") if request.method == "ping" else ("RPC-008", "R-010")
                 if request.cancelled or request.method in MAY_STAY_UNANSWERED:
@@ -90,8 +90,9 @@ def _unanswered_at_exit(
 ) -> Iterator[Violation]:
     """Report the requests that the server had not answered when it ended by itself (RPC-008).
 
-    The requests in ``reported`` are left out, and those for methods in ``exempt``, except a probe. ``who`` is
-    the word for the server in the finding.
+    Left out are the requests in ``reported``, those for methods in ``exempt`` except a probe, those that were
+    cancelled, may have been refused or came after the end, and stateless ones if there was a handshake.
+    ``who`` is the word for the server in the finding.
     """
     ending, ended_ns = history.unprovoked_end(event), history.server.closed_ns
     if not ending or ended_ns is None:

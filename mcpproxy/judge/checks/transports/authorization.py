@@ -112,7 +112,7 @@ def unguided_challenge(exchange: HttpExchange, history: HttpHistory, frame: Fram
 def metadata_nowhere(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
     """Report a 401 that names no resource metadata, if the well-known address has none (AUTH-002).
 
-    The check is called for the refusal of a request for that address.
+    The refusal of a request for that address shows it.
     """
     if RESOURCE_METADATA not in exchange.request.target or exchange.status not in (404, 405, 410):
         return
@@ -231,8 +231,8 @@ def unexplained_refusal(exchange: HttpExchange, history: HttpHistory, frame: Fra
 
 
 def unscoped_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a 401 that asks for a token and names no scope or, from 2026-07-28 on, offline_access
-    (AUTH-006).
+    """Report a 401 that asks for a token without naming a scope or, from 2026-07-28 on, with the scope
+    offline_access (AUTH-006).
     """
     if exchange.status != 401 or not _wants_token(exchange.response_fields):
         return

@@ -71,7 +71,7 @@ def protocol_version(exchange: HttpExchange, history: HttpHistory, frame: Frame 
 
 
 def method_header(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report an Mcp-Method header that is missing or differs from the body (HDR-003)."""
+    """Report an Mcp-Method header that is missing, is there twice or differs from the body (HDR-003)."""
     for request in exchange.requests[:1]:
         header_values = exchange.fields.all(METHOD)
         if not header_values:

@@ -51,7 +51,7 @@ from mcpproxy.protocol.message_parts import as_object, well_formed
 
 JSON_TYPE: Final = "application/json"
 SSE_TYPE: Final = "text/event-stream"
-_HERE: Final = re.compile(
+_THIS_MACHINE: Final = re.compile(
     r"(?:(?:.+\.)?localhost|127(?:\.\d{1,3}){3}|\[::1\])(?::\d*)?", re.ASCII | re.IGNORECASE
 )
 """An authority that means this machine (RFC 6761, section 6.3; RFC 1122, section 3.2.1.3).
@@ -64,7 +64,7 @@ _HERE: Final = re.compile(
 
 
 def message_without_post(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a message that was not sent as one POST (HTTP-004)."""
+    """Report a message that was not sent in a POST of its own (HTTP-004)."""
     if exchange.method != "POST":
         if any("jsonrpc" in message.value for message in exchange.messages):
             problem = f"client sent a message with {shortened(exchange.method)} instead of POST"
@@ -246,9 +246,8 @@ def json_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> V
 def _is_of_another(id: RequestId, request_ids: list[RequestId | None], session: HttpSession) -> bool:
     """Whether ``id`` is that of a request in another exchange.
 
-    PROTO-007 reports an id that no request had, if all requests were seen, and an id of the wrong type. If
-    messages may be missing, an id that differs from all in ``request_ids``, also as text, counts as such an
-    id.
+    If messages may be missing, an id that differs from all in ``request_ids``, also as text, counts as one.
+    PROTO-007 reports an id that no request had, if all requests were seen, and an id of the wrong type.
     """
     history = session.judge.history
     if not (history.has_gap or history.may_lack_messages):
@@ -294,8 +293,8 @@ def get_answer(exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 
 
 def stream_method_accepted(exchange: HttpExchange, history: HttpHistory, frame: Frame | None) -> Violations:
-    """Report a server that accepts GET or DELETE, although all revisions that it supports only have POST
-    (HTTP-020).
+    """Report a server that does not refuse GET or DELETE, although all revisions that it supports only have
+    POST (HTTP-020).
     """
     proof_seq = history.modern_only.get(exchange.server)
     # 400: the server may have stateful revisions that it does not list, and require a session id.
@@ -324,8 +323,8 @@ def foreign_origin(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     scheme, _, host = origin.lower().partition("://")
     if (
         scheme in ("http", "https")
-        and not _HERE.fullmatch(host)
-        and _HERE.fullmatch(exchange.fields.get("host") or "")
+        and not _THIS_MACHINE.fullmatch(host)
+        and _THIS_MACHINE.fullmatch(exchange.fields.get("host") or "")
     ):
         problem = f"server on this machine served a request from a page of another site ({shortened(origin)})"
         seq = exchange.response.seq if exchange.response else None

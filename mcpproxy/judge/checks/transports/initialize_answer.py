@@ -43,7 +43,7 @@ def awaited_initialize(exchange: HttpExchange, history: HttpHistory, frame: Fram
     if (exchange.response and not exchange.succeeded) or exchange.event_id_count or exchange.unfinished_seq:
         return  # It was refused, or its response may come later, or HTTP-012 reports that it was cut.
     if exchange.body_count or "HTTP-010" in exchange.broken_rules:
-        return  # The client left before the whole body had come, or HTTP-010 reports that it is no answer.
+        return  # The client left before the whole body had come, or HTTP-010 reports the answer.
     request = session.pending(initialize.id)
     if request is not None and not history.has_gap and not _has_unreadable_message(exchange):
         judged, sent_ns = session.judge.history, exchange.forwarded_ns

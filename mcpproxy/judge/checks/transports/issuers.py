@@ -83,7 +83,7 @@ def remember_issuer(exchange: HttpExchange, frame: Frame, history: HttpHistory) 
 
 
 def _plain_urls(values: JSON) -> frozenset[str]:
-    """Return the strings in an array, without slashes at their ends; empty if it is no array."""
+    """Return the strings in an array, without slashes at their ends; empty if it is not an array."""
     listed = values if isinstance(values, list) else []
     return frozenset([_without_slash(value) for value in listed if isinstance(value, str)])
 

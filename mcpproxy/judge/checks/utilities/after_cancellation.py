@@ -110,7 +110,7 @@ def _late_message(
 
 
 def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
-    """Report a request that was cancelled because it stayed unanswered for long (RPC-008)."""
+    """Report a request on stdio that was cancelled because it stayed unanswered for long (RPC-008)."""
     if not isinstance(event, Close) or history.has_gap or history.over_http:
         return
     for cancelled in history.of(Cancellations).by_request.values():

@@ -141,7 +141,7 @@ def _by_requestor(context: MessageContext, history: History, id: RequestId) -> I
 def initialize_cancelled(
     exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 ) -> Iterator[Violation]:
-    """Report the cancellation of initialize on another connection than its own (CANC-003).
+    """Report the cancellation of initialize on another connection than its own (CANC-003), and record it.
 
     There is no session id yet, so it is certain which initialize is meant only if no other one is under way.
     """

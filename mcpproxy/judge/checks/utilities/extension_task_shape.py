@@ -67,7 +67,7 @@ def task_shape(context: MessageContext, history: History) -> Iterable[Violation]
 
 
 def task_of(context: MessageContext) -> tuple[JSONObject | None, str]:
-    """Return the task in a message of the server, and its JSON Pointer; ``None`` if it has no such task."""
+    """Return the task in a message of the server, and its JSON Pointer; ``None`` if there is no task."""
     message, request = context.message, context.answers
     if isinstance(message, Notification):
         from_server = context.sender == SERVER and is_stateless(context.candidates)

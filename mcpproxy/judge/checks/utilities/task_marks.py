@@ -1,6 +1,7 @@
 """Marks: the member of ``_meta`` that says which task a message belongs to.
 
-A message needs no mark if it has the task's id in another member. ``tasks.FAMILY`` has the rows.
+A message needs no mark if it has the task's id in another member, or is about all tasks. ``tasks.FAMILY`` has
+the rows.
 
 Source:
 https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
@@ -26,7 +27,7 @@ INPUT_REQUESTS: Final = ("sampling/createMessage", "elicitation/create")
 def needless_mark(
     context: MessageContext[Request | Notification | Response], history: History
 ) -> Iterator[Violation]:
-    """Report a mark on a message that has the task's id in another member (TASK-010)."""
+    """Report a mark on a message that needs none (TASK-010)."""
     message, part = context.message, "params"
     if isinstance(message, Request | Notification):
         contents, described = message.params, message.method
