@@ -52,8 +52,8 @@ class PromptTurn:
 
     ``busy`` is set during a turn, ``cancel_seq`` and ``cancel_ns`` are the frame and the time of the first
     session/cancel in that turn. ``last_cancel_seq`` is the latest frame that cancelled any turn of the
-    session. ``idle_seq`` is the frame of the latest state update that said that the agent is idle. The other
-    fields are used in version 2 only: ``works`` is set while the agent says that it works. ``has_stopped`` is
+    session. The other fields are used in version 2 only. ``idle_seq`` is the frame of the latest state update
+    that said that the agent is idle. ``works`` is set while the agent says that it works. ``has_stopped`` is
     set once it gave a stop reason in this session. ``prompt_seq`` is the frame of the prompt that found the
     agent idle, 0 once its work has ended; the last three fields say what the agent has done since then.
     """
@@ -237,7 +237,7 @@ def batched_setup(context: MessageContext[Request], history: History) -> Iterato
 
 
 def remember_opening(context: MessageContext, history: History) -> None:
-    """Record the session that session/load or session/resume opens."""
+    """Record the session that session/load or session/resume is to open."""
     id = session_id(context)
     if id is not None and context.sender == CLIENT:
         history.of(Sessions).add(id)

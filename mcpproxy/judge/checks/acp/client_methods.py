@@ -164,23 +164,23 @@ def _elicitation_id(context: MessageContext[Request]) -> str | None:
 
 
 _USES_TERMINAL: Final = ("terminal/output", "terminal/wait_for_exit", "terminal/kill", "terminal/release")
-_FIRST: Final = (acp.FIRST,)
+_VERSION_1: Final = (acp.FIRST,)
 _LINE: Final = (b'"line"',)
-_CREATE: Final = ("elicitation/create",)
+_CREATE_ELICITATION: Final = ("elicitation/create",)
 
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("ACP-012",), permission_outcome, (Response,), ("session/request_permission",), ACP_ONLY),
-        Check(("ACP-013",), invalid_terminal, (Request,), _USES_TERMINAL, ACP_ONLY, within=_FIRST),
+        Check(("ACP-013",), invalid_terminal, (Request,), _USES_TERMINAL, ACP_ONLY, within=_VERSION_1),
         Check(("ACP-014",), zero_line, (Request,), tuple(acp.LINES), ACP_ONLY, SERVER, mentions=_LINE),
         Check(
             ("ACP-014",), zero_line, (Notification,), ("session/update",), ACP_ONLY, SERVER, mentions=_LINE
         ),
-        Check(("ACP-022",), concurrent_elicitation, (Request,), _CREATE, ACP_ONLY),
+        Check(("ACP-022",), concurrent_elicitation, (Request,), _CREATE_ELICITATION, ACP_ONLY),
         Check(("ACP-022",), unknown_elicitation, (Notification,), ("elicitation/complete",), ACP_ONLY),
     ),
     updates=(
         StateUpdate(remember_terminal, (Response,), ("terminal/create", "terminal/release"), ACP_ONLY),
-        StateUpdate(remember_elicitation, (Request,), _CREATE, ACP_ONLY),
+        StateUpdate(remember_elicitation, (Request,), _CREATE_ELICITATION, ACP_ONLY),
     ),
 )

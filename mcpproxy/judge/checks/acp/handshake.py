@@ -281,7 +281,7 @@ def _sender_may_send(dispatch_key: DispatchKey) -> bool:
 
 
 def incomplete_opening(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report an initialize whose version is no integer, or that does not name the client (ACP-011)."""
+    """Report an initialize whose version is not an integer, or that does not name the client (ACP-011)."""
     message, pointer = context.message, context.at + "/params"
     if context.sender != CLIENT:
         return
@@ -297,7 +297,7 @@ def incomplete_opening(context: MessageContext[Request], history: History) -> It
 
 
 def incomplete_answer(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report an initialize result whose version is no integer, or that does not name the agent (ACP-011)."""
+    """Report an initialize result whose version is not an integer, or without the agent's name (ACP-011)."""
     message, pointer = context.message, context.at + "/result"
     if context.answers is not history.initialize:
         return

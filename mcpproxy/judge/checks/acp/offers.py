@@ -196,8 +196,8 @@ def _add_values(offer: Offer, name: str, option: JSON) -> None:
 _LOGIN: Final = ("authenticate", "auth/login")
 _OFFERING: Final = (*acp.SETUP, "session/fork", "session/set_config_option")
 _UPDATE: Final = ("session/update",)
-_OPTIONS: Final = (b'"configOptions"',)
-_OFFER_NAMES: Final = (b'"configOptions"', b'"modes"')
+_OPTIONS_TEXT: Final = (b'"configOptions"',)
+_OFFER_TEXTS: Final = (b'"configOptions"', b'"modes"')
 
 FAMILY: Final = RuleFamily(
     checks=(
@@ -205,11 +205,11 @@ FAMILY: Final = RuleFamily(
         Check(("ACP-019",), unlisted_mode, (Request,), ("session/set_mode",), ACP_ONLY),
         Check(("ACP-019",), unlisted_value, (Request,), ("session/set_config_option",), ACP_ONLY),
         Check(("ACP-020",), undeclared_login, (Response,), ("initialize",), ACP_ONLY),
-        Check(("ACP-020",), undeclared_options, (Response,), _OFFERING, ACP_ONLY, mentions=_OPTIONS),
-        Check(("ACP-020",), undeclared_options, (Notification,), _UPDATE, ACP_ONLY, mentions=_OPTIONS),
+        Check(("ACP-020",), undeclared_options, (Response,), _OFFERING, ACP_ONLY, mentions=_OPTIONS_TEXT),
+        Check(("ACP-020",), undeclared_options, (Notification,), _UPDATE, ACP_ONLY, mentions=_OPTIONS_TEXT),
     ),
     updates=(
-        StateUpdate(remember_offer, (Response,), _OFFERING, ACP_ONLY, mentions=_OFFER_NAMES),
-        StateUpdate(remember_offer, (Notification,), _UPDATE, ACP_ONLY, mentions=_OPTIONS),
+        StateUpdate(remember_offer, (Response,), _OFFERING, ACP_ONLY, mentions=_OFFER_TEXTS),
+        StateUpdate(remember_offer, (Notification,), _UPDATE, ACP_ONLY, mentions=_OPTIONS_TEXT),
     ),
 )

@@ -96,9 +96,10 @@ def remember_new_turn(context: MessageContext[Request], history: History) -> Non
 
 _PROMPT: Final = ("session/prompt",)
 _REPEATS: Final = ("session/prompt", "session/load", "session/resume")
+"""Requests after which the agent may report cancelled tool calls again."""
 _UPDATE: Final = ("session/update",)
 _PERMISSION: Final = ("session/request_permission",)
-_FIRST: Final = (acp.FIRST,)
+_VERSION_1: Final = (acp.FIRST,)
 _CALL: Final = (b'"toolCallId"',)
 
 FAMILY: Final = RuleFamily(
@@ -110,14 +111,16 @@ FAMILY: Final = RuleFamily(
             _UPDATE,
             ACP_ONLY,
             SERVER,
-            _FIRST,
+            _VERSION_1,
             mentions=_CALL,
         ),
     ),
     updates=(
-        StateUpdate(remember_tool_call, (Notification,), _UPDATE, ACP_ONLY, SERVER, _FIRST, mentions=_CALL),
-        StateUpdate(remember_permission, (Request,), _PERMISSION, ACP_ONLY, SERVER, _FIRST),
-        StateUpdate(remember_turn_end, (Response,), _PROMPT, ACP_ONLY, SERVER, _FIRST),
+        StateUpdate(
+            remember_tool_call, (Notification,), _UPDATE, ACP_ONLY, SERVER, _VERSION_1, mentions=_CALL
+        ),
+        StateUpdate(remember_permission, (Request,), _PERMISSION, ACP_ONLY, SERVER, _VERSION_1),
+        StateUpdate(remember_turn_end, (Response,), _PROMPT, ACP_ONLY, SERVER, _VERSION_1),
         StateUpdate(remember_new_turn, (Request,), _REPEATS, ACP_ONLY),
     ),
 )

@@ -202,19 +202,21 @@ def remember_answered_prompt(context: MessageContext, history: History) -> None:
 
 _PROMPT: Final = ("session/prompt",)
 _UPDATE: Final = ("session/update",)
-_IDLE: Final = (b'"state_update"',)
-_PROGRESS: Final = (b'"state_update"', b'"user_message"', b'"user_message_chunk"')
+_STATE_TEXT: Final = (b'"state_update"',)
+_PROGRESS_TEXTS: Final = (b'"state_update"', b'"user_message"', b'"user_message_chunk"')
 
 FAMILY: Final = RuleFamily(
     checks=(
         Check(("ACP-008",), stop_reason, ANSWERS, _PROMPT, ACP_ONLY),
-        Check(("ACP-008",), idle_state, (Notification,), _UPDATE, ACP_ONLY, mentions=_IDLE),
-        Check(("ACP-023",), unreported_prompt, (Notification,), _UPDATE, ACP_ONLY, SERVER, mentions=_IDLE),
+        Check(("ACP-008",), idle_state, (Notification,), _UPDATE, ACP_ONLY, mentions=_STATE_TEXT),
+        Check(
+            ("ACP-023",), unreported_prompt, (Notification,), _UPDATE, ACP_ONLY, SERVER, mentions=_STATE_TEXT
+        ),
     ),
     updates=(
         StateUpdate(remember_prompt, (Request,), _PROMPT, ACP_ONLY),
         StateUpdate(remember_cancel, (Notification,), ("session/cancel",), ACP_ONLY),
         StateUpdate(remember_answered_prompt, ANSWERS, _PROMPT, ACP_ONLY),
-        StateUpdate(remember_update, (Notification,), _UPDATE, ACP_ONLY, SERVER, mentions=_PROGRESS),
+        StateUpdate(remember_update, (Notification,), _UPDATE, ACP_ONLY, SERVER, mentions=_PROGRESS_TEXTS),
     ),
 )

@@ -144,10 +144,12 @@ def _unfit_tool_uses(reply: Reply, context: MessageContext, history: History) ->
         problem = f"client sent a sampling result with a tool use, but the stopReason {reason}"
         yield Violation("SAMP-005", "R-178", problem, pointer=reply.at + "/stopReason")
     if reply.ask is not None:
-        yield from _disobeyed(reply, reply.ask, tool_uses, reason)
+        yield from _unallowed_tool_uses(reply, reply.ask, tool_uses, reason)
 
 
-def _disobeyed(reply: Reply, ask: Ask, tool_uses: list[JSONObject], reason: JSON) -> Iterator[Violation]:
+def _unallowed_tool_uses(
+    reply: Reply, ask: Ask, tool_uses: list[JSONObject], reason: JSON
+) -> Iterator[Violation]:
     """Report tool uses that the request did not allow, and a required tool use that is missing (SAMP-005)."""
     mode = member(ask.params, "toolChoice", "mode")
     offered_names = [member(tool, "name") for tool in _list(member(ask.params, "tools"))]

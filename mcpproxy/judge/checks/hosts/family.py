@@ -103,7 +103,7 @@ class FactMet:
         *,
         is_doubtful: bool = False,
     ) -> Violation:
-        """Return the violation to report: at most an info if it ``is_doubtful`` or the fact only changes a
+        """Return the violation to report: at most an info if it ``is_doubtful`` or the host only changes a
         part.
 
         The effect in the data of a doubtful one is ``perhaps``.
@@ -141,7 +141,7 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
         return _unreported(_met_by_pages(choice, context, history), history)
 
     def unread_pages(event: Signal | Close, history: History) -> Iterator[Violation]:
-        """Report pages that were not read: by hosts and this session, or else by its client (HOST-007)."""
+        """Report pages of unfinished lists that hosts, or else this client, leave unread (HOST-007)."""
         if choice is None or not isinstance(event, Close):
             return
         for (caller, *_), reading in history.across_requests(UnfinishedReadings).readings.items():

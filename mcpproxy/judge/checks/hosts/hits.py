@@ -17,8 +17,8 @@ Settings: TypeAlias = Mapping[str, Any]
 Tools: TypeAlias = Sequence[tuple[int, str, JSONObject]]
 """The tools of a page: the index, the name and the definition of each."""
 
-_NAMED: Final = 3
-"""How many tools a finding names."""
+_MOST_NAMED: Final = 3
+"""How many tools, or texts of another kind, a finding names."""
 
 
 @slotted(frozen=True)
@@ -32,8 +32,8 @@ class Hit:
 
 def name_tools(hits: Sequence[Hit], tools: str) -> str:
     """Return a phrase that names the tools of ``hits``; ``tools`` describes all tools: ``your 40 tools``."""
-    names = ", ".join(_name(hit) for hit in hits[:_NAMED])
-    rest = len(hits) - _NAMED
+    names = ", ".join(_name(hit) for hit in hits[:_MOST_NAMED])
+    rest = len(hits) - _MOST_NAMED
     more = f" and {rest:,} more" if rest > 0 else ""
     return f"tool {names}" if len(hits) == 1 else f"{len(hits):,} of {tools}: {names}{more}"
 
@@ -49,9 +49,9 @@ def clause(fact: HostFact, met: str) -> str:
 
 
 def words(texts: Iterable[str]) -> str:
-    """Return the first ``_NAMED`` different texts, with commas between them."""
+    """Return the first ``_MOST_NAMED`` different texts, with commas between them."""
     distinct = list(dict.fromkeys(texts))
-    return ", ".join(distinct[:_NAMED]) + (", …" if len(distinct) > _NAMED else "")
+    return ", ".join(distinct[:_MOST_NAMED]) + (", …" if len(distinct) > _MOST_NAMED else "")
 
 
 def _name(hit: Hit) -> str:

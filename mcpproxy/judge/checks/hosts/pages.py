@@ -85,7 +85,7 @@ def left_unread(reading: ReadPages, pages: int) -> str:
 
 
 def remember_reading(context: MessageContext, history: History) -> None:
-    """Record how many items were read so far. Forget a reading whose last page has come, or lacks a page."""
+    """Record how many items were read so far; forget a reading that is finished or lacks a page."""
     list_page = page(context, history)
     if list_page is None or context.answers is None:
         return

@@ -160,8 +160,8 @@ def pin_checks(pins: Pins | None) -> RuleFamily:
 
 
 def _changed_tools(pins: Pins | None, context: MessageContext, history: History) -> Keyed:
-    """Yield the tools on this page that are not pinned or differ from their pin, or instead the server itself
-    if it is not pinned (PIN-001, PIN-002).
+    """Yield the violations of tools on this page that are not pinned or differ from their pin or, if the
+    server is not pinned, of the server instead (PIN-001, PIN-002).
     """
     tools_page = page(context, history)
     if pins is None or tools_page is None:
@@ -192,7 +192,7 @@ def _changed_tools(pins: Pins | None, context: MessageContext, history: History)
 
 
 def _vanished_tools(pins: Pins | None, context: MessageContext, history: History) -> Keyed:
-    """Yield the pinned tools that a whole list lacks (PIN-003)."""
+    """Yield the violations of pinned tools that a whole list lacks (PIN-003)."""
     tools_page = page(context, history)
     if pins is None or tools_page is None or not _ends_whole_list(tools_page, history):
         return

@@ -24,7 +24,7 @@ from mcpproxy.protocol.wording import shown
 if TYPE_CHECKING:
     from urllib.parse import SplitResult
 
-_RESOURCES: Final = since("2025-06-18")
+_WITH_METADATA: Final = since("2025-06-18")
 """The revisions in which a server names its authorization servers in resource metadata."""
 
 
@@ -55,7 +55,9 @@ def open_challenge(exchange: HttpExchange, history: HttpHistory, frame: Frame | 
     url = resource_metadata(exchange.response_fields)
     if exchange.status in (401, 403) and url is not None and (fault := _address_fault(url)):
         problem = f"server named resource metadata {fault} in its challenge"
-        yield Violation("SEC-006", "X-018", problem, related=(exchange.request.seq,), candidates=_RESOURCES)
+        yield Violation(
+            "SEC-006", "X-018", problem, related=(exchange.request.seq,), candidates=_WITH_METADATA
+        )
 
 
 def open_authorization_server(
@@ -75,7 +77,7 @@ def open_authorization_server(
                 "X-018",
                 problem,
                 pointer=f"/authorization_servers/{index}",
-                candidates=_RESOURCES,
+                candidates=_WITH_METADATA,
             )
 
 

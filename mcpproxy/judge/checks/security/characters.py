@@ -72,7 +72,7 @@ _NEIGHBOURS: Final = {
 
 _QUOTES: Final = {"'": "'", '"': '"', "`": "`", "\u2018": "\u2019", "\u201c": "\u201d", "(": ")", "[": "]"}
 _MOST_QUOTED: Final = 3
-"""How many characters without a shape may be quoted: a text cannot be hidden in so few."""
+"""How many invisible characters may be quoted or be a whole value: a text cannot be hidden in so few."""
 
 _LONG_RUN: Final = 4
 """No writing has so many invisible characters in a row, but a text can be encoded in them."""

@@ -52,7 +52,7 @@ _MIN_DISTINCT: Final = 8
 """A key with fewer different characters is a placeholder."""
 
 MAX_REPORTED: Final = 1_000
-"""How many entries of ``ReportedSecrets`` the messages of a session may add."""
+"""Once ``ReportedSecrets`` has so many entries, messages add none: a key is then reported every time."""
 
 
 def _is_random(match: re.Match[str]) -> bool:

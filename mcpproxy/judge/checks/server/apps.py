@@ -166,7 +166,7 @@ def missing_page(context: MessageContext[ErrorResponse], history: History) -> It
             problem,
             pointer=context.at + "/error",
             related=(tool.seq, request.seq),
-            at_most=_if_stale(tool, context),
+            at_most=_severity_if_stale(tool, context),
         ),
     )
 
@@ -193,7 +193,7 @@ def other_type(context: MessageContext[Response], history: History) -> Iterator[
             f"server sent the page {shown(uri)} {given}, not as {PAGE_TYPE}",
             pointer=f"{context.at}/result/contents/{index}" + ("" if media_type is None else "/mimeType"),
             related=(tool.seq, request.seq),
-            at_most=_if_stale(tool, context),
+            at_most=_severity_if_stale(tool, context),
         )
 
 
@@ -209,7 +209,7 @@ def _tool_of_page(context: MessageContext, history: History) -> ListedItem | Non
     return None
 
 
-def _if_stale(tool: ListedItem, context: MessageContext) -> Severity | None:
+def _severity_if_stale(tool: ListedItem, context: MessageContext) -> Severity | None:
     """Return ``warning`` if the server may list the tool in another way by now, otherwise ``None``."""
     return "warning" if context.frame.observed_at_ns > tool.fresh_until_ns else None
 
@@ -242,7 +242,7 @@ def page_alone(context: MessageContext[Response], history: History) -> Iterable[
             problem,
             pointer=context.at + "/result/content",
             related=(tool.seq, request.seq),
-            at_most=_if_stale(tool, context),
+            at_most=_severity_if_stale(tool, context),
         ),
     )
 

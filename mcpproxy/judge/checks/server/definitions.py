@@ -177,7 +177,8 @@ def _field(tool_definition: JSONObject, field: str) -> Value:
 def describe_difference(was: Value, now: Value) -> tuple[str, str]:
     """Return the JSON Pointer of the first difference, in ``now``, and a text about the first differences.
 
-    If no difference is found, the pointer is empty and the text is ``is not the same``.
+    For a removed value it is the pointer of its object or array. If no difference is found, the pointer is
+    empty and the text is ``is not the same``.
     """
     differences = list(islice(_differences(was, now), 1_000))
     if not differences:

@@ -308,7 +308,7 @@ def remember_page(context: MessageContext, history: History) -> None:
 
 
 def _remember_whole(context: MessageContext, history: History, state: ListState, walk: ListWalk) -> None:
-    """Record a whole walk, and whether the list has changed without a required announcement."""
+    """Record a whole walk, and whether the list changed without a required announcement, or the reverse."""
     previous = state.latest
     state.previous, state.latest = previous, walk
     state.calls_before_latest = answered_calls(history)

@@ -46,7 +46,7 @@ _DIGEST: Final = pattern(r"sha256:[0-9a-f]{64}")
 
 @slotted(frozen=True)
 class SkillEntry:
-    """An entry of a result, its JSON Pointer, and its URI and name, which are empty if they are no strings.
+    """An entry of a result, its JSON Pointer, and its URI and name, which are empty if they are not strings.
 
     ``path`` has the segments of the skill's directory in the URI; it is empty if they are not known.
     ``files`` is the manifest, ``None`` if there is none.
@@ -155,13 +155,13 @@ def ends_in_skill_file(uri: str) -> bool:
 def _member_faults(entry: SkillEntry) -> Iterator[Violation]:
     """Report members that are missing or have the wrong type (SKILL-005)."""
     value, frontmatter = entry.value, as_object(entry.value.get("frontmatter"))
-    faults = {
+    is_right_by_member = {
         "uri": isinstance(value.get("uri"), str),
         "frontmatter": frontmatter is not None,
         "frontmatter/name": frontmatter is None or isinstance(frontmatter.get("name"), str),
         "frontmatter/description": frontmatter is None or isinstance(frontmatter.get("description"), str),
     }
-    for name, is_right in faults.items():
+    for name, is_right in is_right_by_member.items():
         if not is_right:
             expected = "an object" if name == "frontmatter" else "a string"
             problem = f"server sent {_phrase_for(entry)} without {expected} for {name.replace('/', '.')}"
@@ -318,7 +318,7 @@ def _is_inside(uri: str, entry: SkillEntry) -> bool:
 
 
 def _incomplete_manifests(entries: tuple[SkillEntry, ...]) -> Iterator[Violation]:
-    """Report a skill that leaves out the files of another skill in its directory (SKILL-007)."""
+    """Report a skill that leaves out a file of another skill in its directory (SKILL-007)."""
     by_path = {
         _directory_key(entry.uri, entry.path): entry
         for entry in entries

@@ -110,7 +110,7 @@ def read_file(context: MessageContext[Response], history: History) -> Iterator[V
     if read.digest == file.digest and not is_size_right:
         problem = f"server gave {uri} the size {file.size} in frame {file.seq}, but it has {read.size} bytes"
         yield Violation("SKILL-010", "R-306", problem, pointer=pointer, related=(file.seq,))
-    elif file.is_unlike(read) and not file.unlike_seq and (level := _suspicion(context, file)):
+    elif file.is_unlike(read) and not file.unlike_seq and (level := _mismatch_severity(context, file)):
         requirement, fault = ("R-305", "digest") if is_size_right else ("R-306", "size")
         problem = f"server sent {uri}, whose {fault} is not that in frame {file.seq}"
         problem += f": {read.size} bytes instead of {file.size}" if fault == "size" else ""
@@ -127,7 +127,7 @@ def read_file(context: MessageContext[Response], history: History) -> Iterator[V
         yield Violation("SKILL-011", "R-307", problem, pointer=pointer + "/text", related=(file.seq,))
 
 
-def _suspicion(context: MessageContext, file: SkillFile) -> Severity | None:
+def _mismatch_severity(context: MessageContext, file: SkillFile) -> Severity | None:
     """Return the severity of a file that does not match its entry; ``None`` if it is not reported.
 
     The file may have changed in between. Once the entry has expired, the client has to expect that.

@@ -56,7 +56,7 @@ _DIRECTORY_TYPE: Final = "inode/directory"
 
 
 def faulty_declaration(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report a server that declares the extension but not resources, or with a directoryRead that is no
+    """Report a server that declares the extension but not resources, or with a directoryRead that is not a
     boolean (SKILL-001).
     """
     result, pointer = context.message.result, context.at + "/result/capabilities"
@@ -129,7 +129,7 @@ def undeclared_request(context: MessageContext[Request], history: History) -> It
 
 
 def malformed_request(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report a request that does not name the SKILL.md of a skill, or a directory (SKILL-014).
+    """Report a skills/get without the URI of a SKILL.md, or a directory read without a URI (SKILL-014).
 
     A client may ask for any URI that the server has listed. If a listed URI is not that of a SKILL.md,
     SKILL-006 reports the server.
@@ -218,8 +218,8 @@ def directory_listing(context: MessageContext[Response], history: History) -> It
 
 
 def _resource_faults(resource: JSON, directory: str, pointer: str) -> Iterator[Violation]:
-    """Report a listed resource that is malformed or deeper than a child, or that is a directory ending in a
-    slash.
+    """Report a listed resource that is malformed, is deeper than a child, or is a directory whose URI ends in
+    a slash.
     """
     uri, name = text_member(resource, "uri"), text_member(resource, "name")
     if uri is None or name is None:

@@ -79,7 +79,10 @@ class Calls:
 
 
 def remember_call(context: MessageContext, history: History) -> None:
-    """Record a call with the tool that it names, if the answer may have to be checked."""
+    """Record a call with the tool that it names, if the answer may have to be checked.
+
+    Record, too, that an unusable schema of the tool was reported.
+    """
     request, called = context.asked, _called_tool(context, history)
     if request is None or called is None:
         return

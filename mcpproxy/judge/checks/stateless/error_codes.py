@@ -54,7 +54,7 @@ def missing_method(context: MessageContext, history: History) -> Iterable[Violat
     code, request = _refusal_code(context, history), context.answers
     if code not in WRONG_REFUSALS or request is None or missing_meta(request.params):
         return ()
-    if not (why := _not_implemented(request, history)):
+    if not (why := _why_not_implemented(request, history)):
         return ()
     problem = f"server refused {request.method}, which {why}, with {code} instead of -32601"
     requirement = "R-218" if history.over_http else "D-008"
@@ -72,7 +72,7 @@ def missing_method(context: MessageContext, history: History) -> Iterable[Violat
     )
 
 
-def _not_implemented(request: SentRequest, history: History) -> str:
+def _why_not_implemented(request: SentRequest, history: History) -> str:
     """Return why the server cannot have the requested method, as a clause; empty if it may have it."""
     if request.method in REMOVED:
         return f"{stateless_of(request.candidates)[0]} does not have"

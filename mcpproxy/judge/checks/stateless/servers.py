@@ -151,7 +151,7 @@ def strings_in(value: "JSON") -> tuple[str, ...]:
 def fresh_until_ns(context: MessageContext) -> int:
     """Return the time until which the result of a stateless request is valid, as its ``ttlMs`` says.
 
-    If ``ttlMs`` is missing, not a number, not above 0, or 1e12 or more, that is the time when it was seen.
+    If ``ttlMs`` is missing, not a number, not above 0, or 1e12 or more, that is the time of the result.
     """
     ttl_ms = member(context.message.value, "result", "ttlMs")
     fresh_ns = int(ttl_ms * 1_000_000) if isinstance(ttl_ms, int | float) and 0 < ttl_ms < 1e12 else 0
