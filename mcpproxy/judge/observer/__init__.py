@@ -78,7 +78,7 @@ class Observer:
     def observe(self, event: Event) -> list[Finding]:
         """Judge one event. This does not raise, whatever the peers send."""
         if self._memory_use.added > MOST_BYTES:
-            self._tidy(event)
+            self._limit_memory(event)
         if type(event) is Frame:
             return self._http.judge_frame(event) if event.exchange else self._messages.judge_frame(event)
         if isinstance(event, HttpEvent):
@@ -88,18 +88,18 @@ class Observer:
             self._carried.observe_gap(event)
         return findings + self._http.observe(event) if isinstance(event, Gap | Close) else findings
 
-    def _measure(self) -> int:
+    def _state_bytes(self) -> int:
         """Return the approximate size of the state in bytes."""
         return measure((self._messages.history, self._carried.remembered, self._http.history))
 
-    def _tidy(self, event: Event) -> None:
+    def _limit_memory(self, event: Event) -> None:
         """Measure the state. If it is too large, forget answered requests, or if need be everything."""
-        measured = self._measure()
+        measured = self._state_bytes()
         if measured > MOST_BYTES:
             self._messages.history.forget_finished()
             self._carried.forget_finished()
             self._http.forget_finished()
-            measured = self._measure()
+            measured = self._state_bytes()
         if measured <= MOST_BYTES:
             # Start from the measured size. At least half of the limit is added before the next measurement.
             self._memory_use.added = min(measured, MOST_BYTES // 2)

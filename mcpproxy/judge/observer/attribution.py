@@ -42,7 +42,7 @@ def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge
     connection = exchange.request.connection
     if session_id is None and connection not in history.shared_connections:
         session = history.by_connection.get(connection)
-        if session is not None and not _shows_shared_connections(exchange, session, history):
+        if session is not None and not _note_shared_connections(exchange, session, history):
             return session
     session = HttpSession(
         new_judge(version if version in STATEFUL else None, True), joined_late=True, id=session_id
@@ -57,7 +57,7 @@ def session_of(exchange: HttpExchange, history: HttpHistory, new_judge: NewJudge
     return session
 
 
-def _shows_shared_connections(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> bool:
+def _note_shared_connections(exchange: HttpExchange, session: HttpSession, history: HttpHistory) -> bool:
     """Whether the request shows that its connection carries messages of sessions other than ``session``.
 
     A client may send the messages of all its sessions over any of its connections. This client probably does

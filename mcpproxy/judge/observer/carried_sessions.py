@@ -1,7 +1,7 @@
 """Judge the MCP sessions that an ACP connection carries (see ``protocol.mcp_in_acp``).
 
-There is one judge for each MCP server, or for each connection to one. When an ACP message that carries an MCP
-message is judged, the MCP message is judged as part of its own session. Both have the same frame, and
+There is one judge for each *channel*: an MCP server, or a connection to one. When an ACP message that carries
+an MCP message is judged, the MCP message is judged as part of its own session. Both have the same frame, and
 findings blame the ACP peer that sent it. Either peer may be the MCP client: the agent uses the servers of its
 client, and a conductor (which runs a chain of ACP proxies) uses those of its proxy. An ACP error that is not
 MCP's ends an MCP request like a cancellation.
@@ -211,7 +211,7 @@ class CarriedSessions:
             f"{context.at}/params/requestId" if channel.by == "serverId" else None,
             f"in the MCP session {shown(session.name)}: ",
             session.client,
-            _left_out(self._dispatch, channel.by),
+            _rules_left_out(self._dispatch, channel.by),
         )
         try:
             return session.judge.judge_frame(frame)
@@ -220,7 +220,7 @@ class CarriedSessions:
 
 
 @lru_cache(maxsize=64)
-def _left_out(dispatch: Dispatch, by: str) -> frozenset[str]:
+def _rules_left_out(dispatch: Dispatch, by: str) -> frozenset[str]:
     """Return the rules that MCP messages in an ACP message are not judged by.
 
     ``by`` is ``Channel.by``. If the channel is a connection, they include the rules about the JSON-RPC

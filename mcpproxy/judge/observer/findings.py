@@ -185,7 +185,7 @@ class FindingBuilder:
     def _count_finding(self, cause: Cause, seq: int, sender: Sender, is_needed: bool) -> bool:
         """Count a finding, and return whether to give it in full.
 
-        It always is if ``is_needed``, or with ``lists_all``, with which only ``total`` counts.
+        It always is if ``is_needed``, and with ``lists_all``, when only ``total`` is counted.
         """
         self.total += 1
         if self._lists_all:

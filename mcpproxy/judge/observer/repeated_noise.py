@@ -40,10 +40,10 @@ class RepeatedNoise:
         dispatch: Dispatch,
         judge: Callable[[], list[Finding]],
     ) -> list[Finding]:
-        """Return the findings of ``judge`` for a line that is not a message.
+        """Return the findings of ``judge`` for noise in ``frame``.
 
-        ``raw`` identifies the line. If the line is repeated, and its findings would only be counted and not
-        given in full, they are counted without judging the line again.
+        ``raw`` is the line, or ``NOT_AN_OBJECT``. If the noise is repeated, and its findings would only be
+        counted and not given in full, they are counted without judging it again, and none are returned.
         """
         if frame.refused or not _checks_are_built_in(dispatch):
             return judge()

@@ -68,7 +68,7 @@ class TwoViews:
             repeated
             for peer, view in self._views.items()
             for repeated in view.more
-            if _is_about(repeated.blame, peer)
+            if _in_view_of(repeated.blame, peer)
         )
 
     def observe(self, event: Event) -> list[Finding]:
@@ -110,10 +110,11 @@ class TwoViews:
 
         The event must not mention faults.
         """
-        return [finding for finding in self._views[peer].observe(event) if _is_about(finding.blame, peer)]
+        return [finding for finding in self._views[peer].observe(event) if _in_view_of(finding.blame, peer)]
 
 
-def _is_about(blame: str, peer: Sender) -> bool:
+def _in_view_of(blame: str, peer: Sender) -> bool:
+    """Whether the view of ``peer`` reports a finding with this blame; the client's reports the proxy, too."""
     return blame == peer or (blame == "proxy" and peer == CLIENT)
 
 

@@ -182,7 +182,10 @@ def _remember_server(
     messages: tuple[WellFormed, ...],
     history: HttpHistory,
 ) -> None:
-    """Remember facts about the server from a stateless answer: its versions, its tools and refused calls."""
+    """Remember what a stateless answer shows about the server: versions, tools, refused calls.
+
+    Remember, too, whether it shows that the server is *modern*: that it supports a stateless revision.
+    """
     connection, message_history = exchange.request.connection, session.judge.history
     answer = message_history.modern_answer
     if shows_modern(exchange, frame):
@@ -298,7 +301,7 @@ def _tools(message: WellFormed) -> list[tuple[str, JSON]]:
 
 
 def keys_of(messages: tuple[WellFormed, ...]) -> Sequence[MessageKey]:
-    """Return the keys of the requests and responses among ``messages``."""
+    """Return the keys of the requests and responses among ``messages`` that have a usable id."""
     if len(messages) == 1 and type(messages[0]) is Notification:
         return ()  # the most common event, handled first for speed
     return [

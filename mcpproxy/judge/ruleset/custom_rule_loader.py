@@ -29,6 +29,7 @@ def load(
 
     Raises:
         CustomRuleError: a folder does not exist or contains no rules, or something in it cannot be used.
+        RuleError: a built-in table is not valid.
     """
     tables: dict[str, object] = {}
     families: list[RuleFamily] = []
@@ -39,7 +40,7 @@ def load(
             )
         new_tables = _tables(folder)
         if not new_tables:
-            raise CustomRuleError(str(folder), "no rule table (*.toml) in it", _see_example())
+            raise CustomRuleError(str(folder), "no rule table (*.toml) in it", _example_hint())
         _refuse_duplicates(folder, new_tables, [*built_in.rules, *tables])
         tables.update(new_tables)
         families += (_family(file) for file in sorted(folder.glob("*.py")))
@@ -48,7 +49,7 @@ def load(
     return custom_rules, [guarded(family, custom_rules, on_fault) for family in families]
 
 
-def _see_example() -> str:
+def _example_hint() -> str:
     return f"see 'Rules of your own' in {Path(rules_folder()) / 'README.md'}"
 
 
@@ -74,7 +75,7 @@ def _catalogue(tables: Mapping[str, object]) -> Catalogue:
         return Catalogue.from_tables(tables)
     except RuleError as error:
         where, _, what = str(error).partition(": ")
-        raise CustomRuleError(where, what, _see_example()) from None
+        raise CustomRuleError(where, what, _example_hint()) from None
 
 
 def _family(file: Path) -> RuleFamily:

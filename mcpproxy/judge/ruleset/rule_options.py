@@ -208,7 +208,11 @@ class FilteredObserver:
 
 
 def _digest(folders: Iterable[str]) -> str:
-    """Return a hash of the names and contents of all files with rules in ``folders``."""
+    """Return a hash of the names and contents of all files with rules in ``folders``.
+
+    Raises:
+        OSError: a folder or a file cannot be read.
+    """
     import hashlib
 
     file_hash = hashlib.sha256()

@@ -85,6 +85,7 @@ def load(folders: Iterable[str | os.PathLike[str]] = (), on_fault: OnFault | Non
 
     Raises:
         CustomRuleError: a folder does not exist or contains no rules, or something in it cannot be used.
+        RuleError: there are ``folders``, and a built-in table is not valid.
     """
     built_in = catalogue.load()
     folders = tuple(folders)

@@ -59,6 +59,7 @@ def known_rules(folders: list[str]) -> Catalogue:
 
     Raises:
         CustomRuleError: something in a folder cannot be used.
+        RuleError: there are ``folders``, and a built-in table is not valid.
     """
     if not folders:
         return catalogue.load()

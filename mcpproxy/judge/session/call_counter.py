@@ -150,7 +150,7 @@ class CallCounter:
                 self._exchanges[number].is_unread = True
             case ExchangeEnd(exchange=number) if exchange := self._exchanges.pop(number, None):
                 for call in exchange.calls if exchange.is_unread else ():
-                    self._end_unread(call, exchange.status)
+                    self._end_unread_call(call, exchange.status)
                 if exchange.is_stateless and event.cut and event.by == CLIENT:
                     for call in exchange.calls:  # closing the stream cancels the request
                         self._cancel_call(call)
@@ -161,11 +161,11 @@ class CallCounter:
         """Count the calls in a frame of any transport."""
         is_touched = frame.by_proxy or frame.refused or frame.fault is not None
         if frame.exchange or is_touched or frame.continues or not frame.terminated or self._in_pieces:
-            self._count_special(frame, session)
+            self._count_special_frame(frame, session)
         else:
             self._count_message(frame.parsed or frame.message, frame, None, session)
 
-    def _count_special(self, frame: Frame, session: str) -> None:
+    def _count_special_frame(self, frame: Frame, session: str) -> None:
         """Count the calls in a frame over HTTP, touched by mcpproxy, without a line feed, or in pieces."""
         exchange = None
         if frame.exchange:
@@ -231,7 +231,7 @@ class CallCounter:
     ) -> _Call:
         """Count a request, unless it repeats a redirected request. Return its call."""
         from_client = frame.sender == CLIENT
-        repeated = self._repeated_in(exchange, request.id) if exchange and from_client else None
+        repeated = self._repeated_call(exchange, request.id) if exchange and from_client else None
         if repeated is not None:
             call = repeated
         else:
@@ -265,7 +265,7 @@ class CallCounter:
             self._forget_ended_calls(open_calls)
         return call
 
-    def _repeated_in(self, exchange: _Exchange, id: RequestId | None) -> _Call | None:
+    def _repeated_call(self, exchange: _Exchange, id: RequestId | None) -> _Call | None:
         """Return the redirected call that an exchange repeats; ``None`` if there is none."""
         if id is None:
             return None
@@ -341,7 +341,7 @@ class CallCounter:
         if call.outcome is _UNANSWERED:
             self._end_call(call, status_outcome(call.asked, error.status, by_proxy=error.by_proxy))
 
-    def _end_unread(self, call: _Call, status: int) -> None:
+    def _end_unread_call(self, call: _Call, status: int) -> None:
         outcome = unread_outcome(status)
         if call.outcome is _UNANSWERED and outcome is not _UNANSWERED:
             self._end_call(call, outcome)

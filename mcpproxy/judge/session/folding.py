@@ -18,7 +18,7 @@ LEAST: Final = 3
 _VARIABLE: Final = re.compile(r'"(?:[^"\\]|\\.)*+(?:"|\\?\Z)|[0-9]+')
 """A quoted name or text from a peer, or a number."""
 
-_SHOWN: Final = 5
+_MOST_LISTED: Final = 5
 """The number of names or frames of folded findings that are listed."""
 
 
@@ -79,4 +79,4 @@ def _key(finding: Finding) -> tuple[str, ...]:
 
 
 def _listed(texts: list[str]) -> str:
-    return ", ".join(texts[:_SHOWN]) + (", …" if len(texts) > _SHOWN else "")
+    return ", ".join(texts[:_MOST_LISTED]) + (", …" if len(texts) > _MOST_LISTED else "")

@@ -383,10 +383,11 @@ def _instance(memories: dict[type, object], memory: type[Memory]) -> Memory:
 
 @slotted(frozen=True)
 class ModernAnswer:
-    """An answer that only a server of a stateless revision gives: a DiscoverResult or certain errors.
+    """An answer that only a server of a stateless revision gives.
 
-    ``seq`` is its frame. ``versions`` are the protocol versions that the answer lists. ``refused`` is set if
-    it is an error. ``request_candidates`` are the revisions that the answered request may belong to.
+    It is the result of server/discover, or one of certain errors. ``seq`` is its frame. ``versions`` are the
+    protocol versions that the answer lists. ``refused`` is set if it is an error. ``request_candidates`` are
+    the revisions that the answered request may belong to.
     """
 
     seq: int

@@ -10,7 +10,7 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.session.history import keep_latest
 
-_MOST: Final = 1_024
+_MOST_KEPT: Final = 1_024
 """The number of servers, of resources and of credentials of each kind that are remembered."""
 
 _MOST_NAMES: Final = 64
@@ -49,13 +49,13 @@ class Issuers:
     def add_server(self, names: Names, places: Places) -> None:
         """Remember the endpoints in the metadata of a server."""
         for place in places:
-            keep_latest(self.named, place, _joined(self.named.get(place, _NONE), names), _MOST)
+            keep_latest(self.named, place, _joined(self.named.get(place, _NONE), names), _MOST_KEPT)
         for name in names:
-            keep_latest(self.endpoints, name, _joined(self.endpoints.get(name, _NONE), places), _MOST)
+            keep_latest(self.endpoints, name, _joined(self.endpoints.get(name, _NONE), places), _MOST_KEPT)
 
     def add_resource(self, resource: str, servers: Names) -> None:
         """Remember which servers the metadata of a resource list."""
-        keep_latest(self.wanted, resource, _joined(self.wanted.get(resource, _NONE), servers), _MOST)
+        keep_latest(self.wanted, resource, _joined(self.wanted.get(resource, _NONE), servers), _MOST_KEPT)
 
     def add_credential(self, table: dict[str, Issued], credential: str, place: str, seq: int) -> None:
         """Remember in ``table`` (``tokens`` or ``secrets``) that ``place``, an endpoint, issued a credential.
@@ -64,7 +64,7 @@ class Issuers:
         """
         earlier = table.get(credential)
         places = _joined(earlier.places if earlier else _NONE, frozenset((place,)))
-        keep_latest(table, credential, Issued(places, seq), _MOST)
+        keep_latest(table, credential, Issued(places, seq), _MOST_KEPT)
 
     def others_gave(self, issued: Issued, servers: Names) -> bool:
         """Whether servers other than ``servers``, and certainly none of these, issued a credential.

@@ -69,7 +69,7 @@ PROBE: Final = "server/discover"
 """The request with which a client asks a server for its revisions. Older servers do not know it."""
 
 _PROBED: Final = Innermost(PROBE)
-_FAILURES: Final = frozenset({401, 403, 407, 408, 429})
+_FAILURE_STATUSES: Final = frozenset({401, 403, 407, 408, 429})
 """Statuses below 500 that do not mean that the server lacks a feature."""
 
 ERRORS: Final = frozenset({Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR})
@@ -140,7 +140,7 @@ class CallCounts:
         return not self.unsuccessful(running=False)
 
     @property
-    def _all_declined(self) -> int:
+    def _declined_if_all(self) -> int:
         return self.declined if self.declined == self.total else 0
 
     def unsuccessful(self, *, running: bool) -> list[tuple[int, str]]:
@@ -155,7 +155,7 @@ class CallCounts:
             (self.unanswered, unanswered_word(running=running)),
             (self.cancelled, WORDS[Outcome.CANCELLED]),
             (self.unreadable, str(Outcome.UNREADABLE)),
-            (self._all_declined, WORDS[Outcome.DECLINED]),
+            (self._declined_if_all, WORDS[Outcome.DECLINED]),
         )
         return [(number, word) for number, word in numbers if number]
 
@@ -207,8 +207,9 @@ UNKNOWN: Final = Innermost("")
 
 
 def outcome_of(answer: Response | ErrorResponse, asked: Innermost = UNKNOWN) -> Outcome:
-    """Return the outcome of a call from the server's answer; ``asked`` is the request's innermost method.
+    """Return the outcome of a call from the server's answer.
 
+    ``asked`` is the innermost method of the request: that of the message that it carries, if it carries one.
     If mcpproxy itself answered, the caller passes the outcome on to ``outcome_from_us``.
     """
     if isinstance(answer, ErrorResponse):
@@ -261,7 +262,7 @@ def status_outcome(asked: Innermost, status: int, *, by_proxy: bool) -> Outcome:
     """
     if by_proxy:
         return Outcome.REFUSED
-    is_decline = asked == _PROBED and status < 500 and status not in _FAILURES
+    is_decline = asked == _PROBED and status < 500 and status not in _FAILURE_STATUSES
     return Outcome.DECLINED if is_decline else Outcome.HTTP_ERROR
 
 

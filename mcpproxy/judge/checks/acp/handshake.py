@@ -150,7 +150,7 @@ def undeclared_transport(context: MessageContext[Request], history: History) -> 
                 "requestedTransport": transport,
                 "serverName": name,
                 "declaredCapability": False,
-                "supportedTransports": _supported(transport, declarations.version, declarations.agent),
+                "supportedTransports": _transports(transport, declarations.version, declarations.agent),
             },
         )
 
@@ -183,7 +183,7 @@ def _transport_fault(
     return _UNKNOWN_TRANSPORT, "a transport that version 2 does not have"
 
 
-def _supported(refused: str, version: str, agent_capabilities: JSONObject) -> list[JSON]:
+def _transports(refused: str, version: str, agent_capabilities: JSONObject) -> list[JSON]:
     """Return the transports that the agent declared, and stdio unless ``refused`` is stdio."""
     capabilities = acp.TRANSPORTS[version].items()
     declared_transports: list[JSON] = [

@@ -140,7 +140,7 @@ def replies(context: MessageContext, history: History) -> Iterator[Reply]:
         responses = as_object(member(message.params, "inputResponses")) or {}
         for key, result in responses.items():
             if isinstance(result, dict) and (method := method_shown_by(result)):
-                ask = _ask_for(message, key, history)
+                ask = _input_request(message, key, history)
                 if ask is None or ask.method == method:
                     yield Reply(method, result, f"{context.at}/params/inputResponses{token(key)}", ask)
 
@@ -175,7 +175,7 @@ def _target(request: Request | SentRequest) -> tuple[str | None, JSON]:
     return target_of(request.method, request.params), member(request.params, "taskId")
 
 
-def _ask_for(request: Request, key: str, history: History) -> Ask | None:
+def _input_request(request: Request, key: str, history: History) -> Ask | None:
     """Return the input request with this key; ``None`` if there is none, or if several of them differ."""
     asks = [earlier.asks[key] for earlier in results_continued_by(request, history) if key in earlier.asks]
     are_same = all((ask.method, ask.params) == (asks[0].method, asks[0].params) for ask in asks)

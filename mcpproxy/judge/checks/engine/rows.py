@@ -84,7 +84,7 @@ TASKS: Final[Fact] = 512
 LOG_LEVEL_GIVEN: Final[Fact] = 1024
 """Some stateless request of this session asked for log messages."""
 DISCOVERED: Final[Fact] = 2048
-"""The server may have declared its capabilities in a DiscoverResult."""
+"""The server may have declared its capabilities in the result of server/discover."""
 UNPROVEN: Final[Fact] = 4096
 """The server may not have shown yet that it supports a stateless revision."""
 

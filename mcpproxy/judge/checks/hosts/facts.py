@@ -98,10 +98,10 @@ Client: TypeAlias = tuple[str, str]
 class HostChoice:
     """The hosts that a user has chosen.
 
-    ``named`` are the hosts that the user named, each with a version. If the version is empty, it is that of
-    the session's client, if this is a client of the host, and otherwise not known. ``known`` are all hosts
-    whose client may be in the session, if the user chose ``SEEN``; otherwise it is empty. Facts below the
-    grade ``least`` are left out.
+    ``named`` are the hosts that the user named, each with a version. An empty version stands for the one that
+    the session's client gives, if it is a client of the host, and is otherwise unknown. ``known`` are all
+    hosts whose client may be in the session, if the user chose ``SEEN``; otherwise it is empty. Facts below
+    the grade ``least`` are left out.
     """
 
     named: tuple[tuple[KnownHost, str], ...] = ()

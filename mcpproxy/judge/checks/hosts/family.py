@@ -1,4 +1,4 @@
-"""The family HOST: what hosts do with messages that break no rule.
+"""The family HOST: what hosts (programs with an MCP client) do with messages that break no rule.
 
 ``host_checks`` makes the family for the hosts that a user has chosen. Each fact about a host (see ``facts``)
 has a kind, and each kind a rule. A message *meets* a fact if the host would do with it what the fact says:
@@ -134,11 +134,11 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
         """Report what hosts do with the tools of a page (HOST-001 to HOST-006, HOST-008 to HOST-011,
         HOST-019 to HOST-021).
         """
-        return _unreported(_met_by_tools(choice, context, history), history)
+        return _unreported_violations(_met_by_tools(choice, context, history), history)
 
     def pages(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report pages of a list that hosts do not read (HOST-007)."""
-        return _unreported(_met_by_pages(choice, context, history), history)
+        return _unreported_violations(_met_by_pages(choice, context, history), history)
 
     def unread_pages(event: Signal | Close, history: History) -> Iterator[Violation]:
         """Report pages of unfinished lists that hosts, or else this client, leave unread (HOST-007)."""
@@ -163,19 +163,19 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
 
     def call_results(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report what hosts do with the result of a call (HOST-012, HOST-013, HOST-014)."""
-        return _unreported(_met_by_result(choice, context, history), history)
+        return _unreported_violations(_met_by_result(choice, context, history), history)
 
     def opening_result(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report what hosts do with the instructions and capabilities of a server (HOST-006, HOST-017)."""
-        return _unreported(_met_by_opening(choice, context, history), history)
+        return _unreported_violations(_met_by_opening(choice, context, history), history)
 
     def slow_answers(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report answers that came later than hosts wait (HOST-015, HOST-016)."""
-        return _unreported(_met_by_time(choice, context, history), history)
+        return _unreported_violations(_met_by_time(choice, context, history), history)
 
     def server_requests(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report requests of the server that hosts do not accept (HOST-018)."""
-        return _unreported(_met_by_request(choice, context, history), history)
+        return _unreported_violations(_met_by_request(choice, context, history), history)
 
     def remember_reported(context: MessageContext, history: History) -> None:
         """Record the findings as reported. This runs before ``remember_reading`` records the page."""
@@ -187,7 +187,7 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
             _met_by_time,
             _met_by_request,
         ):
-            remember("HOST", _keyed(facts_met_by(choice, context, history)), history)
+            remember("HOST", _keyed_violations(facts_met_by(choice, context, history)), history)
 
     tool_rules = tuple(RULES[kind][0] for kind in (*MEETS, "tool-count", "extension-undeclared"))
     result_rules = tuple(RULES[kind][0] for kind in LOSES)
@@ -220,11 +220,11 @@ def host_checks(choice: HostChoice | None) -> RuleFamily:
 FactsMet: TypeAlias = Iterator[FactMet]
 
 
-def _unreported(facts_met: FactsMet, history: History) -> Iterator[Violation]:
-    return unreported("HOST", _keyed(facts_met), history)
+def _unreported_violations(facts_met: FactsMet, history: History) -> Iterator[Violation]:
+    return unreported("HOST", _keyed_violations(facts_met), history)
 
 
-def _keyed(facts_met: FactsMet) -> Keyed:
+def _keyed_violations(facts_met: FactsMet) -> Keyed:
     return ((met.key, met.violation()) for met in facts_met)
 
 

@@ -32,7 +32,7 @@ class Hit:
 
 def name_tools(hits: Sequence[Hit], tools: str) -> str:
     """Return a phrase that names the tools of ``hits``; ``tools`` describes all tools: ``your 40 tools``."""
-    names = ", ".join(_name(hit) for hit in hits[:_MOST_NAMED])
+    names = ", ".join(_name_and_detail(hit) for hit in hits[:_MOST_NAMED])
     rest = len(hits) - _MOST_NAMED
     more = f" and {rest:,} more" if rest > 0 else ""
     return f"tool {names}" if len(hits) == 1 else f"{len(hits):,} of {tools}: {names}{more}"
@@ -54,5 +54,5 @@ def words(texts: Iterable[str]) -> str:
     return ", ".join(distinct[:_MOST_NAMED]) + (", …" if len(distinct) > _MOST_NAMED else "")
 
 
-def _name(hit: Hit) -> str:
+def _name_and_detail(hit: Hit) -> str:
     return f"{shown_name(hit.name)} ({hit.detail})" if hit.detail else shown_name(hit.name)

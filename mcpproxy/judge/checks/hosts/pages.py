@@ -1,4 +1,4 @@
-"""How much of a list hosts read: some read the first page only, although the server says that more follow."""
+"""How much of a list hosts (programs with an MCP client) read: some stop although more pages follow."""
 
 from typing import Final, TypeAlias
 
@@ -41,7 +41,7 @@ class ReadPages:
 
 
 WalkKey: TypeAlias = tuple[str, str, int]
-"""The caller, the method of the list, and the frame of the first request for it."""
+"""The caller (see ``History.caller``), the method of the list, the frame of the first request for it."""
 
 
 @slotted()

@@ -1,6 +1,7 @@
 """Parts of call results that hosts lose: long texts, kinds of content, content beside structured content.
 
-A result *meets* a fact about a host if the host would do with it what the fact says.
+A host is a program with an MCP client. A result *meets* a fact about it if the host would do with the result
+what the fact says.
 """
 
 from collections.abc import Callable, Mapping
@@ -44,7 +45,7 @@ def dropped_content(settings: Settings, result: JSONObject) -> tuple[str, str] |
     types that the fact is about, ``not_media`` those of its exceptions.
     """
     dropped = [
-        (f"/content/{index}", _describe(block))
+        (f"/content/{index}", _describe_block(block))
         for index, block in _blocks(result)
         if block.get("type") in settings["types"] and _is_of_kind(settings, block)
     ][settings["after"] :]
@@ -58,7 +59,7 @@ def hidden_content(settings: Settings, result: JSONObject) -> tuple[str, str] | 
         return None
     known = _repeated_values(structured)
     lost = [
-        (f"/content/{index}", _describe(block))
+        (f"/content/{index}", _describe_block(block))
         for index, block in _blocks(result)
         if block.get("type") not in settings["keeps"] and _text_value(block) not in known
     ]
@@ -99,7 +100,7 @@ def _is_of_kind(settings: Settings, block: JSONObject) -> bool:
     return not media.lower().startswith(tuple(settings["not_media"]) or "\0")
 
 
-def _describe(block: JSONObject) -> str:
+def _describe_block(block: JSONObject) -> str:
     """Return the type and the media type of a block, in words."""
     kind, inside = block.get("type"), block.get("resource")
     media = (inside if isinstance(inside, dict) else block).get("mimeType")

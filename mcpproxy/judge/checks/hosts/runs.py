@@ -51,7 +51,7 @@ def collector(receive: Callable[[ListedTools], None]) -> RuleFamily:
 def too_many_together(
     choice: HostChoice, listed: Sequence[ListedTools], doubt: str
 ) -> Iterator[tuple[ListedTools, Violation]]:
-    """Yield a violation for each limit that several servers exceed together, but none alone (HOST-005).
+    """Yield a violation for each limit that the servers exceed together, but none of them alone (HOST-005).
 
     ``listed`` has one list of each server; each violation comes with the longest list. ``doubt`` is added to
     the text if the servers may not be those of one run, and is empty if they certainly are.

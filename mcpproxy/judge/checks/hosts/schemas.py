@@ -1,4 +1,4 @@
-"""Keywords, shapes and dialects in the schemas of tools that hosts refuse, drop or change."""
+"""Parts of the schemas of tools that hosts (programs with an MCP client) refuse, drop or change."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final

@@ -95,11 +95,11 @@ def credentials_in(value: JSON) -> Iterator[tuple[str, str]]:
             stack += [
                 (name, f"{pointer}/{index}", child) for index, child in reversed(list(enumerate(current)))
             ]
-        elif isinstance(current, str) and (description := _credential(name, current[:MAX_TEXT])):
+        elif isinstance(current, str) and (description := _credential_kind(name, current[:MAX_TEXT])):
             yield pointer, description
 
 
-def _credential(name: str, text: str) -> str:
+def _credential_kind(name: str, text: str) -> str:
     """Return the kind of credential that ``text`` looks like; empty if none."""
     if len(text) < _MIN_LENGTH:
         return ""

@@ -102,7 +102,7 @@ def collector(receive: Callable[[SeenTools], None]) -> RuleFamily:
     def collect(context: MessageContext[Response], history: History) -> None:
         """Pass on the instructions or tools in the answer."""
         request, message = context.answers, context.message
-        server, revisions = _server(context, history), context.candidates
+        server, revisions = _server_name(context, history), context.candidates
         if request is not None and request.method in OPENINGS:
             receive(SeenTools(server, context.seq, revisions, _instructions(message)))
         elif (tools_page := page(context, history)) is not None:
@@ -166,7 +166,7 @@ def _changed_tools(pins: Pins | None, context: MessageContext, history: History)
     tools_page = page(context, history)
     if pins is None or tools_page is None:
         return
-    server = _server(context, history)
+    server = _server_name(context, history)
     approved = _approved(pins, server)
     if approved is None:
         if server and server not in pins:
@@ -196,7 +196,7 @@ def _vanished_tools(pins: Pins | None, context: MessageContext, history: History
     tools_page = page(context, history)
     if pins is None or tools_page is None or not _ends_whole_list(tools_page, history):
         return
-    approved = _approved(pins, _server(context, history))
+    approved = _approved(pins, _server_name(context, history))
     names = tools_page.names_so_far()
     if approved is None or (history.masked and holds_mask([*names])):
         return
@@ -210,7 +210,7 @@ def _changed_instructions(pins: Pins | None, context: MessageContext, history: H
     request, message = context.answers, context.message
     if pins is None or request is None or request.method not in OPENINGS or not isinstance(message, Response):
         return
-    approved = _approved(pins, _server(context, history))
+    approved = _approved(pins, _server_name(context, history))
     current = _instructions(message)
     if approved is None or approved.instructions is ABSENT or approved.instructions == current:
         return
@@ -285,7 +285,7 @@ def remember_name(context: MessageContext, history: History) -> None:
         known.name = name if isinstance(known.name, Absent) or known.name == name else None
 
 
-def _server(context: MessageContext, history: History) -> str | None:
+def _server_name(context: MessageContext, history: History) -> str | None:
     """Return the name of the server that answers; empty if it gives none, ``None`` if it is unknown."""
     name = _own_name(context, history)
     if isinstance(name, Absent):

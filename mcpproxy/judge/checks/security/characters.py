@@ -77,7 +77,7 @@ _MOST_QUOTED: Final = 3
 _LONG_RUN: Final = 4
 """No writing has so many invisible characters in a row, but a text can be encoded in them."""
 
-_SHOWN: Final = 3
+_MOST_SHOWN: Final = 3
 """How many code points a finding names."""
 
 
@@ -100,8 +100,8 @@ class Unseen:
     characters: str
 
     def __str__(self) -> str:
-        points = [f"U+{ord(character):04X}" for character in self.characters[:_SHOWN]]
-        more = " …" if len(self.characters) > _SHOWN else ""
+        points = [f"U+{ord(character):04X}" for character in self.characters[:_MOST_SHOWN]]
+        more = " …" if len(self.characters) > _MOST_SHOWN else ""
         hidden = _hidden_text(self.characters) if self.kind is Effect.HIDDEN else ""
         says = f', saying "{hidden}"' if hidden else ""
         return f"{self.kind.value} ({' '.join(points)}{more} at character {self.first + 1}{says})"

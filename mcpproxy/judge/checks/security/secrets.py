@@ -137,7 +137,7 @@ class Secret:
 
 @slotted()
 class ReportedSecrets:
-    """The keys that were reported: the caller, the kind of key, the place, and the sender."""
+    """The keys that were reported: the caller (see ``History.caller``), the kind, the place, the sender."""
 
     keys: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
 

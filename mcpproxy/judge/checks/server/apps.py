@@ -198,7 +198,10 @@ def other_type(context: MessageContext[Response], history: History) -> Iterator[
 
 
 def _tool_of_page(context: MessageContext, history: History) -> ListedItem | None:
-    """Return a tool that was listed before the request and is bound to the page that the request reads."""
+    """Return a tool, listed before the request, that is bound to the page which the request reads.
+
+    It is ``None`` if there is none, or if messages are missing.
+    """
     request = context.answers
     uri = target_of(request.method, request.params) if request is not None else None
     if request is None or uri is None or history.has_gap:

@@ -105,7 +105,7 @@ def read_file(context: MessageContext[Response], history: History) -> Iterator[V
     if known is None:
         return
     file, read = known
-    uri, pointer = shown(target_of(context.method, _params(context))), context.at + "/result/contents/0"
+    uri, pointer = shown(target_of(context.method, _params_of(context))), context.at + "/result/contents/0"
     is_size_right = file.size in (None, read.size)
     if read.digest == file.digest and not is_size_right:
         problem = f"server gave {uri} the size {file.size} in frame {file.seq}, but it has {read.size} bytes"
@@ -137,7 +137,7 @@ def _mismatch_severity(context: MessageContext, file: SkillFile) -> Severity | N
     return "info" if context.frame.observed_at_ns <= file.fresh_until_ns else None
 
 
-def _params(context: MessageContext) -> JSON:
+def _params_of(context: MessageContext) -> JSON:
     params = context.answers.params if context.answers is not None else None
     return params if isinstance(params, dict) else None
 

@@ -353,7 +353,8 @@ def _completed_list(
 
     Nothing is yielded for a session that has used both eras, a handshake and stateless requests.
 
-    The tuple has the state of the list before this page, the walk, and the names of all items.
+    The tuple has the state of the list before this page, the walk (the client's reading of the list, see
+    ``ListWalk``), and the names of all items.
     """
     last_page, request = page(context, history), context.answers
     if last_page is None or request is None:

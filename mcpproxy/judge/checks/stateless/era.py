@@ -32,7 +32,8 @@ MODERN_CODES: Final = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 def modern_answer(context: MessageContext) -> ModernAnswer | None:
     """Return the proof in this answer that the server supports a stateless revision, if there is one.
 
-    Only a DiscoverResult, whatever versions it lists, and the errors of ``MODERN_CODES`` count here.
+    Only a DiscoverResult (the result of server/discover), whatever versions it lists, and the errors of
+    ``MODERN_CODES`` count here.
     ``servers.is_modern_answer`` decides by other criteria.
     """
     message, request = context.message, context.answers

@@ -83,8 +83,8 @@ def _why_not_implemented(request: SentRequest, history: History) -> str:
 
 
 def other_version_code(context: MessageContext, history: History) -> Iterable[Violation]:
-    """Report a code of ``WRONG_REFUSALS`` in the refusal of a version that the DiscoverResult does not list
-    (PROTO-008).
+    """Report a code of ``WRONG_REFUSALS`` in the refusal of a version that the server did not list in its
+    result of server/discover (PROTO-008).
     """
     code, request = _refusal_code(context, history), context.answers
     if code not in WRONG_REFUSALS or request is None or missing_meta(request.params):

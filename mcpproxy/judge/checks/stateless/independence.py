@@ -38,13 +38,17 @@ _SESSION_REQUIRED: Final = pattern(
 
 
 def wanted_session(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
-    """Report a server that refuses a stateless request because it wants a session, on stdio (STAT-009)."""
+    """Report a server that refuses a stateless request because it wants a session, on stdio (STAT-009).
+
+    Here and over HTTP, only a *modern* server is judged: an answer has shown that it supports a stateless
+    revision.
+    """
     message, request = context.message, context.answers
     if request is None or not context.stateless or history.over_http or missing_meta(request.params):
         return ()
     if not server(history).modern_seq or not (text := _session_demand(message)):
         return ()
-    return (_session_required(request.method, text, context.at + "/error/message", request.seq),)
+    return (_session_violation(request.method, text, context.at + "/error/message", request.seq),)
 
 
 def wanted_http_session(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
@@ -60,7 +64,7 @@ def wanted_http_session(exchange: HttpExchange, history: HttpHistory, frame: Fra
     for message in well_formed(frame.message):
         text = _session_demand(message) if isinstance(message, ErrorResponse) else ""
         if text and not missing_meta(request.params):
-            yield _session_required(request.method, text, "/error/message", exchange.request.seq)
+            yield _session_violation(request.method, text, "/error/message", exchange.request.seq)
 
 
 def _session_demand(error: ErrorResponse) -> str:
@@ -69,7 +73,7 @@ def _session_demand(error: ErrorResponse) -> str:
     return text if isinstance(text, str) and _SESSION_REQUIRED.search(text) else ""
 
 
-def _session_required(method: str, error_text: str, pointer: str, request_seq: int) -> Violation:
+def _session_violation(method: str, error_text: str, pointer: str, request_seq: int) -> Violation:
     problem = f'server refused {shortened(method)} because it wants a session: "{shortened(error_text)}"'
     return Violation("STAT-009", "R-228", problem, pointer=pointer, related=(request_seq,), at_most="warning")
 

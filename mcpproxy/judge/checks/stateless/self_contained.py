@@ -193,6 +193,8 @@ def _incomplete_accepted(
 def incomplete_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
     """Report a refusal with -32602 of a request with an incomplete ``_meta`` if its HTTP status is not 400
     (STAT-002).
+
+    Only a *modern* server is judged: an answer has shown that it supports a stateless revision.
     """
     if exchange.status == 400 or not exchange.requests or exchange.server not in history.modern_servers:
         return

@@ -36,7 +36,7 @@ Over HTTP, the requests to one server with the same credentials have the same ca
 
 @slotted()
 class Discovered:
-    """The content of a DiscoverResult.
+    """The content of a DiscoverResult, the result of server/discover.
 
     ``seq`` is its frame, ``connection`` the number of the connection that it came on, and ``fresh_until_ns``
     the time until which it is valid. ``lacks`` maps each method that needs a capability which the server did
@@ -244,11 +244,11 @@ def remember_discovery(context: MessageContext[Response], history: History) -> N
         fresh_until_ns(context),
         versions,
         capabilities,
-        _lacks(capabilities, context),
+        _undeclared_needs(capabilities, context),
     )
 
 
-def _lacks(capabilities: JSONObject, context: MessageContext) -> Mapping[str, str]:
+def _undeclared_needs(capabilities: JSONObject, context: MessageContext) -> Mapping[str, str]:
     """Return the methods that need a capability which ``capabilities`` lacks, each with that capability."""
     revision = stateless_of(context.candidates)[0]
     return {

@@ -280,7 +280,10 @@ def without_subscription(context: MessageContext[Notification], history: History
 
 
 def on_other_stream(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Iterator[Violation]:
-    """Report a notification on the stream of another request, over HTTP (SUB-007)."""
+    """Report a notification on the stream of another request, over HTTP (SUB-007).
+
+    Only servers that have shown that they support a stateless revision are judged.
+    """
     if exchange.server not in history.modern_servers or not exchange.requests:
         return
     method = exchange.requests[0].method

@@ -75,7 +75,7 @@ def refused_to_page(exchange: HttpExchange) -> frozenset[str]:
 
 
 def is_allowed_preflight(exchange: HttpExchange) -> bool:
-    """Whether the exchange is a preflight without masks whose answer allows the origin of the page."""
+    """Whether this is a preflight whose answer allows the origin of the page; false if values are masked."""
     is_preflight = exchange.method == "OPTIONS" and ASKED_METHOD in exchange.fields
     return is_preflight and exchange.succeeded and not exchange.masked and _allows_origin(exchange)
 

@@ -139,7 +139,7 @@ def _unrelated_progress(exchange: HttpExchange, message: Notification) -> Violat
 
 
 def _request_with_token(exchange: HttpExchange, token: int | str) -> SentRequest | None:
-    """Return the request in flight that asked for progress under ``token``."""
+    """Return the request in flight that asked for progress under ``token``; ``None`` if there is none."""
     pending = exchange.session.judge.history.client.pending if exchange.session else {}
     for request in pending.values():
         request_token = member(request.params, "_meta", "progressToken")

@@ -51,7 +51,7 @@ class LogLevel:
 def below_level(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
     """Report a log message below the level that the client has set (LOG-002)."""
     session_level, level = history.of(LogLevel), _level(context)
-    if not session_level.level or not level or _severity(level) >= _severity(session_level.level):
+    if not session_level.level or not level or _rank(level) >= _rank(session_level.level):
         return ()
     pending_requests = [request for request in history.client.pending.values() if not request.stateless]
     if any(request.method == "logging/setLevel" for request in pending_requests):
@@ -111,11 +111,7 @@ def unrequested(context: MessageContext[Notification], history: History) -> Iter
         yield Violation(
             "LOG-004", "R-169", problem, pointer=pointer, at_most="warning" if may_be_late else None
         )
-    elif (
-        level
-        and (lowest_level := _lowest_level(level_setters))
-        and _severity(level) < _severity(lowest_level)
-    ):
+    elif level and (lowest_level := _lowest_level(level_setters)) and _rank(level) < _rank(lowest_level):
         problem = f"{described}, but the request asked for {lowest_level} and above"
         related = tuple(request.seq for request in level_setters[:1])
         yield Violation("LOG-005", "R-170", problem, pointer=context.at + "/params/level", related=related)
@@ -133,7 +129,7 @@ def _lowest_level(level_setters: list[SentRequest]) -> str:
     """Return the least severe of the levels that these requests set; empty if one of them is not a level."""
     levels = [_level_set_by(request) for request in level_setters]
     valid_levels = [level for level in levels if isinstance(level, str) and level in LEVELS]
-    return min(valid_levels, key=_severity) if len(valid_levels) == len(levels) else ""
+    return min(valid_levels, key=_rank) if len(valid_levels) == len(levels) else ""
 
 
 def _accepted_unknown(request: SentRequest, context: MessageContext) -> Iterable[Violation]:
@@ -183,7 +179,7 @@ def _level(context: MessageContext[Notification]) -> str:
     return level if isinstance(level, str) and level in LEVELS else ""
 
 
-def _severity(level: str) -> int:
+def _rank(level: str) -> int:
     """Return the rank of a level: the higher, the more severe."""
     return LEVELS.index(level)
 

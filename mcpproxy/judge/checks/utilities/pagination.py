@@ -162,7 +162,7 @@ def next_cursor(context: MessageContext[Response], history: History) -> Iterable
     request, result = context.answers, context.message.result
     if request is None or not isinstance(result, dict) or "nextCursor" not in result:
         return ()
-    if _is_foreign(context, history):
+    if _may_be_foreign(context, history):
         return ()
     cursor, pointer = result["nextCursor"], context.at + "/result/nextCursor"
     page = f"{context.sender} sent a page of {request.method}"
@@ -229,12 +229,12 @@ def never_requested(event: Signal | Close, history: History) -> Iterator[Violati
 
 
 def _cursor(params: "JSON | Absent") -> str | None:
-    """Return the cursor in the params of a request, ``None`` if there is none."""
+    """Return the cursor in the params of a request; ``None`` if there is none, or it is not a string."""
     cursor = member(params, "cursor")
     return cursor if isinstance(cursor, str) else None
 
 
-def _is_foreign(context: MessageContext, history: History) -> bool:
+def _may_be_foreign(context: MessageContext, history: History) -> bool:
     """Whether a method of Skills may be that of another extension, as the server has not declared Skills."""
     return context.method in EXTENSION_LISTS and declared_settings(SKILLS, context, history) is None
 
@@ -250,7 +250,7 @@ def _is_unknown(context: MessageContext[Request], history: History, cursor: str)
     message = context.message
     if history.has_gap or history.may_lack_messages or not history.side(other(context.sender)).fully_read:
         return False
-    if _is_foreign(context, history):
+    if _may_be_foreign(context, history):
         return False
     key = _list_key(history, context.sender, message.method, message.params)
     cursors = history.across_requests(Pages).lists.get(key)
@@ -283,7 +283,7 @@ def remember_page(context: MessageContext, history: History) -> None:
     if not cursors.leads_to(cursor, sent):
         cursors.add(cursor, sent)
     may_be_missed = cursors.unread is None and not cursors.sent_empty and not request.cancelled
-    if cursor == "" and may_be_missed and context.stateless and not _is_foreign(context, history):
+    if cursor == "" and may_be_missed and context.stateless and not _may_be_foreign(context, history):
         cursors.unread = UnreadPage(context.seq, context.frame.connection, request.candidates)
 
 

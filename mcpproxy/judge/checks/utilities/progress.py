@@ -292,7 +292,7 @@ def _violation(
 
 
 def _token_of_task(context: MessageContext, tokens: ProgressTokens) -> Tracked | None:
-    """Return the token of the task that a notification names."""
+    """Return the token of the task that a notification names; ``None`` if it names no known one."""
     task_id = member(context.message.value, "params", "_meta", RELATED_TASK_KEY, "taskId")
     return tokens.by_task.get((other(context.sender), task_id)) if isinstance(task_id, str) else None
 

@@ -43,7 +43,7 @@ FRESH_MS: Final = 60_000
 """The server must know a new task for at least this long, or for its time to live if that is shorter."""
 
 
-def _declares(params: object) -> bool:
+def _declares_extension(params: object) -> bool:
     """Whether a request declares the extension."""
     return member(as_object(params), "_meta", CAPABILITIES_KEY, "extensions", EXTENSION) is not None
 
@@ -60,7 +60,7 @@ def task_handed_out(context: MessageContext, history: History) -> Iterable[Viola
         return ()
     if request.method != "tools/call":
         problem = f"server answered {request.method} with a task; only tools/call may become one"
-    elif not _declares(request.params):
+    elif not _declares_extension(request.params):
         problem = f"server answered tools/call with a task, but the request did not declare {EXTENSION}"
     else:
         return ()
@@ -74,7 +74,7 @@ def task_handed_out(context: MessageContext, history: History) -> Iterable[Viola
 def task_served(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a result for a request of ``TASK_REQUESTS`` that did not declare the extension (TASKX-001)."""
     request = context.answers
-    if not context.stateless or request is None or _declares(request.params):
+    if not context.stateless or request is None or _declares_extension(request.params):
         return ()
     if member(request.params, "_meta", CAPABILITIES_KEY, "tasks") is not None:
         # The client uses the experimental tasks of 2025-11-25, which a server may continue to support.
@@ -229,7 +229,7 @@ def acknowledged_undeclared(context: MessageContext, history: History) -> Iterat
         subscription is None
         or subscription.wanted is None
         or subscription.begun
-        or _declares(subscription.asked.params)
+        or _declares_extension(subscription.asked.params)
     ):
         return
     if subscription.wanted.get("taskIds"):
