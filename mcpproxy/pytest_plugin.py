@@ -27,7 +27,7 @@ MODES: Final = ("once", "none", "all", "new")
 LEVELS: Final = ("error", "warning", "info")
 """The values of ``--mcp-record``, and of the setting ``mcp_findings_level``."""
 
-_RECORDED: Final = pytest.StashKey[set[Path]]()
+_WRITTEN_PATHS: Final = pytest.StashKey[set[Path]]()
 """The recordings written by this run. A second test that names the same recording adds to it."""
 _RECORDING: Final = pytest.StashKey["McpRecording"]()
 _MODELS: Final = pytest.StashKey["list[McpModel]"]()
@@ -61,7 +61,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Register the marks ``mcp_recording``, ``mcp_findings`` and ``mcp_faults``."""
-    config.stash[_RECORDED] = set()
+    config.stash[_WRITTEN_PATHS] = set()
     for line in (
         "mcp_recording(name=None, *, command=None, url=None): the recording of this test, and the server to "
         "record: its command, or its URL",
@@ -125,7 +125,7 @@ def mcp_recording(
     arguments = _mark_arguments(node, "mcp_recording", ("name",), ("command", "url"))
     path = _recording_path(node, arguments.get("name"))
     mode = cast("Mode", request.config.getoption("--mcp-record"))
-    written_paths = request.config.stash[_RECORDED]
+    written_paths = request.config.stash[_WRITTEN_PATHS]
     # In mode ``once``, a recording that an earlier test of this run has written is extended, not replayed.
     exists = path.exists() and not (mode == "once" and path in written_paths)
     command_or_text: str | list[str | os.PathLike[str]] = arguments.get("command") or []

@@ -207,14 +207,14 @@ def find_pair(a: str | None, b: str | None) -> tuple[str, str]:
         same = _positions_of(recordings, label_of(latest))
         at = next((at for path, at in same.items() if path != latest), 0)
         if not at:
-            fact = f"there is no earlier recording {_labelled(latest)}"
+            fact = f"there is no earlier recording {_label_words(latest)}"
             raise UsageError(latest, fact, "name the two to compare: mcpproxy diff A B, see mcpproxy list")
         return one(f"-{at}"), one(None)
     named = _with_handle(a) if _is_handle(a) else a
     label = label_of(named)
     latest, at = next(iter(_positions_of(recordings, label).items() if label else ()), ("", 0))
     if latest and os.path.abspath(latest) == os.path.abspath(named):
-        fact = f"the latest recording {_labelled(named)}"
+        fact = f"the latest recording {_label_words(named)}"
         raise UsageError(a, fact, "name the one to compare it with, too: mcpproxy diff A B")
     return one(a), one(f"-{at}" if at > 1 else None)
 
@@ -225,7 +225,7 @@ def _positions_of(recordings: Sequence[str], label: str) -> dict[str, int]:
     return {path: at for path, at in labelled if not _is_empty(path)}
 
 
-def _labelled(path: str) -> str:
+def _label_words(path: str) -> str:
     return f"labelled {label}" if (label := label_of(path)) else "without a label"
 
 

@@ -111,7 +111,7 @@ def _dispatch(args: list[str]) -> int:
     if word == "help" and len(args) > 1:
         return _dispatch([args[1], "--help"])
     if word in ("--help", "-h", "help"):
-        sys.stdout.write(_help())
+        sys.stdout.write(_help_text())
         return 0
     if word in ("--version", "-V"):
         from mcpproxy import __version__
@@ -140,7 +140,7 @@ def _import_command(name: str) -> "Any":
     return module
 
 
-def _help() -> str:
+def _help_text() -> str:
     from mcpproxy.cli.command_table import COMMANDS
 
     text = [

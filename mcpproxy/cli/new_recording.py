@@ -106,7 +106,7 @@ POLICIES = {
 }
 """Option -> the module whose ``policy_factory`` makes a factory of its policy, which may refuse messages."""
 
-_LIVE: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
+_LIVE_MODES: dict[str, Mode] = {"text": "text", "json": "json", "off": "off"}
 
 
 class RecordingOptions:
@@ -145,9 +145,9 @@ class RecordingOptions:
 
             check_age(where, self.keep, has_file=bool(self.trace))
         live = given.text("--live", "text")
-        if live not in _LIVE:
+        if live not in _LIVE_MODES:
             refuse(where, f"--live {live} is not known", "use text, json or off")
-        self.live: Mode = _LIVE[live]
+        self.live: Mode = _LIVE_MODES[live]
         # Addons may have a hook for findings, and the recorder writes the last finding after the session.
         self.is_awaited = ("--live" in given and live != "off") or "--addon" in given
         """Whether the end of the session waits for the last lines that the recorder writes to stderr."""

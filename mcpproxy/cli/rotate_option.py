@@ -4,10 +4,10 @@ import re
 
 from mcpproxy.cli.arguments import UsageError
 
-_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
-_MIN_BYTES = 64 << 10
-_SIZE = r"([1-9][0-9]{0,9})(?:([kmgt])(?:i?b)?)"
+_UNIT_BYTES = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_UNIT_SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400}
+_MIN_ROTATION_BYTES = 64 << 10
+_SIZE_PATTERN = r"([1-9][0-9]{0,9})(?:([kmgt])(?:i?b)?)"
 
 
 def rotation_member(text: str, command: str) -> str:
@@ -19,8 +19,8 @@ def rotation_member(text: str, command: str) -> str:
     if not text:
         return "null"
     if match := re.fullmatch(r"([1-9][0-9]{0,9})(s|min|h|d)", text.strip().lower()):
-        return f'{{"ns":{int(match[1]) * _SECONDS[match[2]] * 1_000_000_000}}}'
-    if (size := _size(text)) >= _MIN_BYTES:
+        return f'{{"ns":{int(match[1]) * _UNIT_SECONDS[match[2]] * 1_000_000_000}}}'
+    if (size := _size(text)) >= _MIN_ROTATION_BYTES:
         return f'{{"bytes":{size}}}'
     raise UsageError(
         command,
@@ -45,5 +45,5 @@ def size_bytes(text: str, option: str, command: str, least: int) -> int:
 
 def _size(text: str) -> int:
     """Return a size such as ``100M`` in bytes; 0 if ``text`` is not a size."""
-    match = re.fullmatch(_SIZE, text.strip().lower())
-    return int(match[1]) * _BYTES[match[2]] if match else 0
+    match = re.fullmatch(_SIZE_PATTERN, text.strip().lower())
+    return int(match[1]) * _UNIT_BYTES[match[2]] if match else 0

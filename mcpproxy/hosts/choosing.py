@@ -43,7 +43,7 @@ class Places:
         Raises:
             UsageError: a name is not the id or the name of a host.
         """
-        return [_host(self.where, name) for name in self.hosts]
+        return [_host_named(self.where, name) for name in self.hosts]
 
 
 def search_chosen(options: Places) -> Search:
@@ -72,7 +72,7 @@ def _levels(key: str) -> list[str]:
     return [level.replace("~1", "/").replace("~0", "~") for level in key.split("/")] if key else []
 
 
-def _host(where: str, name: str) -> Host:
+def _host_named(where: str, name: str) -> Host:
     hosts = {host.id: host for host in all_hosts()}
     if name in hosts:
         return hosts[name]
@@ -122,11 +122,11 @@ def differences(plans: Iterable[FilePlan]) -> Iterator[str]:
         after = Document(plan.file.path, plan.content, before.language)
         old, new = shown_text(before, key), shown_text(after, key)
         yield from difflib.unified_diff(
-            _lines(old), _lines(new), plan.file.path, plan.file.path, n=0, lineterm=""
+            _text_lines(old), _text_lines(new), plan.file.path, plan.file.path, n=0, lineterm=""
         )
 
 
-def _lines(text: str) -> list[str]:
+def _text_lines(text: str) -> list[str]:
     return [line.removesuffix("\r") for line in text.split("\n")]
 
 

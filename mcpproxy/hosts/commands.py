@@ -14,7 +14,7 @@ from mcpproxy.base import files
 from mcpproxy.base.own_process import own_command
 from mcpproxy.errors import UsageError
 
-_PYTHON: Final = re.compile(r"(?:python|pypy)[0-9.]*|py")
+_PYTHON_NAME: Final = re.compile(r"(?:python|pypy)[0-9.]*|py")
 _PYTHON_OPTIONS: Final = re.compile(r"-[BEIOPSbdqsuv]+")
 """Options without a value that may come before ``-m``, such as ``-P``."""
 _PROGRAM: Final = re.compile(r"[/\\]mcpproxy[/\\]__main__\.py$")
@@ -31,10 +31,10 @@ def program_words(argv: Sequence[str]) -> int:
     """Return the number of words at the start of ``argv`` that start mcpproxy; 0 for another program."""
     if not argv:
         return 0
-    name = _name(argv[0])
+    name = _program_name(argv[0])
     if name == "mcpproxy":
         return 1
-    if _PYTHON.fullmatch(name):
+    if _PYTHON_NAME.fullmatch(name):
         options = next((n for n, word in enumerate(argv[1:]) if not _PYTHON_OPTIONS.fullmatch(word)), 0)
         started = list(argv[options + 1 : options + 3])
         if started == ["-m", "mcpproxy"]:
@@ -42,7 +42,7 @@ def program_words(argv: Sequence[str]) -> int:
         return options + 2 if started and _PROGRAM.search(started[0]) else 0
     if name in _RUNNERS:
         before = argv[: argv.index("--")] if "--" in argv else argv
-        return next((n + 1 for n, word in enumerate(before) if n and _name(word) == "mcpproxy"), 0)
+        return next((n + 1 for n, word in enumerate(before) if n and _program_name(word) == "mcpproxy"), 0)
     return 0
 
 
@@ -79,7 +79,7 @@ def own_program() -> list[str]:
         raise UsageError(called, fact, "install mcpproxy, for example with uv tool install, and use that one")
     beside = os.path.join(os.path.dirname(sys.executable), "mcpproxy")
     for script in (called, beside):
-        if _name(script) == "mcpproxy" and os.access(script, os.X_OK) and not _imports_re(script):
+        if _program_name(script) == "mcpproxy" and os.access(script, os.X_OK) and not _imports_re(script):
             return [script]
     return own_command("mcpproxy")
 
@@ -91,5 +91,5 @@ def _imports_re(script: str) -> bool:
         return False
 
 
-def _name(word: str) -> str:
+def _program_name(word: str) -> str:
     return word.replace("\\", "/").rpartition("/")[2].lower().removesuffix(".exe")

@@ -102,8 +102,8 @@ def all_hosts() -> tuple[Host, ...]:
     """Return every host of the table, with its files on this system."""
     with open(os.path.join(os.path.dirname(__file__), "hosts.toml"), "rb") as file:
         table = tomli.load(file)
-    shapes = {name: _shape(row) for name, row in table["shapes"].items()}
-    return tuple(_host(row, shapes) for row in table["host"])
+    shapes = {name: _shape_of_row(row) for name, row in table["shapes"].items()}
+    return tuple(_host_of_row(row, shapes) for row in table["host"])
 
 
 def other_host(key: Sequence[str]) -> Host:
@@ -125,10 +125,10 @@ def paths_of(server_file: ServerFile, project: str) -> Iterator[tuple[str, str]]
     """
     home = os.path.expanduser("~")
     if server_file.scope != "project":
-        yield from ((path, home) for path in _existing(server_file, ""))
+        yield from ((path, home) for path in _existing_paths(server_file, ""))
         return
     for folder in _project_folders(project):
-        yield from ((path, folder) for path in _existing(server_file, folder))
+        yield from ((path, folder) for path in _existing_paths(server_file, folder))
 
 
 def path_to_show(server_file: ServerFile) -> str:
@@ -137,17 +137,17 @@ def path_to_show(server_file: ServerFile) -> str:
     It is the row's pattern with its placeholders filled in, and may still have a ``*``. It is empty if the
     pattern is only an environment variable that is not set.
     """
-    return _filled(server_file.path, str)
+    return _filled_pattern(server_file.path, str)
 
 
 def skills_folder(host: Host) -> str:
     """Return the folder in which a host looks for the user's skills; empty if it is unknown."""
-    return _filled(host.skills, str)
+    return _filled_pattern(host.skills, str)
 
 
 def model_files(setting: ModelSetting) -> list[str]:
     """Return the paths of the user's files on this machine that may have the address of the model."""
-    return [_filled(path, str) for path in setting.paths]
+    return [_filled_pattern(path, str) for path in setting.paths]
 
 
 def is_under_version_control(path: str) -> bool:
@@ -172,14 +172,14 @@ def _project_folders(project: str) -> list[str]:
     return folders
 
 
-def _existing(server_file: ServerFile, folder: str) -> list[str]:
-    path = _filled(server_file.path, glob.escape)
+def _existing_paths(server_file: ServerFile, folder: str) -> list[str]:
+    path = _filled_pattern(server_file.path, glob.escape)
     if folder and path:
         path = os.path.join(glob.escape(folder), path)
     return sorted(glob.glob(path, include_hidden=True))
 
 
-def _filled(pattern: str, escaped: Callable[[str], str]) -> str:
+def _filled_pattern(pattern: str, escaped: Callable[[str], str]) -> str:
     """Return ``pattern`` with its placeholders ``{app}``, ``{NAME|default}`` and ``~`` replaced.
 
     ``{app}`` and the like are folders of the system, ``{NAME}`` is an environment variable. ``escaped`` is
@@ -222,7 +222,7 @@ def _system() -> str:
     return {"win32": "windows", "darwin": "mac"}.get(sys.platform, "linux")
 
 
-def _host(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
+def _host_of_row(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
     return Host(
         id=row["id"],
         name=row["name"],
@@ -235,19 +235,19 @@ def _host(row: Mapping[str, Any], shapes: Mapping[str, CommandShape]) -> Host:
         cautions=tuple(row.get("cautions", {}).items()),
         variables=tuple(row.get("variables", ())),
         files=tuple(
-            _file(file_row)
+            _file_of_row(file_row)
             for file_row in row["file"]
             if _system() in file_row.get("system", _system()).split()
         ),
         entry=tuple(row.get("entry", {}).items()),
         skills=row.get("skills", ""),
-        model=_model(row["model"]) if "model" in row else None,
+        model=_model_of_row(row["model"]) if "model" in row else None,
         reserved=tuple(row.get("reserved", ())),
         from_desktop=row.get("from_desktop", False),
     )
 
 
-def _file(row: Mapping[str, Any]) -> ServerFile:
+def _file_of_row(row: Mapping[str, Any]) -> ServerFile:
     is_windows = _system() == "windows"
     return ServerFile(
         scope=row["scope"],
@@ -263,7 +263,7 @@ def _file(row: Mapping[str, Any]) -> ServerFile:
     )
 
 
-def _model(row: Mapping[str, Any]) -> ModelSetting:
+def _model_of_row(row: Mapping[str, Any]) -> ModelSetting:
     return ModelSetting(
         paths=tuple(row.get("paths", ())),
         key=tuple(row.get("key", ())),
@@ -275,7 +275,7 @@ def _model(row: Mapping[str, Any]) -> ModelSetting:
     )
 
 
-def _shape(row: Mapping[str, Any]) -> CommandShape:
+def _shape_of_row(row: Mapping[str, Any]) -> CommandShape:
     return CommandShape(tuple(row["command"]), tuple(row["args"]) if "args" in row else None)
 
 

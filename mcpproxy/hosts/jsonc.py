@@ -19,7 +19,7 @@ _SPACE: Final = re.compile(
     r"(?:[ \t\r\n]+|//[^\r\n]*|/\*(?s:.*?)\*/)*"
 )  # Python 3.11.2 errs if it is possessive
 _STRING: Final = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+"')
-_OTHER: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true\b|false\b|null\b")
+_ATOM: Final = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?|true\b|false\b|null\b")
 _EXACT_CHARACTERS: Final = 300
 """A number of this length or more is read as a float, because ``int`` refuses thousands of digits."""
 
@@ -88,25 +88,25 @@ class _Scanner:
             raise UnreadableTextError(at, f"more than {MOST_LEVELS} levels")
         first = self._text[at : at + 1]
         if first == "{":
-            return self._object(at, level)
+            return self._read_object(at, level)
         if first == "[":
-            return self._array(at, level)
+            return self._read_array(at, level)
         if first == '"':
-            end, scalar = self._string(at)
+            end, scalar = self._read_string(at)
             return Node(at, end, scalar)
-        match = _OTHER.match(self._text, at)
+        match = _ATOM.match(self._text, at)
         if match is None:
-            raise self._misplaced(at, "value")
+            raise self._misplaced_error(at, "value")
         return Node(at, match.end(), _scalar(match.group()))
 
-    def _object(self, start: int, level: int) -> Node:
+    def _read_object(self, start: int, level: int) -> Node:
         members: dict[str, Member] = {}
         at = self.skip_space(start + 1)
         while not self._text.startswith("}", at):
             if not self._text.startswith('"', at):
-                raise self._misplaced(at, "name")
+                raise self._misplaced_error(at, "name")
             key_start = at
-            at, key = self._string(at)
+            at, key = self._read_string(at)
             at = self.skip_space(at)
             if not self._text.startswith(":", at):
                 raise UnreadableTextError(at, "no colon after a name")
@@ -116,7 +116,7 @@ class _Scanner:
             at = self._next_position(node.end, "}")
         return Node(start, at + 1, members=members)
 
-    def _array(self, start: int, level: int) -> Node:
+    def _read_array(self, start: int, level: int) -> Node:
         items: list[Node] = []
         at = self.skip_space(start + 1)
         while not self._text.startswith("]", at):
@@ -136,13 +136,13 @@ class _Scanner:
             raise UnreadableTextError(at, f"a comma or {closing} is missing")
         return at
 
-    def _misplaced(self, at: int, expected: str) -> UnreadableTextError:
+    def _misplaced_error(self, at: int, expected: str) -> UnreadableTextError:
         character = self._text[at : at + 1]
         return UnreadableTextError(
             at, f"{character!r} where a {expected} should be" if character else "it ends too early"
         )
 
-    def _string(self, at: int) -> tuple[int, str]:
+    def _read_string(self, at: int) -> tuple[int, str]:
         match = _STRING.match(self._text, at)
         if match is None:
             raise UnreadableTextError(at, "a string that does not end on its line, or has a wrong escape")

@@ -43,7 +43,7 @@ class Look:
 
         If there was no look yet, nothing is new. ``digest`` is the hash of the entry now.
         """
-        before = self.seen.get(entry.file.real_path, {}).get(_key(entry))
+        before = self.seen.get(entry.file.real_path, {}).get(_entry_key(entry))
         if self.is_first or before == digest:
             return None
         return "new" if before is None else "changed"
@@ -53,7 +53,7 @@ class Look:
 
         Entries of files that exist but are not in ``search`` are left out: nothing is known of them.
         """
-        present = {(entry.file.real_path, _key(entry)) for entry in search.entries}
+        present = {(entry.file.real_path, _entry_key(entry)) for entry in search.entries}
         return [
             (path, str(json.loads(key)[-1]))
             for path, entries in self.seen.items()
@@ -69,14 +69,14 @@ def digests(search: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
     for entry in search.entries:
         record = ledger.records.get(entry.place)
         upstream = record.upstream if record and is_wrapped(entry, record) else ""
-        hashes[entry.file.real_path, _key(entry)] = entry.digest(upstream)
+        hashes[entry.file.real_path, _entry_key(entry)] = entry.digest(upstream)
     return hashes
 
 
 def last_look() -> Look:
     """Return the last look; an empty look if there was none, or it cannot be read or has another version."""
     try:
-        stored = json.loads(files.read(_path(), LARGEST_BYTES))
+        stored = json.loads(files.read(_looks_path(), LARGEST_BYTES))
         if stored["version"] != VERSION:
             return Look()
         seen = cast("Mapping[str, Mapping[str, str]]", stored["seen"])
@@ -102,17 +102,17 @@ def save_look(before: Look, search: Search, hashes: Mapping[tuple[str, str], str
         seen[path][key] = digest
     text = json.dumps({"version": VERSION, "looked_at": now(), "seen": seen}, indent=1) + "\n"
     try:
-        files.replace(_path(), [text.encode()], 0o600)
+        files.replace(_looks_path(), [text.encode()], 0o600)
     except OSError as fault:
         reason = os_reason(fault)
         raise HostFileError(
-            _path(), f"cannot be written ({reason})", "the next look compares with an older one"
+            _looks_path(), f"cannot be written ({reason})", "the next look compares with an older one"
         ) from None
 
 
-def _path() -> str:
+def _looks_path() -> str:
     return os.path.join(folder(), "looks.json")
 
 
-def _key(entry: ServerEntry) -> str:
+def _entry_key(entry: ServerEntry) -> str:
     return json.dumps(entry.place[1])

@@ -21,7 +21,7 @@ from mcpproxy.hosts.server_entries import is_below
 NAME: Final = "mcpproxy"
 """The name of the skill, and of its folder."""
 
-_FILE: Final = "SKILL.md"
+_FILE_NAME: Final = "SKILL.md"
 _LARGEST_BYTES: Final = 1 << 20
 """The size limit of the skill and of the file with the records, in bytes."""
 _VERSION: Final = 1
@@ -29,7 +29,7 @@ _VERSION: Final = 1
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
-SOURCE: Final = os.path.join(_PACKAGE, "show", "agents", "skills", NAME, _FILE)
+SOURCE: Final = os.path.join(_PACKAGE, "show", "agents", "skills", NAME, _FILE_NAME)
 """The path of the skill in this installation."""
 
 
@@ -49,7 +49,7 @@ def place_of(host: Host) -> str:
     """
     skills = skills_folder(host)
     is_there = bool(skills) and os.path.isdir(os.path.dirname(skills))
-    return os.path.join(skills, NAME, _FILE) if is_there else ""
+    return os.path.join(skills, NAME, _FILE_NAME) if is_there else ""
 
 
 def check_free(path: str) -> None:
@@ -95,7 +95,7 @@ def add_skill(path: str) -> None:
         made = [above, *made]
         above = os.path.dirname(above)
     text = skill_text().encode()
-    _save({**records, path: {"sha256": sha256(text), "made": made}})
+    _save_records({**records, path: {"sha256": sha256(text), "made": made}})
     try:
         os.makedirs(os.path.dirname(path), exist_ok=True)
         files.replace(path, [text], 0o644)
@@ -127,7 +127,7 @@ def remove_skill(path: str) -> bool:
                 os.rmdir(made)
     except OSError as fault:
         raise _failure(path, "removed", fault) from None
-    _save({other: record for other, record in records.items() if other != path})
+    _save_records({other: record for other, record in records.items() if other != path})
     return was_there
 
 
@@ -164,7 +164,7 @@ def _records() -> _Records:
         raise HostFileError(path, "damaged", "move it away; the skills in it are then yours") from None
 
 
-def _save(records: _Records) -> None:
+def _save_records(records: _Records) -> None:
     text = json.dumps({"version": _VERSION, "skills": records}, indent=1) + "\n"
     try:
         files.replace(_records_path(), [text.encode()], 0o600)

@@ -66,7 +66,7 @@ def read_refusal(body: JSON) -> ServiceRefusal | None:
     steps = ".".join(("parameters", *_STEP.findall(function["steps"] or ""))) if function else ""
     return ServiceRefusal(
         message[:_MOST_KEPT],
-        _code(error_object),
+        _error_code(error_object),
         tuple(_named_places(param, message[:_MOST_READ], steps)),
         function["name"] if function else "",
         steps,
@@ -101,7 +101,7 @@ def _passed_on_error(error: JSONObject) -> JSONObject | None:
     return None if isinstance(value, Flaw) else as_object(member(value, "error"))
 
 
-def _code(error: JSONObject) -> str:
+def _error_code(error: JSONObject) -> str:
     code = error.get("code")
     return text_of(error, "status", "type") if not isinstance(code, str) else code
 

@@ -11,7 +11,7 @@ from mcpproxy.protocol.message_parts import as_object, text_member
 
 _TO_STANDARD: Final = str.maketrans("-_", "+/")
 
-_KINDS: Final[dict[str, ContentKind]] = {"image": "image", "audio": "audio"}
+_KIND_OF_MEDIA: Final[dict[str, ContentKind]] = {"image": "image", "audio": "audio"}
 
 
 def objects(value: JSON, pointer: str = "") -> Iterator[tuple[str, JSONObject]]:
@@ -58,7 +58,7 @@ def blob(data: str, mime: str) -> Content:
 
     It has no size and no digest if ``data`` cannot be decoded.
     """
-    kind = _KINDS.get(mime.partition("/")[0], "file")
+    kind = _KIND_OF_MEDIA.get(mime.partition("/")[0], "file")
     raw = decoded(data)
     if raw is None:
         return Content(kind, mime=mime)

@@ -41,7 +41,7 @@ class Screen:
             return
         style = self.style
         width = (style.width or 80) - 1
-        room = max(_height() - 1, _LEAST_LINES)
+        room = max(_terminal_height() - 1, _LEAST_LINES)
         if len(lines) > room:
             lines = [*lines[: room - 1], f"and {len(lines) - room + 1} more"]
         self._erase()
@@ -55,7 +55,7 @@ class Screen:
             self._drawn = 0
 
 
-def _height() -> int:
+def _terminal_height() -> int:
     try:
         return os.get_terminal_size(sys.stdout.fileno()).lines or 24
     except OSError:

@@ -32,10 +32,12 @@ def report(
     """
     if path:
         output.write_with_summary(
-            path, _lines(verdict, catalogue, format, PLAIN), text.summary_lines(verdict)
+            path, _as_lines(verdict, catalogue, format, PLAIN), text.summary_lines(verdict)
         )
     else:
-        lines = text.summary_lines(verdict, style) if streamed else _lines(verdict, catalogue, format, style)
+        lines = (
+            text.summary_lines(verdict, style) if streamed else _as_lines(verdict, catalogue, format, style)
+        )
         emit(lines, has_commands=format == "github")
     if format == "github":
         output.add_to_step_summary(_markdown(verdict, catalogue))
@@ -65,7 +67,7 @@ def _host_objects(verdict: JudgedTraces) -> list[dict[str, object]]:
     return as_objects(rows_of_run(verdict))
 
 
-def _lines(verdict: JudgedTraces, catalogue: Catalogue, format: str, style: Style) -> Iterable[str]:
+def _as_lines(verdict: JudgedTraces, catalogue: Catalogue, format: str, style: Style) -> Iterable[str]:
     match format:
         case "json":
             from mcpproxy.read.reports import json

@@ -28,7 +28,7 @@ class ReadProgress:
 
     def finish_file(self, path: str) -> None:
         """Count the file as read."""
-        self._finished_bytes += _size(path)
+        self._finished_bytes += _file_size(path)
         self.set_bytes_read(0)
 
     def clear(self) -> None:
@@ -40,7 +40,7 @@ class ReadProgress:
 @contextmanager
 def reading(paths: Sequence[str]) -> Generator[ReadProgress]:
     """Yield the progress of reading ``paths``; the bar is removed at the end."""
-    bar = _bar(sum(map(_size, paths))) if sys.stderr.isatty() else None
+    bar = _new_bar(sum(map(_file_size, paths))) if sys.stderr.isatty() else None
     try:
         yield ReadProgress(bar)
     finally:
@@ -48,14 +48,14 @@ def reading(paths: Sequence[str]) -> Generator[ReadProgress]:
             bar.close()
 
 
-def _bar(total: int) -> Any:
+def _new_bar(total: int) -> Any:
     from tqdm import tqdm
 
     # ``leave=False`` removes the bar, so that it is not left among the results.
     return tqdm(total=total, unit="B", unit_scale=True, delay=_DELAY_S, leave=False, file=sys.stderr)
 
 
-def _size(path: str) -> int:
+def _file_size(path: str) -> int:
     try:
         return os.stat(path).st_size
     except OSError:

@@ -210,10 +210,10 @@ def report(
         UsageError: the file cannot be written.
     """
     if path:
-        lines = _lines(result, catalogue, format, PLAIN, fixed, detail, base, hosts)
+        lines = _report_lines(result, catalogue, format, PLAIN, fixed, detail, base, hosts)
         output.write_with_summary(path, lines, validation.summary(result))
     else:
-        lines = _lines(result, catalogue, format, style, fixed, detail, base, hosts)
+        lines = _report_lines(result, catalogue, format, style, fixed, detail, base, hosts)
         emit(lines, has_commands=format == "github")
     if format == "github":
         output.add_to_step_summary(_markdown(result, catalogue, hosts))
@@ -246,7 +246,7 @@ def _suites(result: Validation, hosts: "HostMatrix | None") -> Iterator[Suite]:
         yield host_matrix.suite(hosts.rows, host_matrix.failing(hosts.rows) if result.strict else ())
 
 
-def _lines(
+def _report_lines(
     result: Validation,
     catalogue: Catalogue,
     format: str,

@@ -44,7 +44,7 @@ def run(argv: list[str]) -> int:
         raise UsageError(folder, reason, "name a writable folder in XDG_STATE_HOME") from None
     trace = os.path.join(folder, paths.trace_name("demo"))
     style = terminal_style()
-    emit(_opening(style), flush=True)
+    emit(_opening_lines(style), flush=True)
     with _wrapped_server(trace) as server:
         watchdog = threading.Timer(DEADLINE_S, server.kill)
         watchdog.daemon = True
@@ -58,7 +58,7 @@ def run(argv: list[str]) -> int:
             client.join()
         finally:
             watchdog.cancel()
-    emit(_closing(trace, style))
+    emit(_closing_lines(trace, style))
     if failures:
         tell(f"the demo failed: {failures[0]}; the recording shows how far it came")
     return 1 if failures else 0
@@ -96,7 +96,7 @@ def _await_trace(trace: str, server: subprocess.Popen[bytes]) -> None:
         time.sleep(0.005)
 
 
-def _opening(style: Style) -> list[str]:
+def _opening_lines(style: Style) -> list[str]:
     return [
         "A client starts a small weather server that has three faults, and mcpproxy before it:",
         "",
@@ -106,7 +106,7 @@ def _opening(style: Style) -> list[str]:
     ]
 
 
-def _closing(trace: str, style: Style) -> list[str]:
+def _closing_lines(trace: str, style: Style) -> list[str]:
     """Return the lines after the demo: what to try next."""
     # A part of the name, because the user may record other sessions at the same time.
     handle = find_traces.handle_of(trace) or trace

@@ -40,7 +40,7 @@ def _strict_misreadings(entry: ServerEntry) -> Iterator[Misreading]:
         first.setdefault(name, index)
     for name, index in first.items():
         fact = f"{name}, and {entry.host.name} reads strict JSON: it drops the file with all its servers"
-        yield Misreading(entry.file.path, _line(document, index), fact, "remove it")
+        yield Misreading(entry.file.path, _line_of(document, index), fact, "remove it")
 
 
 def _repeated_members(entry: ServerEntry) -> Iterator[Misreading]:
@@ -52,12 +52,12 @@ def _repeated_members(entry: ServerEntry) -> Iterator[Misreading]:
     members += [(key, member) for node in within(entry.node) for key, member in (node.members or {}).items()]
     for key, member in members:
         if member is not None and member.former_start is not None:
-            former = _line(document, member.former_start)
+            former = _line_of(document, member.former_start)
             fact = f'a second "{key}": a host does not read the first one, in line {former}'
             yield Misreading(
-                entry.file.path, _line(document, member.key_start), fact, "rename or remove one of them"
+                entry.file.path, _line_of(document, member.key_start), fact, "rename or remove one of them"
             )
 
 
-def _line(document: Document, index: int) -> int:
+def _line_of(document: Document, index: int) -> int:
     return document.text.count("\n", 0, index) + 1

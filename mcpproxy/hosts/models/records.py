@@ -51,7 +51,7 @@ def setting_records() -> SettingRecords:
         HostFileError: they cannot be read, are damaged, or were written by a newer mcpproxy. Without
             them, the former settings would be lost.
     """
-    path = _path()
+    path = _records_path()
     try:
         stored: Any = json.loads(files.read(path, LARGEST_BYTES))
         if stored["version"] > _VERSION:
@@ -75,7 +75,7 @@ def save_settings(records: SettingRecords) -> None:
     rows = [{**asdict(record), "at": list(record.at)} for record in records.values()]
     text = json.dumps({"version": _VERSION, "settings": rows}, indent=1) + "\n"
     try:
-        files.replace(_path(), [text.encode()], 0o600)
+        files.replace(_records_path(), [text.encode()], 0o600)
     except OSError as fault:
         raise _failure("written", fault) from None
 
@@ -85,9 +85,9 @@ def _record(row: dict[str, Any]) -> SettingRecord:
     return SettingRecord(**members)
 
 
-def _path() -> str:
+def _records_path() -> str:
     return os.path.join(folder(), "models.json")
 
 
 def _failure(what: str, fault: OSError) -> HostFileError:
-    return HostFileError(_path(), f"cannot be {what} ({os_reason(fault)})", "see its permissions")
+    return HostFileError(_records_path(), f"cannot be {what} ({os_reason(fault)})", "see its permissions")

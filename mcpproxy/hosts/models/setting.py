@@ -69,7 +69,7 @@ def plan_setting(host: Host, listen: str, records: SettingRecords) -> SettingPla
         HostFileError: the file cannot be read or written, or has an address that cannot be replaced.
     """
     setting = setting_of(host)
-    file = _file_of(host, setting)
+    file = _setting_file(host, setting)
     at, service = _key_and_service(setting, file)
     key, document = ".".join(at), file.document
     node = find(document.root, at)
@@ -196,7 +196,7 @@ def _find_written(record: SettingRecord) -> tuple[ConfigFile, Node] | None:
     return (file, node) if node is not None and text_of(node) == record.url else None
 
 
-def _file_of(host: Host, setting: ModelSetting) -> ConfigFile:
+def _setting_file(host: Host, setting: ModelSetting) -> ConfigFile:
     paths = model_files(setting)
     if not paths:
         raise ByHandError(host.name, "no file of its own has the address of its model", "set it by hand")

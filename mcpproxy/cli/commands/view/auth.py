@@ -69,7 +69,7 @@ def _step_object(step: LoginStep, login: Login) -> JSONObject:
     return {
         "number": step.number,
         "stage": step.stage.value,
-        "outcome": _outcome(step, login),
+        "outcome": _step_outcome(step, login),
         "frame": step.seq,
         "at_ms": step.at_ns / 1e6,
         "asked": step.asked,
@@ -83,7 +83,7 @@ def _step_object(step: LoginStep, login: Login) -> JSONObject:
     }
 
 
-def _outcome(step: LoginStep, login: Login) -> str:
+def _step_outcome(step: LoginStep, login: Login) -> str:
     if not step.fault:
         return "ok"
     return "failed" if login.failed is step else "passed over"
