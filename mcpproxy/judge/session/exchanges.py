@@ -187,7 +187,7 @@ class HttpSession:
     authorized_seq: int | None = None  # the first request of the session with Authorization
     refused_deletion: bool = False  # a DELETE was answered with an error status
     events: dict[str, SentEvent] = field(default_factory=dict[str, SentEvent])  # by event id
-    forgot_some: bool = False  # there were more event ids than are remembered
+    forgot_some: bool = False  # event ids are missing: there were too many, or one may be in an unread body
     delivered: dict[tuple[str, RequestId], int] = field(
         default_factory=dict[tuple[str, RequestId], int]
     )  # by kind ("request" or "response") and id of a server message: the open exchange that carried it

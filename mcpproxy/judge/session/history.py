@@ -275,7 +275,7 @@ class History:
     )
     # The client's first request after the result of initialize and before notifications/initialized.
     request_before_initialized: SentRequest | None = None
-    # The first frame that the client sent when notifications/initialized was due.
+    # The frame that the client sent first, except pings and answers, when notifications/initialized was due.
     instead_of_initialized_seq: int | None = None
     facts: int = 0  # the facts (see ``checks.engine.rows``) that hold for every message from now on
 

@@ -123,7 +123,7 @@ def _late_initialized(history: History) -> Iterator[Violation]:
 
 
 def _may_repeat_initialize(history: History) -> bool:
-    """Whether initialize may be repeated, because the server refused a version and listed others."""
+    """Whether an unanswered initialize may be repeated: a ``ModernAnswer`` may have listed other versions."""
     return history.state is State.INITIALIZING and history.modern_answer is not None
 
 

@@ -30,7 +30,7 @@ VERSIONS_DIFFER: Final[HttpFact] = 1 << 7
 LEGACY_ENDPOINT_KNOWN: Final[HttpFact] = 1 << 8
 """Some HTTP+SSE stream has named the URI to which its client must post."""
 CHALLENGED: Final[HttpFact] = 1 << 9
-"""Some request to the server was answered with 401."""
+"""Some request of the recording was answered with 401."""
 WITH_PROOF: Final[HttpFact] = 1 << 22
 """The request has a DPoP header."""
 
@@ -56,7 +56,7 @@ WITH_FAULT: Final[HttpFact] = 1 << 16
 FOR_ONE_REQUEST: Final[HttpFact] = 1 << 17
 """The content has an answer, or reports progress that may belong to a request in another exchange."""
 AFTER_ANSWERS: Final[HttpFact] = 1 << 18
-"""All requests of the exchange were answered before this body or event."""
+"""All requests of the exchange were answered before this event."""
 SEEN_BEFORE: Final[HttpFact] = 1 << 19
 """The event id was seen before, or the message was seen on another stream."""
 FIRST_EVENT: Final[HttpFact] = 1 << 20

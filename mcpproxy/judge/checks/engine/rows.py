@@ -62,7 +62,7 @@ Facts are plain integers and not an ``enum.Flag``, which takes longer to test fo
 """
 
 IRREGULAR: Final[Fact] = 1
-"""The JSON-RPC envelope of the message has a fault: see ``regular`` in ``protocol.jsonrpc``."""
+"""The message is an error, or its envelope has a fault: see ``regular`` in ``protocol.jsonrpc``."""
 MISSHAPEN: Final[Fact] = 2
 """The params or the result do not have the shape that the method requires in this revision."""
 REPEATED_NAMES: Final[Fact] = 4
@@ -91,11 +91,11 @@ UNPROVEN: Final[Fact] = 4096
 UNFAMILIAR: Final[Fact] = 8192
 """The ``_meta`` of this request, or of the request that this message answers, was not found correct before.
 
-Without this fact, checks that look only at ``_meta`` are skipped: an equal ``_meta`` was found correct in an
-earlier request of this session.
+Notifications always have this fact. Without it, checks that look only at ``_meta`` are skipped: there is
+none, or an equal ``_meta`` was found correct in an earlier request of this session.
 """
 INTRODUCED: Final[Fact] = 16384
-"""The server has named its implementation in a result."""
+"""The server may have named its implementation in a result."""
 
 AT_START: Final = UNPROVEN
 """The facts about every message at the beginning of a session."""

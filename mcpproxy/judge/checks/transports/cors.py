@@ -85,8 +85,8 @@ def hidden_session_id(
 ) -> Iterator[Violation]:
     """Report a session id that the page that opens the session cannot read, once (HTTP-021).
 
-    Only an origin with an earlier preflight is judged: it shows that a browser sends the requests of this
-    origin, and that they are CORS requests.
+    Only an origin with an earlier allowed preflight is judged: it shows that a browser sends the requests of
+    this origin, and that they are CORS requests.
     """
     if not history.hid_session_id and hides_session_id(exchange, history):
         problem = (
