@@ -172,8 +172,8 @@ class HttpSession:
     """One MCP session over HTTP.
 
     ``id`` is the session id (masked if the recording masks values); ``None`` until the server gives one.
-    ``joined_late`` is set if the start of the session was not recorded. A ``stateless`` session lasts for one
-    exchange. An ``is_http_sse`` session uses HTTP+SSE, the transport of 2024-11-05.
+    ``joined_late`` is set if the start of the session, or a later part, was not recorded. A ``stateless``
+    session lasts for one exchange. An ``is_http_sse`` session uses HTTP+SSE, the transport of 2024-11-05.
     """
 
     judge: SessionJudge
