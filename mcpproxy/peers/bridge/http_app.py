@@ -43,7 +43,7 @@ sessions nor event ids, are included, but not used here."""
 
 
 class HttpApp(SessionEndpoint):
-    """Answers requests at the path ``endpoint`` by the servers of ``sessions``.
+    """Answers requests at the path ``endpoint`` with what the servers of ``sessions`` answer.
 
     With ``streams``, every request of a session is answered with an event stream if the client accepts one.
     With ``polling``, the connections of streams are closed early, and clients connect again. The other
@@ -94,7 +94,8 @@ class HttpApp(SessionEndpoint):
         """Respond with the GET stream of the session, or with the rest of a stream that the client resumes.
 
         Raises:
-            RefusedRequestError: there is no such session or stream, or the client accepts no stream.
+            RefusedRequestError: the request names no session that exists, an unknown revision, or a stream
+                that is over or whose events are gone; or the client accepts no stream.
         """
         session = self._needed_session(request)
         request.check_accepts("text/event-stream")
@@ -119,7 +120,7 @@ class HttpApp(SessionEndpoint):
         """End a session.
 
         Raises:
-            RefusedRequestError: there is no such session.
+            RefusedRequestError: the request names no session that exists, or an unknown revision.
         """
         self._sessions.end(self._needed_session(request))
         await respond.send(200)
@@ -155,7 +156,7 @@ class HttpApp(SessionEndpoint):
                 self._sessions.end(session)
 
     def _stateless_session(self, request: HttpRequest, message: Message) -> StdioSession:
-        """Return a process for a stateless message, or refuse the message."""
+        """Return a session without an id for a stateless message, or refuse the message."""
         if isinstance(message, Batch):
             raise RefusedRequestError(400, "this revision has no batches", code=INVALID_REQUEST)
         if isinstance(message, Request) and (

@@ -16,7 +16,7 @@ _CHUNK_BYTES: Final = 64 << 10
 async def lines_from(pipe: IO[bytes]) -> AsyncIterator[bytes]:
     """Yield the lines of ``pipe`` without their line feeds; those too long for ``WholeLines`` are left out.
 
-    The next chunk is read when all lines of the last one were taken. What follows the last line feed is lost.
+    The next chunk is read when all lines of the last one were taken. The last line needs no line feed.
     """
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(_CHUNK_BYTES)

@@ -79,7 +79,7 @@ class BridgedExchange(SessionExchange):
             self.settled.set()
 
     async def on_message(self, raw: bytes, message: Message, block: SseBlock | None) -> None:
-        """Pass a message on to the bridge."""
+        """Pass on to the bridge the body of a POST's response, or the data of an event that is a message."""
         if block is None:
             self.settled.set()
             if self.raw and not self.resumptions:
@@ -113,9 +113,10 @@ class RemoteBridge:
         self._lost_because = ""
 
     async def run(self, lines: AsyncIterator[bytes]) -> int:
-        """Carry messages until the client has closed its end; return the exit code, 1 for a lost session.
+        """Carry messages until the client has closed its end or the session is lost.
 
-        After the end of ``lines``, open requests are still answered, except subscriptions.
+        Return the exit code: 1 if the session was lost, else 0. After the end of ``lines``, open requests are
+        still answered, except subscriptions.
         """
         read_task = asyncio.create_task(self._read_lines(lines))
         end_tasks = [asyncio.create_task(_wait(end)) for end in (self._lost, self._out.closed)]
@@ -229,7 +230,8 @@ class RemoteBridge:
     async def pass_body(self, post: BridgedExchange, raw: bytes, message: Message) -> None:
         """Pass on the body of a response if it is for the client.
 
-        It is not if it is not a message, or if it refuses something other than the POST, such as its session.
+        It is not if it is not a message, if it refuses something other than the POST, such as its session, or
+        with HTTP+SSE, where the answers come on the stream of the session.
         """
         session = self._session
         answers_post = isinstance(post.message, Malformed) or any(

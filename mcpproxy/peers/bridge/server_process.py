@@ -80,7 +80,7 @@ class ServerProcess:
         self._watch_exit()
 
     async def write(self, line: bytes, kind: int = journals.CLIENT) -> bool:
-        """Write a line to stdin, and wait while the pipe is full; return false if the server is gone.
+        """Write a line to stdin, and wait while the pipe is full; return false if stdin is closed.
 
         ``kind`` is the kind of its journal record.
         """

@@ -129,13 +129,13 @@ class SessionRecorder:
             data = os.read(0, _READ_BYTES)
             if not data:
                 break
-            self._take_lines(data)
+            self._obey_lines(data)
         self._end_orphans()
         for number, session in list(self._sessions.items()):
             session.end(b"")
             self._work_on(number, session.give_up)
 
-    def _take_lines(self, data: bytes) -> None:
+    def _obey_lines(self, data: bytes) -> None:
         *lines, self._beginning = (self._beginning + data).split(b"\n")
         news: dict[int, None] = {}
         for line in lines:
@@ -164,7 +164,7 @@ class SessionRecorder:
                 self._work_on(number, session.drain)
 
     def _work_on(self, number: int, work: Callable[[], bool]) -> None:
-        """Do ``work`` for a session, which returns whether its recording is complete.
+        """Call ``work``, a method of the session that returns whether its recording is complete.
 
         If ``work`` raises, only the recording of that session ends.
         """

@@ -1,7 +1,7 @@
 """The recordings of the sessions with a stdio server: a journal for each, and one recorder process for all.
 
-A journal has the raw bytes of a session. The recorder makes the recording of it.
-The recorder reads lines from its stdin that say which journals exist and which have new records:
+A journal has the raw bytes of a session, and the recorder makes the recording from them. It reads lines from
+its stdin that say which journals exist and which have new records:
 
     open NUMBER PID TRACE     a session has begun; PID is its server
     news NUMBER...            the journals of these sessions have more records

@@ -61,10 +61,11 @@ class HttpSessions:
     def for_stateless(
         self, requests: Iterable[Key], tokens: Iterable[Key], *, wants_logs: bool
     ) -> StdioSession:
-        """Return a process in which these stateless requests cannot be confused with its open requests.
+        """Return a session in whose process no open request can be confused with stateless ``requests``.
 
-        ``tokens`` are their progress tokens. ``wants_logs`` says whether they ask for log messages. Ids and
-        tokens stay as the clients wrote them, so two requests with the same id need two processes.
+        ``requests`` are their ids, and ``tokens`` their progress tokens. ``wants_logs`` says whether they ask
+        for log messages. Ids and tokens stay as the clients wrote them, so two requests with the same id need
+        two processes.
 
         Raises:
             RefusedRequestError: there are too many sessions, or the server cannot be started.

@@ -36,7 +36,7 @@ from mcpproxy.record.relay import journal as journals
 from mcpproxy.record.relay.said_once import said_once
 
 _MOST_STREAMS: Final = 32
-"""How many streams of POSTs are kept for a client that resumes one."""
+"""If a session has more streams of POSTs than this, those that its client has read to the end are dropped."""
 
 _MOST_UNREAD: Final = 1024
 """How many streams are kept that have ended, but have events that the client has not taken."""
@@ -51,7 +51,7 @@ _OF_NO_REQUEST: Final = (
     "notifications/resources/list_changed",
     "notifications/resources/updated",
 )
-"""Notifications that never belong to a request."""
+"""Notifications that belong to no request, unless they name a subscription."""
 
 
 class PostAnswer:

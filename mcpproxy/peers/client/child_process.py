@@ -83,10 +83,10 @@ class ChildProcess:
         """Wait for the process to exit; return whether it has exited within ``limit_s`` seconds."""
         with suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                await self._exited()
+                await self._wait_for_code()
         return self._process.returncode is not None
 
-    async def _exited(self) -> int:
+    async def _wait_for_code(self) -> int:
         """Wait for the process to exit, and return its code.
 
         ``Process.wait`` also waits for the pipes, in some versions of Python, and a process that the server
@@ -97,7 +97,7 @@ class ChildProcess:
         return code
 
     def signal(self, number: int) -> None:
-        """Send a signal to the process alone.
+        """Send a signal to the process alone, if it still runs.
 
         ``Process.send_signal`` may take the exit code away from asyncio, which then reports 255.
         """
@@ -123,17 +123,17 @@ class ChildProcess:
         that the server started may have left the group and keep stdout open.
         """
         self.kill_all()
-        code = await self._exited()
+        code = await self._wait_for_code()
         if users:
             await asyncio.wait(users, timeout=_LAST_OUTPUT_S)
         for task in users:
             task.cancel()
         await asyncio.gather(*users, return_exceptions=True)
         self._process._transport.close()  # pyright: ignore # asyncio has no public way to close a pipe
-        await asyncio.wait((asyncio.create_task(self._stdin_closed()),), timeout=_LAST_OUTPUT_S)
+        await asyncio.wait((asyncio.create_task(self._wait_until_stdin_closed()),), timeout=_LAST_OUTPUT_S)
         return code
 
-    async def _stdin_closed(self) -> None:
+    async def _wait_until_stdin_closed(self) -> None:
         """Wait until stdin is closed.
 
         Without this wait, Python 3.11 can print a traceback if the process has not read all of its input.

@@ -126,14 +126,16 @@ class ClientSession(Generic[ExchangeT]):
         self._initialize: Key | None = None
 
     def headers_for(self, message: Message | None = None) -> list[tuple[str, str]]:
-        """Return the headers that a POST of ``message`` needs, or without one a request without a body."""
+        """Return the headers for a POST of ``message``; without it, those for a request without a body."""
         return required_headers(message, self.session_id, self.version, self.mirrors)
 
     async def run_post(self, exchange: ExchangeT, raw: bytes, headers: Headers | None = None) -> None:
         """Post a message, by default with the headers that it needs, and read the response to its end.
 
         If the stream of the response ends before the answers, it is resumed. With HTTP+SSE the answers do not
-        come here, but on the stream of the session. An error is left in ``exchange.failure``.
+        come here, but on the stream of the session. An error is left in the ``failure`` of the last exchange:
+        ``exchange``, or what its ``begin_resumption`` returned. ``raw`` is parsed if ``exchange.message`` is
+        ``None``.
         """
         message = exchange.message = parse(raw) if exchange.message is None else exchange.message
         for single in singles(message):

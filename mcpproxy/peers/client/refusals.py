@@ -97,7 +97,7 @@ def status_words(status: int, body: bytes, own: Headers = ()) -> str:
 
 
 def explanation_in(body: bytes, own: Headers = (), status: int = 0) -> str:
-    """Return the explanation in a body, as in ``status_words`` but without the status; empty without one."""
+    """Return the explanation that ``status_words`` finds in a body, without the status; empty if none."""
     explanation = _explanation(body[:_READ_BYTES]).strip().removeprefix(str(status)).strip(" :-")
     return visible(_without_secrets(explanation, own)[:_SHOWN_CHARACTERS])
 

@@ -1,6 +1,7 @@
 """The HTTP server that a client of ours talks to: exchanges with it, over connections that are reused.
 
-Every byte is recorded where a connection is read or written, so a recording holds what was really sent.
+Every byte is recorded where a connection is read or written, so a recording holds what was really sent:
+without the encryption, and without what is added to a request for a proxy.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ class RemoteError(McpProxyError):
 
 
 class UnreachableError(RemoteError):
-    """There is no connection to the server, or the server refuses our TLS, or a proxy our request."""
+    """There is no connection to the server, or it refuses our TLS, or a proxy refuses our request."""
 
 
 class TooLongError(RemoteError):
@@ -181,7 +182,7 @@ class RemoteServer:
         """Send a request, and yield its response.
 
         The request has these headers, the ``headers`` of the server, ``Host`` and, if it has a body or is a
-        POST, ``Content-Length``.
+        POST, ``Content-Length``; the last two only if no header takes their place.
 
         ``url`` is by default the URL of the server. ``on_sent`` is called when the body has been written.
 
@@ -213,7 +214,7 @@ class RemoteServer:
                         ) from None
                     raise RemoteError(f"cut the exchange short ({fault})") from None
                 if self._proxy is not None and self._tls is None and response.status == 407:
-                    with self._noted():
+                    with self._noting_failure():
                         raise UnreachableError(f"cannot be reached ({self._proxy.refusal(407)})")
                 is_redirect = response.status in SAME_REQUEST and response.header("location")
                 if not (is_redirect and self._follows_redirects):
@@ -229,7 +230,11 @@ class RemoteServer:
 
     @asynccontextmanager
     async def _connected(self, url: str) -> AsyncGenerator[HttpConnection]:
-        """Yield a connection, which is kept for the next exchange if this one is completed."""
+        """Yield a connection, which is kept for the next exchange if this one is completed.
+
+        Raises:
+            UnreachableError: as ``_open``.
+        """
         now_s = asyncio.get_running_loop().time()
         while self._idle:
             connection = self._idle.pop()
@@ -237,7 +242,7 @@ class RemoteServer:
                 break
             connection.close()
         else:
-            with self._noted():
+            with self._noting_failure():
                 connection = await self._open(url)
         try:
             yield connection
@@ -281,11 +286,11 @@ class RemoteServer:
             UnreachableError: it refuses our TLS.
         """
         if self._tls is not None and (reason := await refusal(*_host_and_port(url), self._upstream)):
-            with self._noted():
+            with self._noting_failure():
                 raise UnreachableError(f"cannot be reached ({reason})")
 
     @contextmanager
-    def _noted(self) -> Generator[None]:
+    def _noting_failure(self) -> Generator[None]:
         """Record why the server cannot be reached."""
         try:
             yield

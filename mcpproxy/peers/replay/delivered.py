@@ -72,7 +72,7 @@ def seen_by(peer: Sender, trace: Trace) -> Iterator[Event | Finding]:
 
 
 def _is_seen(peer: Sender, sender: Sender, event: Frame | RequestHead | ResponseHead) -> bool:
-    """Whether ``peer`` sent ``event`` itself, or received it from ``sender``, and not a replacement of it.
+    """Whether ``peer`` sent ``event`` itself, or received it: unchanged, or from mcpproxy as a replacement.
 
     ``sender`` is the peer that sent it, or in whose place mcpproxy sent it.
     """

@@ -36,7 +36,7 @@ class EventStream:
         self._events: Final[deque[bytes | None]] = deque()  # ``None``: a connection ends here, not the stream
         self._first: int = 1  # the number of the first event that is kept
         self._next: int = 1  # the number of the next event to send
-        self._readers = 0
+        self._last_reader = 0  # the number of the newest connection
         self._changed = asyncio.Event()
 
     @property
@@ -72,7 +72,7 @@ class EventStream:
         """
         if not self._first - 1 <= number < self._first + len(self._events):
             raise GoneEventsError(f"the events after number {number} of the stream are not kept")
-        self._readers += 1
+        self._last_reader += 1
         self._notify()
         self._next = number + 1
         if self.has_unsent and self._events[self._next - self._first] is None:
@@ -82,16 +82,16 @@ class EventStream:
         """Yield the events for a new connection, and end the older connection.
 
         With a ``limit``, the first event has a ``retry`` field, and after at least one event the connection
-        ends at the limit, even if the stream is not over.
+        ends at the limit, unless the stream is over: then all its events are yielded.
         """
         loop = asyncio.get_running_loop()
-        self._readers += 1
-        reader = self._readers
+        self._last_reader += 1
+        reader = self._last_reader
         self._on_connected(limit)
         self._notify()
         prefix = b"" if limit is None else b"retry: %d\n" % round(limit.retry_s * 1000)
         try:
-            while reader == self._readers:
+            while reader == self._last_reader:
                 if limit is not None and not (prefix or self.is_over) and loop.time() >= limit.ends_at:
                     self._on_limit(limit)
                     return
@@ -108,7 +108,7 @@ class EventStream:
                         async with asyncio.timeout_at(limit and limit.ends_at):
                             await self._changed.wait()
         finally:
-            if reader == self._readers:
+            if reader == self._last_reader:
                 self._on_disconnected()
 
     def _append(self, event: bytes | None) -> int:

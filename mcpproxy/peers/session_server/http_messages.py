@@ -21,7 +21,7 @@ _WITHOUT_LENGTH: Final = (204, 304)
 """Statuses whose responses have no Content-Length (RFC 9110, section 8.6)."""
 
 is_own: Final[ContextVar[bool]] = ContextVar("is_own", default=False)
-"""Whether mcpproxy itself answers the current request, not with the answer of a server."""
+"""Whether the response to the current request is mcpproxy's own, and not the answer of a server."""
 
 
 class HttpRequest:

@@ -42,8 +42,8 @@ class RequestBody:
         """Return the complete body. Its memory is reserved until ``release``.
 
         Raises:
-            RefusedRequestError: the body is too long, stalls, or there is no room for it. If its length is
-                known from the head, it is refused before it arrives.
+            RefusedRequestError: the body stalls, is too long, or there is no room for it. With a
+                Content-Length, the last two are noticed before the body arrives.
             ConnectionError: the client has gone.
         """
         is_number = self._length.isdecimal() and len(self._length) < 20

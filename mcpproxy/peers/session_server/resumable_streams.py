@@ -116,7 +116,7 @@ class ResumableStream(EventStream):
         self._unsent_bytes += len(event)
         self._resize(len(event))
         self._drop_old()
-        self._check_pace()
+        self._update_pace()
         return number
 
     def rewind(self, number: int) -> None:
@@ -173,10 +173,10 @@ class ResumableStream(EventStream):
         self._on_size(self, change)
 
     def _on_client_gone(self) -> None:
-        self._check_pace()
+        self._update_pace()
         self._on_size(self, 0)
 
-    def _check_pace(self) -> None:
+    def _update_pace(self) -> None:
         most = _BEHIND_BYTES // 2 if self.is_behind else _BEHIND_BYTES
         is_behind = self._unsent_bytes > most and self.has_client
         if is_behind != self.is_behind:
@@ -187,7 +187,7 @@ class ResumableStream(EventStream):
         event = super()._take_event()
         self._unsent_bytes -= _size(event)
         self._drop_old()
-        self._check_pace()
+        self._update_pace()
         self._on_size(self, 0)
         return event
 
@@ -196,7 +196,7 @@ class ResumableStream(EventStream):
             self.prime()  # some clients do not remember the id that they got on an earlier connection
         self.is_connected = True
         self._awaited_until = 0.0
-        self._check_pace()
+        self._update_pace()
 
     def _on_limit(self, limit: ConnectionLimit) -> None:
         self.await_client(limit.retry_s + _AWAITED_S)

@@ -1,4 +1,4 @@
-"""A Streamable HTTP endpoint: it checks who may use it, and refuses requests that no method answers."""
+"""A Streamable HTTP endpoint: it checks who may use it, and lets its subclass answer POST, GET and DELETE."""
 
 import hmac
 from abc import ABC, abstractmethod
@@ -40,7 +40,7 @@ class SessionEndpoint(ABC):
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive, self._room)
-        respond = HttpResponder(send, self._cross_origin(request))
+        respond = HttpResponder(send, self._cross_origin_fields(request))
         try:
             await self._answer_request(request, respond)
         except ConnectionError:
@@ -132,7 +132,7 @@ class SessionEndpoint(ABC):
             challenge = {"www-authenticate": "Bearer"}
             raise RefusedRequestError(401, "the token of --token is needed", fields=challenge)
 
-    def _cross_origin(self, request: HttpRequest) -> dict[str, str]:
+    def _cross_origin_fields(self, request: HttpRequest) -> dict[str, str]:
         origin = request.fields.get("origin", "")
         if not self._may_read(origin):
             return {}

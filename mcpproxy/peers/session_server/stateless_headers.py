@@ -49,7 +49,7 @@ def mismatch(
         return "Mcp-Method is not the method"
     if (name := mcp_name(message.method, message.params)) is None:
         return ""
-    if fault := _fault(fields.get("mcp-name"), name):
+    if fault := _field_fault(fields.get("mcp-name"), name):
         return f"Mcp-Name {fault}"
     if message.method != "tools/call" or name not in mirrors:
         return ""
@@ -103,12 +103,12 @@ def _parameter_mismatch(arguments: JSON, fields: Mapping[str, str], mirrors: Mir
             continue
         if value is None:
             return f"Mcp-Param-{header} repeats an argument that is absent"
-        if fault := _fault(field, value):
+        if fault := _field_fault(field, value):
             return f"Mcp-Param-{header} {fault}"
     return ""
 
 
-def _fault(field: str | None, value: JSON) -> str:
+def _field_fault(field: str | None, value: JSON) -> str:
     """Return what is wrong with a field that has to repeat ``value``; empty if nothing is."""
     if field is None:
         return "is missing"

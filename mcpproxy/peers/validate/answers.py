@@ -12,7 +12,7 @@ from mcpproxy.protocol.wording import shown
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """The response to a request: the message, its frame, and the frame number of the request."""
+    """The response to a request: the message, its frame as recorded, and the frame number of the request."""
 
     message: Response | ErrorResponse
     frame: Frame
@@ -63,7 +63,7 @@ class Answer:
 class Pending:
     """A request that waits for its response. ``seq`` is its frame number, 0 until it is sent.
 
-    ``unsolicited_before`` is the number of unsolicited frames that were received before the request.
+    ``unsolicited_before`` is the number of ``RpcConnection.unsolicited`` frames received before the request.
     ``events`` receives the result: an ``Answer``, the reason why there is no response, or, as a ``Frame``, a
     response with an id that no request had.
     """

@@ -70,7 +70,7 @@ class CheckList:
             self._report_if_known()
 
     def settle(self, revision: str) -> None:
-        """Set the revision of the current checks, after the handshake was tried."""
+        """Set the revision of the current checks after the handshake was tried; report them as in ``add``."""
         if self._is_settled:
             return
         self._is_settled = True

@@ -98,7 +98,7 @@ class RpcConnection:
 
     @property
     def is_stateless(self) -> bool:
-        """Whether the revision has no handshake; then every request names the version."""
+        """Whether the revision has no handshake; then every request names it."""
         return self.revision in STATELESS
 
     @property

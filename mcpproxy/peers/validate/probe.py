@@ -60,5 +60,5 @@ def failed(message: str, frames: tuple[int, ...] = ()) -> Conclusion:
 
 
 def remarked(message: str, frames: tuple[int, ...] = ()) -> Conclusion:
-    """Return a conclusion about behaviour that no sentence forbids, but that causes trouble for users."""
+    """Return a conclusion about behaviour that the specification allows, but that troubles users."""
     return Conclusion("info", message, frames)

@@ -214,7 +214,7 @@ class ProbeContext:
         return value is not None and value is not False
 
     async def open(self, name: str = "session") -> Client:
-        """Close the shared session, and open a new one.
+        """Close the shared session, and open a new one; ``name`` is as for ``new_client``.
 
         Raises:
             ValidateError: the session cannot be opened.
@@ -225,7 +225,7 @@ class ProbeContext:
         return client
 
     async def started(self) -> Client:
-        """Return the client of the shared session, which is started if an earlier check has ended it.
+        """Return the client of the shared session, which is started if there is none.
 
         Raises:
             As ``start``.
@@ -395,7 +395,7 @@ class ProbeContext:
             self.outlives_stdin = self.outlives_stdin or client.wire.outlived_stdin
 
     def _note_answers(self, client: Client) -> None:
-        """Set ``never_answers`` if the server ran and answered no request of this client."""
+        """Set ``never_answers`` if the server still runs, and has answered nothing that this client sent."""
         is_unanswered = not (client.has_answered or client.gone)
         if is_unanswered and client.wire.recording.tally.frames[CLIENT]:
             self.never_answers = True

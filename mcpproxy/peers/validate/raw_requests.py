@@ -1,7 +1,7 @@
 """Requests with unusual headers or metadata, and the answers to them.
 
-Over Streamable HTTP each request is an exchange with the given headers, beside those of the user. On stdio
-and with HTTP+SSE the given headers are not used.
+Over HTTP each request is an exchange with the given headers, beside those of the user. On stdio and with
+HTTP+SSE, ``ask`` sends its request in the shared session instead, without the given headers.
 """
 
 from collections.abc import Sequence
@@ -107,6 +107,7 @@ async def post(
     response has arrived. ``is_anonymous`` leaves out the user's headers, and so the credentials in them.
 
     Raises:
+        Skipped: the server is tested over stdio.
         UnansweredError: the server cannot be reached, closed the connection, sent too much, or did not answer
             in time.
     """

@@ -50,8 +50,8 @@ class Target:
 class Recordings:
     """Starts the recordings of one run, which are in ``folder`` and judged by ``rules``.
 
-    Without ``trace``, ``label`` is part of the name of the new folder. The header of each recording has the
-    label ``title``, by default a label with the name of the session.
+    ``trace`` is the file of ``--trace``; if it is empty, ``label`` is part of the name of the new folder. The
+    header of each recording has the label ``title``, by default a label with the name of the session.
     """
 
     def __init__(self, rules: Ruleset, trace: str, label: str, title: str = "") -> None:

@@ -103,8 +103,8 @@ class SessionRecording:
     def record(self, event: Recorded) -> None:
         """Write and judge one event, and pass it to the listeners. Heads and frames must have a number.
 
-        A mask is written instead of long padding. ``Encoded`` bytes are not judged; the frames with the
-        decoded text are. After ``close``, nothing is recorded.
+        A mask is written instead of long padding. ``Encoded`` bytes, those of a compressed body, are not
+        judged; the frames with the decoded text are. After ``close``, nothing is recorded.
         """
         if self._is_closed:
             return

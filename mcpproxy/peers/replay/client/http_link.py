@@ -75,7 +75,7 @@ class ReplayedExchange(SessionExchange):
             self.settled.set()
 
     async def on_message(self, raw: bytes, message: Message, block: SseBlock | None) -> None:
-        """Pass a body or an event on to the player."""
+        """Pass a body or an event on to the player, except a body that is neither a message nor compared."""
         if block is None and (self.status >= 300 or isinstance(message, Malformed)):
             self.page = raw
             if isinstance(message, Malformed) and not self._compares_pages:
@@ -91,6 +91,9 @@ class HttpLink:
     proxy of ours is at ``url``, so the user cannot be told to use the URL that it redirects to. ``statuses``
     are the statuses of all responses, ``refused`` the refusals of POSTs, and ``failures`` the reasons why
     exchanges were not completed.
+
+    Raises:
+        As ``RemoteServer``.
     """
 
     def __init__(

@@ -42,11 +42,12 @@ from mcpproxy.protocol.raw_json import messages_with_bytes, put, spliced
 
 _MS: Final = 1_000_000
 _QUIET_NS: Final = 1000 * _MS
-"""How long to wait for a message that is not a response; halved each time that no message arrives."""
+"""How long to wait for a message that is not a response, beyond twice the longest recorded pause before one;
+halved each time that no message arrives."""
 _LEAST_QUIET_NS: Final = 50 * _MS
 """That wait is not halved below this."""
 _SHORT_PATIENCE_NS: Final = 2000 * _MS
-"""How long to wait for a response after an earlier response has not arrived in time."""
+"""How long to wait for a response, beyond twice its recorded latency, after one has not arrived in time."""
 _MAX_EXTRA_PAGES: Final = 100
 """How many pages of lists are requested at most that the recorded server did not have."""
 _MAX_UNEXPECTED: Final = 1000
@@ -188,7 +189,10 @@ class Player:
         return sends + self._advance(now_ns)
 
     def give_up(self, now_ns: int = 0) -> list[Send]:
-        """Continue without the awaited messages, which are late; return the messages to send."""
+        """Continue without the awaited messages, which are late; return the messages to send.
+
+        If a response is late, and so was the one before, or the server has sent nothing at all, stop instead.
+        """
         awaited = self.waits_for
         answers = [entry for entry in awaited if entry.answers is not None]
         if answers or self._is_paging:
@@ -245,7 +249,7 @@ class Player:
         return self._advance(now_ns)
 
     def stop(self, why: str) -> None:
-        """End the replay before the end of the script, and note why; do nothing if it is done."""
+        """End the replay before the end of the script, and note why; do nothing if ``is_done``."""
         if self.is_done:
             return
         missing = [entry for entry in self._not_received.values() if entry.answers in self._requests]
@@ -318,8 +322,8 @@ class Player:
     def _on_request(self, live: SessionMessage, request: Request, sends: list[Send], now_ns: int) -> None:
         """Process a request of the server.
 
-        The script answers a request that was recorded. To any other request the player sends the recorded
-        answer to a similar request, or an error.
+        A ping is answered at once. The script answers a request that was recorded. To any other request the
+        player sends the recorded answer to a similar request, or an error.
         """
         id = raw_json.value_bytes(live.raw, ID) or b"null"
         if request.method == "ping":

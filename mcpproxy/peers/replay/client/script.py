@@ -42,7 +42,8 @@ class ScriptStep:
 def steps(session: RecordedSession) -> list[ScriptStep]:
     """Return the script of one session, in order.
 
-    Answers to pings, empty messages, and GETs that resume a stream are left out.
+    Answers to pings, empty messages, GETs that resume a stream, and exchanges without a message at another
+    path than the endpoint's are left out.
     """
     script: list[ScriptStep] = []
     batch: list[SessionMessage] = []

@@ -30,10 +30,9 @@ class Change:
     """One difference, as text and as data.
 
     ``kind`` is ``status`` if a response is of another kind (see ``answer_changes``), or if an HTTP status
-    changed; ``added``
-    or ``removed`` for an entry of a list; ``description`` or ``schema`` for a changed member of an entry;
-    ``value`` for any other change. ``pointer`` is a JSON Pointer into the expected message, or into the found
-    message if the value is new.
+    changed; ``added`` or ``removed`` for an entry of a list; ``description`` or ``schema`` for a changed
+    member of an entry; ``value`` for any other change. ``pointer`` is a JSON Pointer into the expected
+    message, or into the found message if the value is new.
     """
 
     kind: Kind

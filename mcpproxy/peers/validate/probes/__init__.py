@@ -45,7 +45,7 @@ PROBES: Final[tuple[Probe, ...]] = (
 
 
 def chosen(only: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[Probe, ...]:
-    """Return the probes of a run; each of ``only`` and ``skip`` names categories or probes, with commas.
+    """Return the probes of a run; items of ``only`` and ``skip`` are comma-separated categories or probes.
 
     The probes of ``walk.ALWAYS`` always run.
 

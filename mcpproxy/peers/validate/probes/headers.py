@@ -131,7 +131,7 @@ async def _encoded_name(context: ProbeContext) -> Conclusion:
     return cited("failed", text, reply.frames, f"{_PAGE}#value-encoding")
 
 
-async def _case(context: ProbeContext) -> Conclusion:
+async def _name_case(context: ProbeContext) -> Conclusion:
     message = context.client.request_object("server/discover")
     headers = streamable(context).headers(dumps(message))
     reply = await ask(context, message, [(name.swapcase(), value) for name, value in headers])
@@ -240,7 +240,7 @@ PROBES: Final = (
     _row("header-name-mismatch", "Another Mcp-Name than the name asked for: -32020.", _wrong_name),
     _row("header-name-missing", "No Mcp-Name: -32020.", _no_name),
     _row("header-name-encoded", "A base64 Mcp-Name is decoded before it is compared.", _encoded_name),
-    _row("header-name-case", "Header names may be written in any case.", _case),
+    _row("header-name-case", "Header names may be written in any case.", _name_case),
     _row("header-param-missing", "An argument that belongs in a header is missing there: -32020.", _no_param),
     _row("header-param-mismatch", "Another argument in the header than in the body: -32020.", _wrong_param),
 )

@@ -106,7 +106,7 @@ async def _malformed_json(context: ProbeContext) -> Conclusion:
         context.stops_at_malformed_json = True
         raise
     if observed.has_result:
-        return _served(context, "malformed JSON", 4711, observed, PARSE_ERROR)
+        return _conclude_served(context, "malformed JSON", 4711, observed, PARSE_ERROR)
     if unexpected_codes := [code for code in observed.codes if code != PARSE_ERROR]:
         text = f"malformed JSON was refused with {shown(_as_json(unexpected_codes[0]))}, not with -32700"
         return Conclusion("warning", text, observed.frames, source=JSON_RPC)
@@ -128,7 +128,7 @@ async def _invalid_request(context: ProbeContext) -> Conclusion:
         frames += observed.frames
         if observed.has_result:
             own_id = form.get("id") if isinstance(form, dict) else None
-            return _served(context, what, own_id, observed, INVALID_REQUEST)
+            return _conclude_served(context, what, own_id, observed, INVALID_REQUEST)
         if unexpected_codes := [
             code for code in observed.codes if code not in (INVALID_REQUEST, PARSE_ERROR)
         ]:
@@ -138,7 +138,7 @@ async def _invalid_request(context: ProbeContext) -> Conclusion:
     return passed("; ".join(dict.fromkeys(outcomes)), tuple(frames))
 
 
-def _served(context: ProbeContext, what: str, id: JSON, observed: Reaction, code: int) -> Conclusion:
+def _conclude_served(context: ProbeContext, what: str, id: JSON, observed: Reaction, code: int) -> Conclusion:
     """Return the conclusion about a result in answer to something that is not a valid request.
 
     ``id`` is the id that was sent, and ``code`` the code of the error that should have come.

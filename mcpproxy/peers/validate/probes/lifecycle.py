@@ -1,7 +1,7 @@
 """The handshake in the wrong order: requests before or during it, a second handshake, unknown versions.
 
 The specification says what clients must not do here, but rarely how servers must react. So most of these
-probes accept any answer, and warn only if the session does not work afterwards.
+probes accept any answer, and object only if the session does not work afterwards.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 """

@@ -137,7 +137,7 @@ def _wire_with_session_id(context: ProbeContext, client: Client) -> "HttpWire":
     """Return the connection of ``client``.
 
     Raises:
-        Skipped: its session has no id.
+        Skipped: its session has no id, or the transport is not Streamable HTTP.
     """
     wire = streamable(context, client)
     if not wire.session_id:

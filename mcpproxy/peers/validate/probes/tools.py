@@ -44,10 +44,10 @@ async def _unknown_tool(context: ProbeContext) -> Conclusion:
 async def _missing_argument(context: ProbeContext) -> Conclusion:
     await ensure_tools_listed(context)
     for name, arguments in allowed_calls(context):
-        for left_out in _required(context, name):
+        for left_out in _required_arguments(context, name):
             incomplete: JSONObject = {key: value for key, value in arguments.items() if key != left_out}
             text = f"{shown(name)} without its required argument {shown(left_out)}"
-            return await _refused_call(context, name, incomplete, text)
+            return await _expect_refusal(context, name, incomplete, text)
     raise Skipped("no tool that may be called has a required argument")
 
 
@@ -59,11 +59,11 @@ async def _wrong_argument_type(context: ProbeContext) -> Conclusion:
             if isinstance(schema_type, str) and schema_type in _WRONG_VALUES:
                 wrong: JSONObject = {**arguments, argument: _WRONG_VALUES[schema_type]}
                 text = f"{shown(name)} with {shown(argument)} that is no {schema_type}"
-                return await _refused_call(context, name, wrong, text)
+                return await _expect_refusal(context, name, wrong, text)
     raise Skipped("no tool that may be called has an argument of a plain type")
 
 
-async def _refused_call(context: ProbeContext, name: str, arguments: JSONObject, text: str) -> Conclusion:
+async def _expect_refusal(context: ProbeContext, name: str, arguments: JSONObject, text: str) -> Conclusion:
     """Call a tool with wrong arguments, which it should refuse; ``text`` describes the call for the user."""
     answer = await context.call(name, arguments)
     if answer.is_error:
@@ -84,17 +84,17 @@ async def _same_tools_again(context: ProbeContext) -> Conclusion:
     return remarked("tools/list says one thing, and another a moment later", frames)
 
 
-def _required(context: ProbeContext, name: str) -> list[str]:
-    required = _schema(context, name).get("required")
+def _required_arguments(context: ProbeContext, name: str) -> list[str]:
+    required = _input_schema(context, name).get("required")
     return [name for name in required if isinstance(name, str)] if isinstance(required, list) else []
 
 
 def _properties(context: ProbeContext, name: str) -> JSONObject:
-    properties = _schema(context, name).get("properties")
+    properties = _input_schema(context, name).get("properties")
     return properties if isinstance(properties, dict) else {}
 
 
-def _schema(context: ProbeContext, name: str) -> JSONObject:
+def _input_schema(context: ProbeContext, name: str) -> JSONObject:
     tool = next((tool for tool in context.inventory.tools if tool.get("name") == name), None)
     schema = tool.get("inputSchema") if tool is not None else None
     return schema if isinstance(schema, dict) else {}

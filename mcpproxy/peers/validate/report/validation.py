@@ -21,7 +21,7 @@ Detail = Literal["failures", "marks", "checks"]
 MARKS_IN_LINE: Final = 60
 """How many marks are on one line."""
 
-_WORDS: Final[dict[Status, tuple[str, str, Colour]]] = {
+_APPEARANCES: Final[dict[Status, tuple[str, str, Colour]]] = {
     "passed": ("ok", ".", "green"),
     "failed": ("FAIL", "F", "red"),
     "warning": ("warn", "W", "yellow"),
@@ -85,7 +85,7 @@ def margin(revision: str, transport: str, number: int) -> str:
 
 def mark(check: CheckResult, style: Style = PLAIN) -> str:
     """Return the character for a check."""
-    _, character, colour = _words(check)
+    _, character, colour = _appearance(check)
     return style.paint(character, colour)
 
 
@@ -216,10 +216,10 @@ def _message(check: CheckResult) -> str:
     return f"{visible(check.conclusion.message)}{took}"
 
 
-def _words(check: CheckResult) -> tuple[str, str, Colour]:
-    return _KNOWN if check.is_known else _WORDS[check.status]
+def _appearance(check: CheckResult) -> tuple[str, str, Colour]:
+    return _KNOWN if check.is_known else _APPEARANCES[check.status]
 
 
 def _word(check: CheckResult, style: Style) -> str:
-    word, _, colour = _words(check)
+    word, _, colour = _appearance(check)
     return style.paint(f"{word:<6}", colour)

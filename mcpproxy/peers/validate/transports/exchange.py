@@ -39,8 +39,9 @@ class ClientExchange(SessionExchange):
     """One exchange as it is recorded. ``number`` and ``status`` are 0 until they are known.
 
     ``wire`` is the MCP session to which the exchange belongs, if any. ``seq`` is the frame number of our
-    message, or of the request head if there is no body. ``frames`` are the server's frames, and ``heads`` are
-    the numbers of the two heads. ``is_cut`` says whether the exchange was cut off.
+    message, or of the request head if there is no body. ``headers`` are those of the response, ``frames`` the
+    server's frames, and ``heads`` the numbers of the two heads. ``is_cut`` says whether the exchange was cut
+    off.
     """
 
     wire: "Listener | None" = None
@@ -66,7 +67,7 @@ class ClientExchange(SessionExchange):
     written: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when our request has been written."""
     awaited: asyncio.Event | None = None
-    """If it is given, the response waits for it: the sender must first know the number of its request."""
+    """If given, the response is processed only after it: the sender must first know its request's number."""
     _early_frames: list[Frame] = field(default_factory=list[Frame])
     _framer: SseFramer = field(default_factory=lambda: SseFramer(4 * LONGEST_URL))
 

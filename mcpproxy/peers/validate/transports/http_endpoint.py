@@ -178,7 +178,7 @@ class HttpEndpoint:
                 exchange.begin(response)
                 async for chunk in response.chunks():
                     exchange.find_endpoint(chunk)
-                    self._count(exchange, len(chunk))
+                    self._count_bytes(exchange, len(chunk))
         except RemoteError as fault:
             exchange.failure = fault
         finally:
@@ -191,7 +191,7 @@ class HttpEndpoint:
         location = exchange.header("location")
         return refusal(self.server.url, exchange.status, location, exchange.body, self.headers)
 
-    def _count(self, exchange: ClientExchange, size: int) -> None:
+    def _count_bytes(self, exchange: ClientExchange, size: int) -> None:
         """Count bytes of a response.
 
         Raises:

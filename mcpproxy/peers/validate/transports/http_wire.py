@@ -70,7 +70,7 @@ class HttpWire(ClientSession[ClientExchange]):
 
     async def _use_http_sse(self, limit_s: float) -> bool:
         stream = ClientExchange(self)
-        if await self.switch_to_http_sse(stream, limit_s, self._lose):
+        if await self.switch_to_http_sse(stream, limit_s, self._report_loss):
             self.stream = stream
             self.server.is_http_sse = True
         elif isinstance(stream.failure, ForeignTargetError):
@@ -145,7 +145,7 @@ class HttpWire(ClientSession[ClientExchange]):
         """Send one request, and have its response recorded to the end."""
         await self.server.run(exchange, method, headers, body, url=self.endpoint if method == "POST" else "")
 
-    def _lose(self, why: str) -> None:
+    def _report_loss(self, why: str) -> None:
         self.on_event(ServerLost(f"it {why}"))
 
     async def _run(self, exchange: ClientExchange, raw: bytes, headers: Headers) -> None:
@@ -155,7 +155,7 @@ class HttpWire(ClientSession[ClientExchange]):
         """
         await self.run_post(exchange, raw, headers)
         if exchange.failure and not exchange.number:  # not even the request was sent
-            self._lose(str(exchange.failure))
+            self._report_loss(str(exchange.failure))
         elif not self.endpoint or exchange.status >= 300 or exchange.failure:
             why = f"it {exchange.failure}" if exchange.failure else ""
             refusal = self.server.refusal(exchange) if exchange.status >= 300 else None
