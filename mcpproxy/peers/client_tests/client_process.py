@@ -115,7 +115,7 @@ async def _is_at_work(token: str, longest_s: float) -> bool:
     """
     busy, computed_ns = 0, 0
     for _ in range(_SAMPLES):
-        threads = [thread for folder, _ in _marked(token) for thread in folder.glob("task/*")]
+        threads = [thread for folder, _ in _marked_processes(token) for thread in folder.glob("task/*")]
         busy += any(map(_is_runnable, threads))
         computed_ns = sum(map(_computed_ns, threads))
         if busy == _BUSY_SAMPLES:
@@ -142,13 +142,13 @@ def end_strays(token: str, spare: str = "") -> None:
 
     Processes with ``spare`` in their command are left alone: our servers, which exit after their client.
     """
-    for folder, command in _marked(token):
+    for folder, command in _marked_processes(token):
         with suppress(OSError):
             if not spare or spare.encode() not in command:
                 os.kill(int(folder.name), KILL)
 
 
-def _marked(token: str) -> Iterator[tuple[Path, bytes]]:
+def _marked_processes(token: str) -> Iterator[tuple[Path, bytes]]:
     """Yield the ``/proc`` folder and the command of each process that is marked with ``token`` (on Linux).
 
     The token is in its environment or in its command. Our own process is left out.

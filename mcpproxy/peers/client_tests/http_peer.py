@@ -100,7 +100,7 @@ class ScriptedExchange:
         self.send_piece("".join(f"{field}\n" for field in (*fields, "")).encode())
 
     def end_chunks(self) -> None:
-        """End a body that comes in pieces; do nothing after another response."""
+        """End a body that comes in pieces; do nothing if none was begun."""
         if self._chunked:
             self._handler.wfile.write(b"0\r\n\r\n")
             self._handler.wfile.flush()

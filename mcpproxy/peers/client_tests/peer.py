@@ -1,4 +1,4 @@
-"""The server of a scenario, on stdin and stdout: an ordinary server, unless a script does otherwise.
+"""The server of a scenario (one test of a client), on stdio: an ordinary one, unless a script does otherwise.
 
 A script gets the ``ScriptedServer`` and a request, and may send anything. A thread reads the stream of the
 client, so that a script can wait for an answer of the client, for a limited time.
@@ -106,7 +106,7 @@ class ScriptedServer:
         self._waiting: Final[deque[JSONObject]] = deque()
         self._last_id = 0
         if source is not None:
-            threading.Thread(target=self._read, args=(source,), daemon=True).start()
+            threading.Thread(target=self._read_lines, args=(source,), daemon=True).start()
 
     def serve(self, needs: str = "", stays_s: float = 0) -> None:
         """Answer requests until the client closes the stream.
@@ -116,7 +116,7 @@ class ScriptedServer:
         """
         while True:
             limit_s = stays_s if stays_s and self.seen[needs] and not self._waiting else None
-            message = self._next(limit_s)
+            message = self._next_message(limit_s)
             if message is not None:
                 self.answer_message(message)
             elif limit_s is None:
@@ -172,7 +172,7 @@ class ScriptedServer:
         self.send({"jsonrpc": "2.0", "id": request_id, "method": method, **given})
         others: list[JSONObject] = []
         answer = None
-        while answer is None and (message := self._next(ANSWER_S)) is not None:
+        while answer is None and (message := self._next_message(ANSWER_S)) is not None:
             if message.get("id") == request_id and "method" not in message:
                 answer = message
             else:
@@ -182,7 +182,7 @@ class ScriptedServer:
 
     def serve_until(self, method: str) -> bool:
         """Answer requests until a message of this method comes; return ``False`` if the stream ends first."""
-        while (message := self._next(None)) is not None:
+        while (message := self._next_message(None)) is not None:
             if message.get("method") == method:
                 return True
             self.answer_message(message)
@@ -193,7 +193,7 @@ class ScriptedServer:
 
         The message is answered later. If messages are put off already, return at once.
         """
-        if not self._waiting and (message := self._next(limit_s)) is not None:
+        if not self._waiting and (message := self._next_message(limit_s)) is not None:
             self._waiting.append(message)
 
     def answer_waiting(self, method: str) -> bool:
@@ -266,7 +266,7 @@ class ScriptedServer:
         """End the server at once."""
         os._exit(code)
 
-    def _next(self, limit_s: float | None) -> JSONObject | None:
+    def _next_message(self, limit_s: float | None) -> JSONObject | None:
         """Return the next message; ``None`` at the end of the stream, or after ``limit_s`` seconds.
 
         Without a limit, the messages that were put off come first. A line that is no JSON object is skipped.
@@ -288,7 +288,7 @@ class ScriptedServer:
             if message is not None:
                 return message
 
-    def _read(self, source: BinaryIO) -> None:
+    def _read_lines(self, source: BinaryIO) -> None:
         while (line := source.readline(_LINE_BYTES)).endswith(b"\n"):
             self._lines.put(line)
         self._lines.put(b"")

@@ -149,7 +149,7 @@ class _Session:
     heads: dict[int, RequestHead] = field(default_factory=dict[int, RequestHead])
     """The heads of HTTP requests, by exchange."""
     pages: int = 0
-    """How many pages of the list of tools were requested, beginning with the last first page."""
+    """How many pages of the list of tools were requested since the first page was last requested."""
     probed_ns: int = 0
     asked_ns: int = 0
     gave_up_ns: int = 0
@@ -208,7 +208,7 @@ def _ends(event: Eof | Signal | Close | Note) -> bool:
     return not isinstance(event, Close) or event.ending != "cut"
 
 
-def _opens(frame: Frame) -> bool:
+def _needs_no_session(frame: Frame) -> bool:
     """Whether all messages in a frame may be sent without a session."""
     return all(
         isinstance(message, Request) and message.method in _OPENING for message in singles(frame.message)
@@ -218,7 +218,7 @@ def _opens(frame: Frame) -> bool:
 def _note_client_frame(frame: Frame, seen: SeenClient, session: _Session) -> None:
     seen.messages += 1
     seen.last_ns = frame.observed_at_ns
-    if frame.exchange in session.bare and not _opens(frame):
+    if frame.exchange in session.bare and not _needs_no_session(frame):
         seen.without_session.append((session.path, frame.seq))
     for message in singles(frame.message):
         if isinstance(message, Notification):

@@ -88,7 +88,10 @@ def verdict(
 
 
 def lateness(played: Played) -> str:
-    """Return a clause: how late our server answered the client's last request; empty if it was not late."""
+    """Return a clause: how late our server answered the client's last request.
+
+    It is empty if the answer was not late, or if none was due.
+    """
     last, scenario = played.seen.last, played.scenario
     is_due = last and (last.is_answered or scenario.reaction == "goes on" or last.method != scenario.awaited)
     if last is None or not is_due or last.waited_ns / 1e9 - scenario.delay_s < LATE_S:
@@ -147,7 +150,8 @@ def _conclusion(
 def _unanswered_pings(seen: SeenClient, catalogue: Catalogue, revision: str) -> tuple[Conclusion, str] | None:
     """Return the verdict on a client that answers none of two or more pings, for which the server waited.
 
-    The judge has no finding about them, because it does not know that the server waited.
+    Return ``None`` for any other client, and in a revision that does not demand the answers. The judge has no
+    finding about them, because it does not know that the server waited.
     """
     if not _answers_no_ping(seen):
         return None
@@ -162,10 +166,10 @@ def _answers_no_ping(seen: SeenClient) -> bool:
 def _missing_session_id(
     seen: SeenClient, reported: set[str], catalogue: Catalogue, revision: str
 ) -> tuple[Conclusion, str] | None:
-    """Return the verdict on a client that leaves out the id of its session.
+    """Return the verdict on a client that leaves out the id of its session, unless it is in ``reported``.
 
-    The judge has no finding about a request on another connection than that of ``initialize``: such a request
-    may come from another client.
+    Return ``None`` otherwise, and in a revision that does not demand the id. The judge has no finding about a
+    request on another connection than that of ``initialize``: such a request may come from another client.
     """
     requirement = _SESSION_ID.partition("/")[2]
     if not seen.without_session or requirement in reported:

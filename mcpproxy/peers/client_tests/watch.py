@@ -30,5 +30,5 @@ class Watch:
 
     @property
     def rested_s(self) -> float:
-        """For how long nothing has been recorded, as far as looked; 0 before the client's first message."""
+        """For how long nothing had been recorded at the last look; 0 before the client's first message."""
         return time.monotonic() - self._changed_s if self._seen.messages else 0

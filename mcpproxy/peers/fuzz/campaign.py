@@ -33,7 +33,7 @@ _LEAST_ANSWER_S: Final = 0.25
 
 After that, the next step is sent."""
 _TRIES: Final = 2
-"""A fault that could not be repeated this many times is not tried again."""
+"""After so many failed attempts to repeat a fault, it is not tried again."""
 
 
 class Campaign:

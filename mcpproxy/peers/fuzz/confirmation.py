@@ -146,7 +146,7 @@ class Confirmer:
         self._kept = 0
 
     async def confirm_fault(self, suspect: SuspectedFault) -> ServerFault | None:
-        """Return the fault, with its recording in the folder; ``None`` if it does not show again.
+        """Return the fault, with its recording in the folder; ``None`` if it cannot be confirmed.
 
         Raises:
             NotBackError: the server does not come back, so that nothing can be repeated.

@@ -11,7 +11,7 @@ from mcpproxy.peers.validate.transports.http_endpoint import HttpEndpoint
 
 
 class RecordedHttpLink(HttpLink):
-    """The HTTP link of that command, whose bytes are recorded in ``recording``."""
+    """The HTTP link of ``replay client``, whose bytes are recorded in ``recording``."""
 
     has_ended: Final = False
     """Whether a process of ours ended by itself: over HTTP there is none."""

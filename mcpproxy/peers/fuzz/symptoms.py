@@ -99,7 +99,7 @@ class Symptom:
 
 
 def normalised(text: str) -> str:
-    """Return at most 200 characters of ``text``, with ``*`` for each part that differs between two runs.
+    """Return at most 200 characters of ``text``, with ``*`` for each part that may differ between two runs.
 
     These are numbers, quoted texts and markers.
     """
@@ -125,9 +125,10 @@ def end_symptom(
 
 
 def violation_symptom(finding: Finding, step: FuzzStep, index: int, *, is_provoked: bool) -> Symptom | None:
-    """Return the symptom for a finding about the server; ``None`` if ``step`` may excuse the server.
+    """Return the symptom for a finding; ``None`` if it is no fault, or if ``step`` may excuse the server.
 
-    ``is_provoked`` says that the client has broken the protocol in this session.
+    A finding about the client, an info, and a finding of ``ANSWER_RULES`` are no faults. ``is_provoked`` says
+    that the client has broken the protocol in this session.
     """
     if finding.blame != SERVER or finding.severity == "info" or finding.rule in ANSWER_RULES:
         return None

@@ -16,7 +16,7 @@ _NOT_REPLAYED: Final = frozenset(
         "server", "set-cookie", "www-authenticate", SESSION_ID,
     }
 )  # fmt: skip
-"""Response headers that are not replayed: they describe the connection or the time, or are secret."""
+"""Response headers that are not replayed: about the connection, the time, credentials or the session."""
 
 
 def headers_of(exchange: Exchange | None) -> dict[str, str]:

@@ -100,5 +100,8 @@ class IdMap:
 
 
 def _answers_again(entry: SessionMessage, live: LiveMessage) -> bool:
-    """Whether ``entry`` is a repeated response to the recorded request of ``live``; only faults make such."""
+    """Whether ``entry`` is a response, perhaps a repeated one, to the recorded request of ``live``.
+
+    Only a fault of mcpproxy repeats a response.
+    """
     return live.recorded is not None and entry.answers == live.recorded.index

@@ -43,7 +43,7 @@ class GivenResult:
 
     @property
     def value(self) -> JSON:
-        """The JSON in the text; ``None`` without any, and for null."""
+        """The JSON in the text; ``None`` if there is none, or if it is null."""
         value = _json_in(self.text)
         return None if value is _ABSENT else cast("JSON", value)
 
@@ -65,7 +65,7 @@ def unmet(expected: Expectation, result: GivenResult) -> Iterator[str]:
         value: object = result.text
         where = ""
     else:
-        value = _at(_json_in(result.text), expected.at)
+        value = _value_at(_json_in(result.text), expected.at)
         where = f" at {expected.at}" if expected.at else ""
         if value is _ABSENT:
             yield f"there is no JSON value{where} in {_shown(result.text)}"
@@ -107,7 +107,7 @@ def _json_in(text: str) -> object:
     return _ABSENT
 
 
-def _at(value: object, pointer: str) -> object:
+def _value_at(value: object, pointer: str) -> object:
     """Return the value at a pointer (RFC 6901); ``_ABSENT`` if there is none."""
     for part in pointer.split("/")[1:]:
         name = part.replace("~1", "/").replace("~0", "~")

@@ -1,9 +1,8 @@
 """The interface of a scripted model, a script in place of a language model, as an ASGI application.
 
 It speaks every dialect (the API of a provider of models) at once: the path of a request tells which one it
-is, whatever base URL comes before it.
-Hosts also list models, count tokens, check that a server is there, and send statistics. Those requests get
-responses with which the host continues.
+is, whatever base URL comes before it. Hosts also list models, count tokens, check that a server is there, and
+send statistics. Those requests get responses with which the host continues.
 """
 
 from collections.abc import AsyncIterator, Iterator

@@ -150,7 +150,7 @@ class ScriptPlayer:
         tool, or it was called ``_MOST_SEARCHES`` times.
         """
         words = {word for text in request.texts for word in _WORDS.findall(text)}
-        names = sorted({word for call in calls for word in words if _is_listed(call, word)})
+        names = sorted({word for call in calls for word in words if _names_called_tool(call, word)})
         wanted = (f"+{word}" for word in ("mcp", *plain(calls[0].tool).split("_")))
         query: JSONObject = {"query": f"select:{','.join(names)}" if names else " ".join(wanted)}
         arguments: dict[str, JSONObject] = {_WAIT_FOR_SERVERS: {}, **dict.fromkeys(_SEARCHES, query)}
@@ -164,7 +164,7 @@ class ScriptPlayer:
         return ScriptedAnswer(id, calls=(ScriptedCall(id, tool.name, tool.namespace, arguments[tool.name]),))
 
 
-def _is_listed(call: ScriptCall, word: str) -> bool:
+def _names_called_tool(call: ScriptCall, word: str) -> bool:
     return word.startswith("mcp") and is_alike(call.tool, frozenset(), OfferedTool(word, ""))
 
 

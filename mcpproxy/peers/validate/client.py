@@ -157,7 +157,7 @@ class Client(RpcConnection):
         Raises:
             NotInitializedError: the session is not open.
             RefusedError: the server answered with an error.
-            MalformedAnswerError: the result has no list, or a cursor that is no string, or its pages do not end.
+            MalformedAnswerError: the result has no list, its cursor is no string, or its pages do not end.
             ValidateError: there is no response, or it is malformed.
         """
         self._must_be_open()

@@ -35,7 +35,7 @@ _FAR: Final = f"/about{_RESOURCE}"
 _TENANT: Final = "/tenant"
 """The path of an authorization server that is not at the root of its host."""
 _KEPT: Final = 64
-"""How many authorization codes are kept at most, with the token."""
+"""How many authorization codes are kept at most, counting the token."""
 
 
 @dataclass(frozen=True, slots=True)

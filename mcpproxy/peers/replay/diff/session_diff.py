@@ -186,7 +186,7 @@ class _SessionComparison:
             return ComparedItem(what, "new", entry.seq, counterpart.seq, remark="was not answered before")
         # The first request also waits for the server to start, so its latency is not compared.
         is_first = entry.method in ("initialize", "server/discover")
-        remark = "" if is_first else _slower(self._expected, self._found, expected, found)
+        remark = "" if is_first else _slower_remark(self._expected, self._found, expected, found)
         return ComparedItem(what, verdict_on(changes), entry.seq, counterpart.seq, tuple(changes), remark)
 
     def _answer_of(self, session: RecordedSession, request: SessionMessage) -> SessionMessage | None:
@@ -360,7 +360,7 @@ def _text(entry: SessionMessage) -> str:
     return entry.raw.decode("utf-8", "backslashreplace")
 
 
-def _slower(
+def _slower_remark(
     expected: RecordedSession,
     found: RecordedSession,
     expected_answer: SessionMessage | None,

@@ -33,7 +33,7 @@ MATCHERS: Final[dict[str, re.Pattern[str]]] = {
 class Difference:
     """A difference between two values, at ``pointer``.
 
-    ``expected`` and ``found`` are the values there; ``None`` if one of them has no value there.
+    ``expected`` and ``found`` are what the two have there, ``None`` for the one that has nothing there.
     """
 
     pointer: str

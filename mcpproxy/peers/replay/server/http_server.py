@@ -165,7 +165,7 @@ class HttpReplayServer(SessionEndpoint):
     async def answer_get(self, request: HttpRequest, respond: HttpResponder) -> None:
         """Respond with the stream of the session, or with a stream that the client resumes.
 
-        If the recorded server refused a GET or had none, respond with its status or 405.
+        If the recorded server refused a GET, respond with its status; if it was sent none, with 405.
 
         Raises:
             RefusedRequestError: the request names an unknown session or revision.
@@ -228,6 +228,8 @@ class HttpReplayServer(SessionEndpoint):
 
     def _named_session(self, request: HttpRequest, id: str = "") -> LiveHttpSession | None:
         """Return the session that a request names; ``None`` if it names none.
+
+        ``id`` is the session id in the URL of HTTP+SSE; if it is empty, the header names the session.
 
         Raises:
             RefusedRequestError: there is no such session, or the request's revision is unknown.

@@ -164,7 +164,10 @@ class LiveHttpSession:
             self._deliver(out)
 
     def _deliver(self, out: OutgoingMessage) -> None:
-        """Send a message on the stream of its POST or of the GET."""
+        """Send a message on the stream of its POST or of the GET; drop it if its request was cancelled.
+
+        Recorded ``endpoint`` events are dropped, too.
+        """
         recorded_event = out.recorded.event if out.recorded else None
         if (out.live and out.live.is_cancelled) or (recorded_event and recorded_event.name == "endpoint"):
             return

@@ -67,7 +67,7 @@ def replay_source(recording: LoadedTrace) -> ReplaySource:
     replayed = tuple(answer for answer in non_mcp if b"masked(len=" not in answer.body)
     if masked := len(non_mcp) - len(replayed):
         notes.append(f"{count(masked, 'answer')} with masked credentials: not replayed")
-    if not recording.complete and (open_requests := sum(map(_unanswered, sessions))):
+    if not recording.complete and (open_requests := sum(map(_count_unanswered, sessions))):
         notes.append(
             f"{count(open_requests, 'request')} of the client without a recorded answer: a miss if sent again"
         )
@@ -104,7 +104,7 @@ def _divided(session: RecordedSession) -> _DividedSession:
         elif exchange.status == _UNAUTHORIZED and not exchange.is_altered:
             refused.add(number)
     left_out = non_mcp.keys() | refused
-    replayed = _without(session, left_out) if left_out else session
+    replayed = _without_exchanges(session, left_out) if left_out else session
     return _DividedSession(replayed, tuple(non_mcp.values()), len(refused & with_request))
 
 
@@ -170,7 +170,7 @@ def _has_begun(session: RecordedSession) -> bool:
     )
 
 
-def _unanswered(session: RecordedSession) -> int:
+def _count_unanswered(session: RecordedSession) -> int:
     """Return how many requests of the client have no recorded response."""
     answered = {entry.answers for entry in session.messages}
     return sum(
@@ -182,7 +182,7 @@ def _unanswered(session: RecordedSession) -> int:
     )
 
 
-def _without(session: RecordedSession, left_out: Set[int]) -> RecordedSession:
+def _without_exchanges(session: RecordedSession, left_out: Set[int]) -> RecordedSession:
     """Return a copy of a session without these exchanges and their messages."""
     kept = [entry for entry in session.messages if entry.exchange not in left_out]
     new_index = {entry.index: index for index, entry in enumerate(kept)}

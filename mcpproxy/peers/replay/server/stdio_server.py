@@ -159,11 +159,11 @@ class StdioReplayServer:
         while self._waiting_messages and self._waiting_messages[0][0] <= time.monotonic_ns():
             out = heapq.heappop(self._waiting_messages)[2]
             if out.raw and not (out.live and out.live.is_cancelled):
-                _write(self._write_fd, out.raw + b"\n")
+                _write_all(self._write_fd, out.raw + b"\n")
 
     def _read_client(self) -> None:
         lines = WholeLines()
-        while chunk := _chunk(self._read_fd):
+        while chunk := _read_chunk(self._read_fd):
             for line in lines.feed(chunk):
                 self._put_event("client", line)
         for line in lines.end():
@@ -174,7 +174,7 @@ class StdioReplayServer:
         self._events.put((origin, line, time.monotonic_ns()))
 
 
-def _chunk(fd: int) -> bytes:
+def _read_chunk(fd: int) -> bytes:
     """Read bytes; the result is empty at the end of the input, or if it cannot be read."""
     try:
         return os.read(fd, _CHUNK_BYTES)
@@ -182,7 +182,7 @@ def _chunk(fd: int) -> bytes:
         return b""
 
 
-def _write(fd: int, data: bytes) -> None:
+def _write_all(fd: int, data: bytes) -> None:
     view = memoryview(data)
     while view:
         view = view[os.write(fd, view) :]
