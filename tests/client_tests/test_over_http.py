@@ -87,7 +87,7 @@ def test_why_a_server_of_ours_does_not_listen_is_said() -> None:
         stderr = asyncio.StreamReader()
         stderr.feed_data(b"Traceback (most recent call last):\n  File 'a.py', line 1\nOSError: no ports\n")
         stderr.feed_eof()
-        await vars(served)["_address"](stderr, "127.0.0.1:0")
+        await vars(served)["_listening_url"](stderr, "127.0.0.1:0")
 
     with pytest.raises(UsageError, match=r"listen on 127.0.0.1:0; OSError: no ports"):
         asyncio.run(address())

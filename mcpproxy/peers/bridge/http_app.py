@@ -83,7 +83,7 @@ class HttpApp(SessionEndpoint):
         if stateless_version(call) or (version in STATELESS and SESSION_ID not in request.fields):
             await self._pass_on(request, respond, message, self._stateless_session(request, message))
         elif isinstance(message, Request) and message.method == "initialize":
-            await self._initialize(request, respond, message)
+            await self._begin_session(request, respond, message)
         else:
             session = self._session_of(request)
             if session is None:
@@ -146,7 +146,7 @@ class HttpApp(SessionEndpoint):
             raise RefusedRequestError(405, "only POST is possible without a session", fields=METHODS)
         return session
 
-    async def _initialize(self, request: HttpRequest, respond: HttpResponder, message: Request) -> None:
+    async def _begin_session(self, request: HttpRequest, respond: HttpResponder, message: Request) -> None:
         """Begin a session, and end it again if the server refuses ``initialize``."""
         session = self._sessions.begin()
         try:

@@ -119,7 +119,7 @@ class RemoteBridge:
         still answered, except subscriptions.
         """
         read_task = asyncio.create_task(self._read_lines(lines))
-        end_tasks = [asyncio.create_task(_wait(end)) for end in (self._lost, self._out.closed)]
+        end_tasks = [asyncio.create_task(_wait_for(end)) for end in (self._lost, self._out.closed)]
         try:
             await asyncio.wait([read_task, *end_tasks], return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -278,5 +278,5 @@ class RemoteBridge:
         await self._server.close()
 
 
-async def _wait(event: asyncio.Event) -> None:
+async def _wait_for(event: asyncio.Event) -> None:
     await event.wait()

@@ -77,7 +77,7 @@ class JournaledSession:
         """Write the trace of the records in the journal; return whether the session is over and recorded."""
         self._pipeline.drain()
         self.notes.flush()
-        return self._pipeline.is_over and not self.is_stuck and self._complete()
+        return self._pipeline.is_over and not self.is_stuck and self._complete_trace()
 
     def end(self, unwritten: bytes) -> None:
         """Take note that the journal will get no more records; ``unwritten`` are the last ones, not in it."""
@@ -86,9 +86,9 @@ class JournaledSession:
     def give_up(self) -> bool:
         """Complete the trace as far as possible; return true, as ``drain`` does at the end of a session."""
         self._pipeline.drain()
-        return self._complete()
+        return self._complete_trace()
 
-    def _complete(self) -> bool:
+    def _complete_trace(self) -> bool:
         note = "" if self._pipeline.finish() else self._pipeline.give_up()
         changes = self._writer.outside_changes()
         journal_reader.remove(self._folder)

@@ -300,7 +300,7 @@ class StdioSession:
         if answered:
             self._pass_answers(text, message, answered)
         else:
-            self._pass_other(text, singles(message)[0])
+            self._pass_other_message(text, singles(message)[0])
 
     def _pass_answers(self, text: bytes, message: Message, keys: list[Key]) -> None:
         answers = {id(self._answers[key]): self._answers[key] for key in keys if key in self._answers}
@@ -325,7 +325,7 @@ class StdioSession:
         if not answer.open:
             self._forget_tokens(answer)
 
-    def _pass_other(self, text: bytes, single: Single) -> None:
+    def _pass_other_message(self, text: bytes, single: Single) -> None:
         answer = self._answer_for(single)
         if answer is not None:
             answer.add_message(text)

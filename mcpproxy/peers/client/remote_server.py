@@ -233,7 +233,7 @@ class RemoteServer:
         """Yield a connection, which is kept for the next exchange if this one is completed.
 
         Raises:
-            UnreachableError: as ``_open``.
+            UnreachableError: as ``_open_connection``.
         """
         now_s = asyncio.get_running_loop().time()
         while self._idle:
@@ -243,7 +243,7 @@ class RemoteServer:
             connection.close()
         else:
             with self._noting_failure():
-                connection = await self._open(url)
+                connection = await self._open_connection(url)
         try:
             yield connection
         finally:
@@ -254,7 +254,7 @@ class RemoteServer:
                 connection.idle_since = asyncio.get_running_loop().time()
                 self._idle.append(connection)
 
-    async def _open(self, url: str) -> HttpConnection:
+    async def _open_connection(self, url: str) -> HttpConnection:
         """Return a new connection.
 
         Raises:

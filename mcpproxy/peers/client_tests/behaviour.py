@@ -66,7 +66,7 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
             goes_on = done[name].seen.notifications["notifications/initialized"]
             yield name, f"{'goes on with' if goes_on else 'does not accept'} the revision that is offered"
     if silent := done.get("never-answers"):
-        yield "call-timeout", _call_timeout(silent)
+        yield "call-timeout", _call_timeout_clause(silent)
     for name in OTHERS_FIRST:
         if name in done and done[name].stay.code == 0 and done[name].seen.open_calls:
             yield name, "takes it for the answer to its call"
@@ -81,7 +81,7 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
         yield "probe-unanswered", falls_back if probed.seen.fell_back else "does not send initialize"
     for name, play in done.items():
         if isinstance(play.scenario.http, Discovery):
-            yield name, _login(play.seen, play.scenario.http)
+            yield name, _login_clause(play.seen, play.scenario.http)
     ends: dict[str, list[str]] = {}
     for name, play in done.items():
         if play.stay.code and play.scenario.reaction != "goes on" and name not in _REVISIONS:
@@ -91,7 +91,7 @@ def behaviour(played: Mapping[str, Played]) -> Iterator[tuple[str, str]]:
         yield first, f"{end} (and so with {', '.join(others)})" if others else end
 
 
-def _login(seen: SeenClient, discovery: Discovery) -> str:
+def _login_clause(seen: SeenClient, discovery: Discovery) -> str:
     if seen.with_login:
         return "logs in"
     if discovery.resource and seen.found.get(discovery.server):
@@ -101,7 +101,7 @@ def _login(seen: SeenClient, discovery: Discovery) -> str:
     return "does not look for an authorization server"
 
 
-def _call_timeout(silent: Played) -> str:
+def _call_timeout_clause(silent: Played) -> str:
     seen = silent.seen
     if seen.gave_up_ns:
         waited_s = (seen.gave_up_ns - seen.asked_ns) / 1e9

@@ -50,7 +50,7 @@ class ScriptedExchange:
         self.query: Final = urlsplit(handler.path).query
         self.headers: Final = {name.lower(): value for name, value in handler.headers.items()}
         self.body: Final = body
-        self.message: Final = _object(body)
+        self.message: Final = _json_object(body)
 
     @property
     def request_method(self) -> str:
@@ -66,7 +66,7 @@ class ScriptedExchange:
 
     def respond(self, status: int, body: bytes = b"", headers: Headers | None = None) -> None:
         """Respond with a whole body."""
-        self._head(status, {**(headers or {}), "Content-Length": str(len(body))})
+        self._send_head(status, {**(headers or {}), "Content-Length": str(len(body))})
         self._handler.wfile.write(body)
 
     def respond_json(self, message: JSONObject, status: int = 200, headers: Headers | None = None) -> None:
@@ -77,7 +77,7 @@ class ScriptedExchange:
     def begin_chunks(self, status: int, headers: Headers) -> None:
         """Send the head of a response whose body comes in pieces."""
         self._chunked = True
-        self._head(status, {**headers, "Transfer-Encoding": "chunked"})
+        self._send_head(status, {**headers, "Transfer-Encoding": "chunked"})
 
     def begin_stream(self, headers: Headers | None = None) -> None:
         """Send the head of a response that is a stream of events."""
@@ -109,7 +109,7 @@ class ScriptedExchange:
         """Close the connection without the end of the body."""
         self._handler.close_connection = True
 
-    def _head(self, status: int, headers: Headers) -> None:
+    def _send_head(self, status: int, headers: Headers) -> None:
         self._handler.send_response_only(status)
         for name, value in headers.items():
             self._handler.send_header(name, value)
@@ -150,7 +150,7 @@ class EndpointSession(ScriptedServer):
 
     def write(self, raw: bytes) -> None:
         """Send a message of the server. An answer is held back until it is known whether it comes alone."""
-        message, exchange = _object(raw), self._exchange
+        message, exchange = _json_object(raw), self._exchange
         assert exchange is not None
         is_answer = message is not None and "method" not in message
         if is_answer and not self._held and not self._is_streaming:
@@ -160,7 +160,7 @@ class EndpointSession(ScriptedServer):
             self._is_streaming = True
             exchange.begin_stream(self._headers)
             if self._held:
-                exchange.send_event(_object(self._held))
+                exchange.send_event(_json_object(self._held))
         exchange.send_event(message)
 
 
@@ -185,7 +185,7 @@ class ScriptedEndpoint:
         self._capabilities: Final = capabilities
         self._eras: Final = eras
         self._sessions: Final[dict[str, EndpointSession]] = {}
-        self._server: Final = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
+        self._server: Final = ThreadingHTTPServer(("127.0.0.1", 0), _handler_class(self))
         self._server.daemon_threads = True
         self.origin: Final = f"http://127.0.0.1:{self._server.server_address[1]}"
         self.url: Final = f"{self.origin}{ENDPOINT}"
@@ -207,7 +207,7 @@ class ScriptedEndpoint:
         if exchange.path != ENDPOINT:
             exchange.respond(404)
         elif exchange.method == "POST" and exchange.message is not None:
-            self._post(exchange, exchange.message)
+            self._answer_post(exchange, exchange.message)
         elif exchange.method == "DELETE":
             gone = self._sessions.pop(exchange.headers.get(SESSION_ID, ""), None)
             if gone is not None:
@@ -226,14 +226,14 @@ class ScriptedEndpoint:
 
     def answer_alone(self, exchange: ScriptedExchange) -> None:
         """Answer a request that belongs to no session."""
-        self._session().answer(exchange, {})
+        self._new_session().answer(exchange, {})
 
-    def _post(self, exchange: ScriptedExchange, message: JSONObject) -> None:
+    def _answer_post(self, exchange: ScriptedExchange, message: JSONObject) -> None:
         if exchange.version:
             self.answer_alone(exchange)
             return
         if exchange.request_method == "initialize":
-            session_id, session = token_hex(16), self._session()
+            session_id, session = token_hex(16), self._new_session()
             self._sessions[session_id] = session
             session.answer(exchange, {"Mcp-Session-Id": session_id})
             return
@@ -247,7 +247,7 @@ class ScriptedEndpoint:
                 session.receive(json.dumps(message).encode())
             exchange.respond(202)
 
-    def _session(self) -> EndpointSession:
+    def _new_session(self) -> EndpointSession:
         return EndpointSession(self._scripts, self._capabilities, self._eras)
 
 
@@ -261,7 +261,7 @@ def plain(peer: ScriptedEndpoint, exchange: ScriptedExchange) -> bool:
     return False
 
 
-def _handler(peer: ScriptedEndpoint) -> type[BaseHTTPRequestHandler]:
+def _handler_class(peer: ScriptedEndpoint) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
         timeout = _SILENCE_S
@@ -285,7 +285,7 @@ def _handler(peer: ScriptedEndpoint) -> type[BaseHTTPRequestHandler]:
     return Handler
 
 
-def _object(raw: bytes) -> JSONObject | None:
+def _json_object(raw: bytes) -> JSONObject | None:
     try:
         return as_object(json.loads(raw))
     except (ValueError, RecursionError):

@@ -39,14 +39,14 @@ def _tool(number: int) -> JSONObject:
 
 
 def _two_pages(peer: ScriptedServer, request: PeerRequest) -> None:
-    _page(peer, request, [_tool(1)], [_tool(2)])
+    _answer_page(peer, request, [_tool(1)], [_tool(2)])
 
 
 def _empty_page(peer: ScriptedServer, request: PeerRequest) -> None:
-    _page(peer, request, [], [TOOL])
+    _answer_page(peer, request, [], [TOOL])
 
 
-def _page(peer: ScriptedServer, request: PeerRequest, first: list[JSON], second: list[JSON]) -> None:
+def _answer_page(peer: ScriptedServer, request: PeerRequest, first: list[JSON], second: list[JSON]) -> None:
     """Answer with one of two pages; refuse any other cursor, so that no client goes in a circle."""
     match request.params.get("cursor"):
         case None:

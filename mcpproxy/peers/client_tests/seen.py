@@ -181,7 +181,7 @@ def seen_in(traces: Iterable[Trace]) -> SeenClient:
                     session.gave_up_ns = session.gave_up_ns or left_ns
                 if seen.last and event.exchange == seen.last.exchange:
                     _end_wait(left_ns, seen, session)
-            elif isinstance(event, Eof | Signal | Close | Note) and _ends(event):
+            elif isinstance(event, Eof | Signal | Close | Note) and _ends_session(event):
                 session.over_ns = session.over_ns or event.observed_at_ns
                 _end_wait(session.over_ns, seen, session)
         if session.asked_ns and (not seen.asked_ns or (session.gave_up_ns and not seen.gave_up_ns)):
@@ -197,7 +197,7 @@ def _issues_session_id(head: ResponseHead) -> bool:
     return any(name.lower() == SESSION_ID for name, _ in head.headers)
 
 
-def _ends(event: Eof | Signal | Close | Note) -> bool:
+def _ends_session(event: Eof | Signal | Close | Note) -> bool:
     """Whether an event ends its session.
 
     A note ends it if it is about the whole recording, not about one connection or exchange. The end of a

@@ -137,7 +137,7 @@ async def _listening(command: Sequence[str], listen: str) -> AsyncGenerator[str]
     assert process.stderr is not None
     drain: asyncio.Task[bytes] | None = None
     try:
-        yield await _address(process.stderr, listen)
+        yield await _listening_url(process.stderr, listen)
         drain = asyncio.create_task(process.stderr.read())
         process.signal(15)
         await process.wait_for_exit(_START_S)
@@ -147,7 +147,7 @@ async def _listening(command: Sequence[str], listen: str) -> AsyncGenerator[str]
         await process.end(())
 
 
-async def _address(stderr: asyncio.StreamReader, listen: str) -> str:
+async def _listening_url(stderr: asyncio.StreamReader, listen: str) -> str:
     """Return the URL that a server of ours says it listens on.
 
     Raises:
@@ -174,7 +174,7 @@ async def completed(trace: str) -> None:
     They are when their journals, the raw bytes that are not in them yet, are gone.
     """
     deadline = time.monotonic() + _COMPLETE_S
-    while any(os.path.isdir(journal.folder(path)) for path in _files(trace)):
+    while any(os.path.isdir(journal.folder(path)) for path in _recording_paths(trace)):
         if time.monotonic() > deadline:
             break
         await asyncio.sleep(_POLL_S)
@@ -183,7 +183,7 @@ async def completed(trace: str) -> None:
 def recorded(trace: str) -> list[Trace]:
     """Return the recordings of a scenario, as far as they are complete; none if there was no session."""
     traces: list[Trace] = []
-    for path in _files(trace):
+    for path in _recording_paths(trace):
         with suppress(TraceError):  # it was killed before its first line
             traces.append(open_trace(path))
     return traces
@@ -192,7 +192,7 @@ def recorded(trace: str) -> list[Trace]:
 def growing(trace: str) -> list[Trace]:
     """Return the recordings of a scenario as they are on disk while it is played."""
     traces: list[Trace] = []
-    for path in _files(trace):
+    for path in _recording_paths(trace):
         with suppress(TraceError):  # there is only its journal yet
             traces.append(read_untouched(path))
     return traces
@@ -201,7 +201,7 @@ def growing(trace: str) -> list[Trace]:
 def recorded_bytes(trace: str) -> int:
     """Return how many bytes are in the recordings of a scenario and their journals."""
     total = 0
-    for path in _files(trace):
+    for path in _recording_paths(trace):
         for folder, _, names in os.walk(journal.folder(path)):
             total += sum(_size(os.path.join(folder, name)) for name in names)
         total += _size(path)
@@ -214,7 +214,7 @@ def _size(path: str) -> int:
     return 0
 
 
-def _files(trace: str) -> list[str]:
+def _recording_paths(trace: str) -> list[str]:
     """Return the paths of the recordings with the name ``trace``, in the order of their sessions."""
     stem, suffix = os.path.splitext(trace)
     pattern = re.compile(

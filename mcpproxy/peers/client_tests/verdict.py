@@ -132,9 +132,9 @@ def _conclusion(
     new.sort(key=rank)
     if new and new[0][1].severity == "error":
         return _judged_conclusion(new)
-    if unanswered := _unanswered_pings(played.seen, catalogue, revision):
+    if unanswered := _verdict_on_pings(played.seen, catalogue, revision):
         return unanswered
-    if bare := _missing_session_id(played.seen, reported, catalogue, revision):
+    if bare := _verdict_on_session_id(played.seen, reported, catalogue, revision):
         return bare
     if reason := failure(played, ordinary):
         return Conclusion("failed", reason), ""
@@ -147,7 +147,7 @@ def _conclusion(
     return Conclusion("passed", f"{count(played.seen.messages, 'message')} judged{known}"), ""
 
 
-def _unanswered_pings(seen: SeenClient, catalogue: Catalogue, revision: str) -> tuple[Conclusion, str] | None:
+def _verdict_on_pings(seen: SeenClient, catalogue: Catalogue, revision: str) -> tuple[Conclusion, str] | None:
     """Return the verdict on a client that answers none of two or more pings, for which the server waited.
 
     Return ``None`` for any other client, and in a revision that does not demand the answers. The judge has no
@@ -156,14 +156,14 @@ def _unanswered_pings(seen: SeenClient, catalogue: Catalogue, revision: str) -> 
     if not _answers_no_ping(seen):
         return None
     text = f"client answered none of {seen.pings} pings, each of which waited {ANSWER_S:.0f} s"
-    return _violation(_PING, text, list(seen.open_pings.values()), catalogue, revision)
+    return _verdict_on_violation(_PING, text, list(seen.open_pings.values()), catalogue, revision)
 
 
 def _answers_no_ping(seen: SeenClient) -> bool:
     return seen.pings >= 2 and len(seen.open_pings) >= seen.pings
 
 
-def _missing_session_id(
+def _verdict_on_session_id(
     seen: SeenClient, reported: set[str], catalogue: Catalogue, revision: str
 ) -> tuple[Conclusion, str] | None:
     """Return the verdict on a client that leaves out the id of its session, unless it is in ``reported``.
@@ -176,10 +176,10 @@ def _missing_session_id(
         return None
     reported.add(requirement)
     text = "client sent messages without the session id that it was given"
-    return _violation(_SESSION_ID, text, seen.without_session, catalogue, revision)
+    return _verdict_on_violation(_SESSION_ID, text, seen.without_session, catalogue, revision)
 
 
-def _violation(
+def _verdict_on_violation(
     name: str, text: str, evidence: Sequence[tuple[str, int]], catalogue: Catalogue, revision: str
 ) -> tuple[Conclusion, str] | None:
     """Return the verdict that a requirement is violated; ``None`` if it is not a MUST of this revision.

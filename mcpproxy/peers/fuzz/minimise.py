@@ -38,7 +38,7 @@ class Minimiser:
 
     def __init__(self, test: Test, limit: int, shrinks_until: float, reduces_until: float) -> None:
         self._test: Final = test
-        self._left = limit
+        self._tests_left = limit
         self._shrinks_until: Final = min(shrinks_until, reduces_until)
         self._reduces_until: Final = reduces_until
 
@@ -60,9 +60,9 @@ class Minimiser:
         return None
 
     async def _shows_fault(self, steps: list[FuzzStep]) -> bool:
-        if self._left <= 0:
+        if self._tests_left <= 0:
             return False
-        self._left -= 1
+        self._tests_left -= 1
         return await self._test(steps)
 
     async def _remove_steps(

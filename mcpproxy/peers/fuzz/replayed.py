@@ -52,7 +52,7 @@ async def replay_shows_fault(
         with suppress(McpProxyError):
             await play(player, link, timeout_s)
         is_shown = is_shown or _shows_fault(symptom, player, link)
-    return is_shown or (symptom.kind == "protocol" and _has_violation(symptom, recording))
+    return is_shown or (symptom.kind == "protocol" and _shows_violation(symptom, recording))
 
 
 def _http_link(target: Target, recording: SessionRecording, session: RecordedSession) -> "RecordedHttpLink":
@@ -61,7 +61,7 @@ def _http_link(target: Target, recording: SessionRecording, session: RecordedSes
     return RecordedHttpLink(target, recording, session)
 
 
-def _has_violation(symptom: Symptom, recording: SessionRecording) -> bool:
+def _shows_violation(symptom: Symptom, recording: SessionRecording) -> bool:
     return any(
         symptom.requirement in (finding.requirement, finding.rule)
         for finding in recording.findings

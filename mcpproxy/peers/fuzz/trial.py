@@ -107,14 +107,14 @@ class Trial:
         watch = _Watch(peer, result)
         try:
             await peer.open()
-            await self._send_all(steps, peer, watch, result, limits, pings, slow, deadline)
+            await self._send_steps(steps, peer, watch, result, limits, pings, slow, deadline)
         finally:
             await peer.close(is_orderly=is_orderly)
             result.frames = recording.frames
             result.gap = recording.fault or recording.judge_fault
         return result
 
-    async def _send_all(
+    async def _send_steps(
         self,
         steps: Sequence[FuzzStep],
         peer: Peer,

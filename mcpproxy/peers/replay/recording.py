@@ -239,26 +239,26 @@ class _SessionReader:
             case Frame():
                 self._add_frame(event)
             case RequestHead() if not event.by_proxy:
-                session = self._session(event.exchange)
+                session = self._session_of(event.exchange)
                 session.exchanges[event.exchange] = Exchange(event.exchange, event, len(session.messages))
                 if any("masked(" in value for _, value in event.headers):
                     self._has_masked_headers = True
             case ResponseHead() if event.status >= 200 and not event.by_proxy:
-                if exchange := self._session(event.exchange).exchanges.get(event.exchange):
+                if exchange := self._session_of(event.exchange).exchanges.get(event.exchange):
                     exchange.status, exchange.headers = event.status, event.headers
                     exchange.is_altered = event.fault is not None
             case ExchangeEnd():
-                session = self._session(event.exchange)
+                session = self._session_of(event.exchange)
                 if exchange := session.exchanges.get(event.exchange):
                     exchange.ended, exchange.end = len(session.messages), event
             case Signal() | Eof(sender="client"):
                 self._client_left = True
             case Eof(sender="server") if not self._client_left:
-                self._session(0).server_left = True
+                self._session_of(0).server_left = True
             case _:
                 pass
 
-    def _session(self, exchange: int) -> RecordedSession:
+    def _session_of(self, exchange: int) -> RecordedSession:
         name = self._session_names.get(exchange, "")
         return self.sessions.setdefault(name, RecordedSession(name))
 
@@ -274,7 +274,7 @@ class _SessionReader:
             else:
                 self._in_pieces.discard(stream)
             return
-        session, message = self._session(frame.exchange), frame.message
+        session, message = self._session_of(frame.exchange), frame.message
         batch = frame.seq if isinstance(message, Batch) else 0
         indices: list[int] = []
         turns = self._conversation.turns(frame)

@@ -50,10 +50,10 @@ def _script_turn(answer: ModelAnswer, names: dict[str, str]) -> JSONObject:
 
 
 def _call(call: ModelCall, names: dict[str, str]) -> JSONObject:
-    return {"call": names.get(_name(call), call.name), "arguments": call.arguments}
+    return {"call": names.get(_name_in_prompt(call), call.name), "arguments": call.arguments}
 
 
-def _name(call: ModelCall) -> str:
+def _name_in_prompt(call: ModelCall) -> str:
     return written(OfferedTool(call.name, "", call.namespace))
 
 
@@ -64,16 +64,17 @@ def _names_of_servers(
 
     If a script would not find the tool by that name, the name in the prompt stays.
     """
-    called = set(map(_name, calls))
+    called = set(map(_name_in_prompt, calls))
     matches = matched(servers, offered) if called else ()
     pairs = [(match.offered, match.tool.name) for match in matches if match.offered is not None]
     called_pairs = [(tool, name) for tool, name in pairs if written(tool) in called]
     return {
-        written(tool): name if _finds(name, tool, offered) else written(tool) for tool, name in called_pairs
+        written(tool): name if _would_find(name, tool, offered) else written(tool)
+        for tool, name in called_pairs
     }
 
 
-def _finds(name: str, tool: OfferedTool, offered: Iterable[OfferedTool]) -> bool:
+def _would_find(name: str, tool: OfferedTool, offered: Iterable[OfferedTool]) -> bool:
     try:
         return called_tool(ScriptCall(name, {}, "", ()), offered) == tool
     except NotOfferedError:

@@ -95,9 +95,9 @@ class ScriptPlayer:
                 del self._answered[later]
         self._answered[at] = digest
         state.mark_run(tuple(map(written, tools)))
-        return self._scripted(at, state.turn, tools)
+        return self._scripted_answer(at, state.turn, tools)
 
-    def _scripted(self, at: int, turn: ScriptTurn, tools: Iterable[OfferedTool]) -> Scripted:
+    def _scripted_answer(self, at: int, turn: ScriptTurn, tools: Iterable[OfferedTool]) -> Scripted:
         if turn.failure is not None:
             return ScriptedFailure(turn.failure.status, turn.failure.message, turn.wait_s)
         calls = (

@@ -73,7 +73,7 @@ class Client(RpcConnection):
                 raise
             answer = await self.request("initialize", params)
         if answer.is_error:
-            raise self._refused("initialize", answer)
+            raise self._refusal_error("initialize", answer)
         offered = answer.members.get("protocolVersion")
         if not isinstance(offered, str):
             raise MalformedAnswerError("the result of initialize names no protocolVersion", answer.frames)
@@ -133,7 +133,7 @@ class Client(RpcConnection):
                 raise UnsupportedVersionError(
                     f"the server speaks {', '.join(offered) or 'no revision at all'}", answer.frames, offered
                 )
-            raise self._refused("server/discover", answer)
+            raise self._refusal_error("server/discover", answer)
         self.server = answer.members
         self.is_initialized = True
         self.wire.version = self.revision
@@ -168,7 +168,7 @@ class Client(RpcConnection):
         for _ in range(_MAX_PAGES):
             answer = await self.request(method, ABSENT if cursor is None else {"cursor": cursor})
             if answer.is_error:
-                raise self._refused(method, answer)
+                raise self._refusal_error(method, answer)
             page = answer.members.get(listed)
             if not isinstance(page, list):
                 raise MalformedAnswerError(f"the result of {method} has no list {listed}", answer.frames)
@@ -200,7 +200,7 @@ class Client(RpcConnection):
             text = str(answer.error.get("message", ""))
             if answer.code == INVALID_PARAMS and name in text:
                 raise ToolNotFoundError(f"there is no tool {shown(name)}: {text}", answer.frames)
-            raise self._refused(f"tools/call {shown(name)}", answer)
+            raise self._refusal_error(f"tools/call {shown(name)}", answer)
         if answer.members.get("isError") is True:
             raise ToolFailedError(f"the tool {shown(name)} failed: {_text_of(answer.members)}", answer.frames)
         return answer.members
@@ -221,7 +221,7 @@ class Client(RpcConnection):
         if not self.is_initialized:
             raise NotInitializedError("the session is not open yet; call initialize or discover first")
 
-    def _refused(self, what: str, answer: Answer) -> RefusedError:
+    def _refusal_error(self, what: str, answer: Answer) -> RefusedError:
         code, message = answer.code, answer.error.get("message")
         words = f", {shown(message)}" if message else ""
         text = f"the server refused {what}: error {shown(code)}{words}"

@@ -218,7 +218,7 @@ class RpcConnection:
             async with asyncio.timeout(seconds):
                 event = await pending.events.get()
         except TimeoutError:
-            raise self._no_answer(pending, seconds) from None
+            raise self._no_answer_error(pending, seconds) from None
         finally:
             self.forget(pending)
         if isinstance(event, Answer):
@@ -226,14 +226,14 @@ class RpcConnection:
             return event if event.request_frame else replace(event, request_frame=pending.seq)
         if isinstance(event, Frame):
             text = f"the answer to {pending.method} (id {shown(pending.id)}) came under another id"
-            raise self._wrong_answer(pending) or IdMismatchError(text, (pending.seq, event.seq))
+            raise self._wrong_answer_error(pending) or IdMismatchError(text, (pending.seq, event.seq))
         if isinstance(event, ServerLost):
             raise GoneError(f"no answer to {pending.method}: {event.why}", (pending.seq,), pending.method)
         if refusal := event.refusal:
             text = f"no answer to {pending.method}: HTTP status {refusal.words}"
             raise HttpStatusError(text, (pending.seq,), refusal.status, refusal.advice, refusal.moved_to)
         why = event.why or f"HTTP status {event.status} without an answer in it"
-        wrong = self._wrong_answer(pending)
+        wrong = self._wrong_answer_error(pending)
         if isinstance(wrong, MalformedAnswerError) and event.explanation:
             raise MalformedAnswerError(f"{wrong} ({event.explanation})", wrong.frames)
         raise wrong or GoneError(f"no answer to {pending.method}: {why}", (pending.seq,), pending.method)
@@ -379,15 +379,15 @@ class RpcConnection:
         async with self._has_news:
             self._has_news.notify_all()
 
-    def _no_answer(self, pending: Pending, seconds: float) -> Exception:
+    def _no_answer_error(self, pending: Pending, seconds: float) -> Exception:
         """Return the error for a request that was not answered in time."""
-        return self._wrong_answer(pending) or TimedOutError(
+        return self._wrong_answer_error(pending) or TimedOutError(
             f"no answer to {pending.method or 'a request'} within {seconds:g} s",
             (pending.seq,),
             pending.method,
         )
 
-    def _wrong_answer(self, pending: Pending) -> Exception | None:
+    def _wrong_answer_error(self, pending: Pending) -> Exception | None:
         """Return the error for a frame that came instead of the response, if there is such a frame."""
         for frame in self.unsolicited[pending.unsolicited_before :]:
             if frame.seq in self._refusals:

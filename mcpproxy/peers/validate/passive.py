@@ -125,10 +125,10 @@ def checks(
             yield CheckResult(f"{category}-rules", category, conclusion, 0, codes, revision)
     violations.sort(key=lambda pair: pair[1].rule)
     for code, group in groupby(violations, key=lambda pair: pair[1].rule):
-        yield _violated(code, names.get(code, code), list(group), revision)
+        yield _violation_check(code, names.get(code, code), list(group), revision)
 
 
-def _violated(code: str, name: str, findings: list[tuple[str, Finding]], revision: str) -> CheckResult:
+def _violation_check(code: str, name: str, findings: list[tuple[str, Finding]], revision: str) -> CheckResult:
     """Return the check for a violated rule."""
     path, first = worst(findings)
     # The same finding occurs each time that a list is requested, so only different messages are counted.

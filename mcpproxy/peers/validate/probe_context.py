@@ -293,7 +293,7 @@ class ProbeContext:
                 self._silent_beside = recording
             raise
         finally:
-            await self._end(client)
+            await self._end_client(client)
 
     def may_run_alone(self) -> bool:
         """Whether the current check failed in a process that said nothing while the shared one ran.
@@ -348,7 +348,7 @@ class ProbeContext:
         client, self._client = self._client, None
         if client is not None:
             self._note_recording(client.wire.recording)
-            await self._end(client)
+            await self._end_client(client)
 
     async def drop_session(self) -> None:
         """Close the shared session; on stdio kill its server first, because it may hang."""
@@ -388,7 +388,7 @@ class ProbeContext:
         """Return the texts of all refusals so far that say there were too many requests."""
         return [text for recording in self.session_recordings for text in recording.limited.values()]
 
-    async def _end(self, client: Client) -> None:
+    async def _end_client(self, client: Client) -> None:
         self._note_answers(client)
         await client.close()
         if isinstance(client.wire, StdioWire):

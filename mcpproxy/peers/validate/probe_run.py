@@ -88,7 +88,7 @@ async def run_probe(
             conclusion = Conclusion("skipped", f"the server {context.exhausted}")
         else:
             is_unlawful = probe.unlawful and not context.open_failure
-            conclusion = _failure(failure, is_unlawful=is_unlawful, ping_fails=context.ping_fails)
+            conclusion = _failure_conclusion(failure, is_unlawful=is_unlawful, ping_fails=context.ping_fails)
         if probe.name == "ping" and isinstance(failure, UnansweredError):
             context.ping_fails = True
             context.inventory.failures["ping"] = str(failure)
@@ -209,7 +209,7 @@ async def _prepare(probe: Probe, context: ProbeContext) -> None:
             raise
 
 
-def _failure(failure: ValidateError, *, is_unlawful: bool, ping_fails: bool) -> Conclusion:
+def _failure_conclusion(failure: ValidateError, *, is_unlawful: bool, ping_fails: bool) -> Conclusion:
     """Return the conclusion for an error of the server.
 
     ``is_unlawful``: the probe sent messages that a client must not send. ``ping_fails``: the server answers

@@ -67,7 +67,7 @@ class Recordings:
         Raises:
             McpProxyError: the file cannot be written.
         """
-        path = self._path(name)
+        path = self._new_path(name)
         now_ns = monotonic_ns()
         command = masked(target.command, os.urandom(32))
         argument_redaction = "none" if command == target.command else ARGUMENTS_MASKED
@@ -87,7 +87,7 @@ class Recordings:
         )
         return SessionRecording(path, header, self.rules, now_ns)
 
-    def _path(self, name: str) -> str:
+    def _new_path(self, name: str) -> str:
         """Return the path of a new file for the session ``name``."""
         if not self._trace:
             preferred_path = os.path.join(self.folder, f"{paths.safe(name)}.jsonl")

@@ -189,11 +189,11 @@ class Run:
                     "--revision", f"{wanted!r} is not a revision", f"one of {', '.join(REVISIONS)}"
                 )
             return [wanted]
-        discovery = await self._opens("discover", STATELESS[-1])
+        discovery = await self._try_era("discover", STATELESS[-1])
         if discovery in ("no", "silent"):
             self._silence = self._judged[-1].path if discovery == "silent" else ""
             return [STATEFUL[-1]]  # if the server does not support this era either, the probes report it
-        has_handshake = await self._opens("handshake", STATEFUL[-1]) == "yes"
+        has_handshake = await self._try_era("handshake", STATEFUL[-1]) == "yes"
         self._is_dual = has_handshake and discovery == "yes"
         if not has_handshake:
             return [STATELESS[-1]]
@@ -205,7 +205,7 @@ class Run:
             return [STATEFUL[-1]]
         return [STATELESS[-1], STATEFUL[-1]]
 
-    async def _opens(self, name: str, revision: str) -> era_choice.Opening:
+    async def _try_era(self, name: str, revision: str) -> era_choice.Opening:
         """Return whether the server opens a session in the era of ``revision``, recorded as ``name``."""
         context = self._new_context(revision)
         try:
@@ -213,7 +213,7 @@ class Run:
                 return await era_choice.opens(client)
         finally:
             await context.close()
-            self._collect(context, set())
+            self._collect_recordings(context, set())
 
     async def _test_revision(self, revision: str, *, is_exact: bool, is_one_of_all: bool) -> None:
         """Run all probes in one revision, and add the checks for findings that belong to none.
@@ -231,7 +231,7 @@ class Run:
                 self._checks.add(self._unanswered_discovery(context.revision))
         finally:
             await context.close()
-            remaining = self._collect(context, claimed)
+            remaining = self._collect_recordings(context, claimed)
             self._revisions.append(context.revision)
         if not any(recording.tally.frames[SERVER] for recording in context.session_recordings):
             return  # the server sent nothing that could be judged
@@ -291,7 +291,7 @@ class Run:
         context.was_seen = any(judged.server_frames for judged in self._judged)
         return context
 
-    def _collect(self, context: ProbeContext, claimed: set[int]) -> list[tuple[str, Finding]]:
+    def _collect_recordings(self, context: ProbeContext, claimed: set[int]) -> list[tuple[str, Finding]]:
         """Collect the recordings of a context; return the findings in them that belong to no probe.
 
         Findings of ``ANSWER_RULES`` in a provoked session are left out.

@@ -37,19 +37,19 @@ class ServerMessages:
         message = frame.message
         for single in singles(message):
             if frame.sender == CLIENT:
-                self._remember(single)
+                self._remember_request(single)
             else:
-                self._count(single)
+                self._count_message(single)
 
     def add_head(self, head: ResponseHead) -> None:
         """Count a response that asks for credentials."""
         self.challenges += head.status in (401, 403)
 
-    def _remember(self, message: Single) -> None:
+    def _remember_request(self, message: Single) -> None:
         if isinstance(message, Request):
             self._methods.add(CLIENT, message.id, message.method)
 
-    def _count(self, message: Single) -> None:
+    def _count_message(self, message: Single) -> None:
         match message:
             case Request(method=method) | Notification(method=method):
                 pass

@@ -182,7 +182,7 @@ class Player:
             live = self._transcript.add(
                 SERVER, single, text, now_ns, exchange, event=event, answers=open_request
             )
-            self._receive(live, open_request, sends, now_ns)
+            self._receive_message(live, open_request, sends, now_ns)
         if self._unexpected > _MAX_UNEXPECTED:
             self.stop(f"the server said more than {_MAX_UNEXPECTED} things that were not recorded")
             return []
@@ -271,7 +271,7 @@ class Player:
             case _:
                 return None
 
-    def _receive(
+    def _receive_message(
         self, live: SessionMessage, open_request: OpenRequest | None, sends: list[Send], now_ns: int
     ) -> None:
         """Process a message of the server, which answers ``open_request`` if that is not ``None``."""
@@ -390,7 +390,7 @@ class Player:
             number = step.exchange.number
             self._transcript.open_exchange(number, step.exchange.request)
         raws = [
-            raw for entry in step.messages if (raw := self._prepare(entry, step, number, now_ns)) is not None
+            raw for entry in step.messages if (raw := self._add_live(entry, step, number, now_ns)) is not None
         ]
         if step.messages and not raws:
             self._transcript.drop_exchange(number)
@@ -400,7 +400,7 @@ class Player:
         raw = b"[" + b",".join(raws) + b"]" if is_batch else b"".join(raws)
         sends.append(Send(raw, step, number, step.has_request))
 
-    def _prepare(self, entry: SessionMessage, step: ScriptStep, number: int, now_ns: int) -> bytes | None:
+    def _add_live(self, entry: SessionMessage, step: ScriptStep, number: int, now_ns: int) -> bytes | None:
         """Add a recorded message to the live session; return its bytes, ``None`` if it cannot be sent."""
         raw = self._translated(entry)
         if raw is None:

@@ -106,7 +106,9 @@ def changes(expected: PagedListing, found: PagedListing, rules: DiffRules) -> It
         if name in new:
             for difference in differences(value, new[name][1], rules, pointer):
                 within = difference.pointer.removeprefix(pointer)
-                yield change_from(difference, _kind(within), f"{list_kind.noun} {shown(name[0])}", within)
+                yield change_from(
+                    difference, _change_kind(within), f"{list_kind.noun} {shown(name[0])}", within
+                )
     for difference in differences(_envelope(expected), _envelope(found), rules, "/result"):
         yield change_from(difference)
 
@@ -116,7 +118,7 @@ def request_indices(all_listings: Iterable[PagedListing]) -> set[int]:
     return {entry.index for listing in all_listings for entry in listing.requests}
 
 
-def _kind(pointer: str) -> Kind:
+def _change_kind(pointer: str) -> Kind:
     """Return the kind of a change at ``pointer`` in an entry."""
     name = pointer[1:].partition("/")[0]
     if name in _SCHEMAS:

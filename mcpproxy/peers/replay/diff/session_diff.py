@@ -102,7 +102,7 @@ class _SessionComparison:
         self._found: Final = found
         self._pairing: Final = pairing
         self._rules: Final = DiffRules(ignore=(*VOLATILE, *rules.ignore), alike=rules.alike)
-        self._cancelled: Final = _cancelled(expected)
+        self._cancelled_requests: Final = _cancelled_requests(expected)
         # The errors without an id that count as responses: (``id()`` of the session, index of the error).
         self._answers_without_id: Final[set[tuple[int, int]]] = set()
 
@@ -113,7 +113,7 @@ class _SessionComparison:
             self._unsolicited(_server_requests, ignored_methods),
             self._unsolicited(_server_notifications, ignored_methods),
             self._unmatched_lines(),
-            self._exchanges(ignored_methods),
+            self._changed_exchanges(ignored_methods),
         ):
             for index, item in indexed_items:
                 items = new_items if item.frame is None else expected_items
@@ -179,7 +179,7 @@ class _SessionComparison:
             changes = list(answer_changes(expected, found, self._rules))
         if not any(change.kind == "status" for change in changes):
             changes += self._status_changes(entry, counterpart)
-        is_cancelled = entry.index in self._cancelled
+        is_cancelled = entry.index in self._cancelled_requests
         if expected is not None and found is None and not changes and not is_cancelled:
             return ComparedItem(what, "missing", entry.seq, counterpart.seq, remark="no answer")
         if expected is None and found is not None and not changes and not is_cancelled:
@@ -276,7 +276,7 @@ class _SessionComparison:
             and (id(session), entry.index) not in self._answers_without_id
         ]
 
-    def _exchanges(self, ignored_methods: frozenset[str]) -> Iterator[tuple[int, ComparedItem]]:
+    def _changed_exchanges(self, ignored_methods: frozenset[str]) -> Iterator[tuple[int, ComparedItem]]:
         """Yield the items of HTTP exchanges without a JSON-RPC request whose HTTP status changed."""
         if not any(exchange.status for exchange in self._found.exchanges.values()):
             return  # the found session was on stdio
@@ -433,7 +433,7 @@ def _fingerprint(entry: SessionMessage) -> bytes:
         return entry.raw
 
 
-def _cancelled(session: RecordedSession) -> set[int]:
+def _cancelled_requests(session: RecordedSession) -> set[int]:
     """Return the indices of the requests that the client cancelled; a server need not answer them."""
     return {
         entry.names

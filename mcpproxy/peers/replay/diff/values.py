@@ -98,8 +98,8 @@ def differences(
         if rules.ignores(pointer):
             continue
         if isinstance(left, dict) and isinstance(right, dict):
-            yield from _absent(left, right.keys(), pointer, "missing", rules)
-            yield from _absent(right, left.keys(), pointer, "new", rules)
+            yield from _absent_members(left, right.keys(), pointer, "missing", rules)
+            yield from _absent_members(right, left.keys(), pointer, "new", rules)
             shared = [name for name in left if name in right]
             stack += [(left[name], right[name], pointer + token(name)) for name in reversed(shared)]
         elif isinstance(left, list) and isinstance(right, list):
@@ -122,7 +122,7 @@ def equal(expected: JSON, found: JSON, rules: DiffRules = EXACT) -> bool:
     return next(differences(expected, found, rules), None) is None
 
 
-def _absent(
+def _absent_members(
     members: dict[str, JSON], names: Iterable[str], pointer: str, change: DifferenceKind, rules: DiffRules
 ) -> Iterator[Difference]:
     """Yield a difference for each member that is not in ``names``, the members of the other object."""

@@ -130,16 +130,16 @@ class ReplayEngine:
         message = parse(raw)
         outcome.messages = [LiveMessage(text, single) for single, text in messages_with_bytes(message, raw)]
         for live in outcome.messages:
-            self._receive(live, outcome)
+            self._receive_message(live, outcome)
         outcome.outgoing = self._joined(outcome.outgoing)
         return outcome
 
-    def _receive(self, live: LiveMessage, outcome: EngineResult) -> None:
+    def _receive_message(self, live: LiveMessage, outcome: EngineResult) -> None:
         match live.message:
             case Request():
                 self._on_request(live, live.message, outcome)
             case Notification(method="notifications/cancelled", params=params):
-                self._cancel(live, params, outcome)
+                self._on_cancellation(live, params, outcome)
             case Notification(method=method):
                 candidates = [entry for entry in self._unmatched if entry.method == method]
                 self._match_candidate(candidates, live, outcome)
@@ -236,7 +236,7 @@ class ReplayEngine:
         data = miss_data(reason, nearest, differences)
         outcome.outgoing.append(error(live, code, f"not in the recording: {what}", data))
 
-    def _cancel(self, live: LiveMessage, params: "JSON | Absent", outcome: EngineResult) -> None:
+    def _on_cancellation(self, live: LiveMessage, params: "JSON | Absent", outcome: EngineResult) -> None:
         """Process a cancellation. If it was not recorded, no more messages are sent for its request."""
         target = self._live_requests.find(CLIENT, member(params, "requestId"))
         if target is None:

@@ -40,7 +40,7 @@ _STDOUT_RULES: Final = ("STDIO-001", "STDIO-002")
 async def _stdout(context: ProbeContext) -> Conclusion:
     """Provoke output of all kinds; the judge reports output that does not belong on stdout."""
     async with context.new_session("stdout", connected=True) as client:
-        wire = _wire(client)
+        wire = _stdio_wire(client)
         await client.request(UNKNOWN_METHOD)
         if context.declares("tools"):
             await client.request("tools/call", {"name": "mcpproxy-no-such-tool", "arguments": {}})
@@ -113,10 +113,10 @@ async def _messages_in_one_write(context: ProbeContext) -> Conclusion:
 async def _stdin_eof(context: ProbeContext) -> Conclusion:
     await context.close_session()  # a process beside another one may end where it would not if it ran alone
     async with context.new_session("stdin-eof", connected=True) as client:
-        wire = _wire(client)
+        wire = _stdio_wire(client)
         started = time.monotonic()
         wire.close_stdin()
-        limit_s = _limit_s(context)
+        limit_s = _exit_limit_s(context)
         if not await wire.wait_for_exit(limit_s):
             await wire.kill()
             text = f"the server was still running {limit_s:g} s after its stdin was closed"
@@ -133,10 +133,10 @@ async def _sigterm(context: ProbeContext) -> Conclusion:
         raise Skipped("this system has no SIGTERM that can be caught")
     await context.close_session()  # as for stdin-eof
     async with context.new_session("sigterm", connected=True) as client:
-        wire = _wire(client)
+        wire = _stdio_wire(client)
         started = time.monotonic()
         wire.signal(signal.SIGTERM)
-        limit_s = _limit_s(context)
+        limit_s = _exit_limit_s(context)
         if not await wire.wait_for_exit(limit_s):
             await wire.kill()
             return remarked(
@@ -188,11 +188,11 @@ def _difference(first: list[JSONObject], second: list[JSONObject]) -> str:
     return f"{', '.join(changed[:5])} is defined otherwise"
 
 
-def _limit_s(context: ProbeContext) -> float:
+def _exit_limit_s(context: ProbeContext) -> float:
     return min(_EXIT_LIMIT_S, context.options.timeout_s)
 
 
-def _wire(client: Client) -> StdioWire:
+def _stdio_wire(client: Client) -> StdioWire:
     wire = client.wire
     assert isinstance(wire, StdioWire)
     return wire

@@ -122,11 +122,11 @@ async def _ping(context: ProbeContext) -> Conclusion:
 
 
 async def _list_tools(context: ProbeContext) -> Conclusion:
-    return await _list(context, "tools/list", "tool", context.inventory.tools)
+    return await _request_list(context, "tools/list", "tool", context.inventory.tools)
 
 
 async def _list_resources(context: ProbeContext) -> Conclusion:
-    return await _list(context, "resources/list", "resource", context.inventory.resources)
+    return await _request_list(context, "resources/list", "resource", context.inventory.resources)
 
 
 async def _list_templates(context: ProbeContext) -> Conclusion:
@@ -134,14 +134,14 @@ async def _list_templates(context: ProbeContext) -> Conclusion:
     answer = await context.client.request(method)
     if answer.code == METHOD_NOT_FOUND:
         raise Skipped("the server has no resource templates (-32601)")
-    return await _list(context, method, "template", context.inventory.templates)
+    return await _request_list(context, method, "template", context.inventory.templates)
 
 
 async def _list_prompts(context: ProbeContext) -> Conclusion:
-    return await _list(context, "prompts/list", "prompt", context.inventory.prompts)
+    return await _request_list(context, "prompts/list", "prompt", context.inventory.prompts)
 
 
-async def _list(context: ProbeContext, method: str, noun: str, items: list[JSONObject]) -> Conclusion:
+async def _request_list(context: ProbeContext, method: str, noun: str, items: list[JSONObject]) -> Conclusion:
     """Request a list and store its entries in ``items``.
 
     A refusal is an info, because the declared feature cannot be used without its list. Only a refusal as
@@ -305,7 +305,7 @@ def _prompt_arguments(prompt: JSONObject) -> JSONObject:
 
 
 async def _complete(context: ProbeContext) -> Conclusion:
-    completable = await _completable(context)
+    completable = await _completable_argument(context)
     if completable is None:
         raise Skipped("no prompt and no resource template has an argument that could be completed")
     reference, argument = completable
@@ -317,7 +317,7 @@ async def _complete(context: ProbeContext) -> Conclusion:
     return passed("answered", answer.frames)
 
 
-async def _completable(context: ProbeContext) -> tuple[JSONObject, str] | None:
+async def _completable_argument(context: ProbeContext) -> tuple[JSONObject, str] | None:
     """Return a reference to a prompt or a resource template, and the name of one of its arguments.
 
     Return ``None`` if nothing has an argument.

@@ -33,7 +33,7 @@ def located(checks: tuple[CheckResult, ...]) -> tuple[Located, ...]:
     by_check: dict[int, Located] = {}
     for path in dict.fromkeys(check.trace for check in bad):
         in_trace = [check for check in bad if check.trace == path]
-        for check, finding in zip(in_trace, _located(path, in_trace), strict=True):
+        for check, finding in zip(in_trace, _located_in(path, in_trace), strict=True):
             by_check[id(check)] = replace(finding, is_known=check.is_known)
     return tuple(by_check[id(check)] for check in bad)
 
@@ -130,7 +130,7 @@ def _finding(check: CheckResult) -> Finding:
     )
 
 
-def _located(path: str, checks: list[CheckResult]) -> tuple[Located, ...]:
+def _located_in(path: str, checks: list[CheckResult]) -> tuple[Located, ...]:
     """Return checks as findings with places in the recording ``path``; without places if it is unreadable."""
     findings = [_finding(check) for check in checks]
     try:

@@ -120,7 +120,7 @@ def end(
     # The same fault is printed once, however many revisions it occurred in.
     groups: dict[tuple[str, Status, str], list[CheckResult]] = {}
     infos = [check for check in validation.checks if check.status == "info"]
-    for check in (*_bad(validation), *infos):
+    for check in (*_bad_checks(validation), *infos):
         if validation.does_count(check) or detail != "failures":
             key = (check.name, check.status, check.conclusion.message)
             groups.setdefault(key, []).append(check)
@@ -145,7 +145,9 @@ def summary(
 
     ``is_read_elsewhere``: the report is read on other machines, so the recording is named without its folder.
     """
-    with_frames = next((check for check in _bad(validation) if check.trace and check.conclusion.frames), None)
+    with_frames = next(
+        (check for check in _bad_checks(validation) if check.trace and check.conclusion.frames), None
+    )
     if with_frames is not None:
         path, frame = with_frames.trace, with_frames.conclusion.frames[0]
         path = os.path.basename(path) if is_read_elsewhere and os.path.isabs(path) else path
@@ -179,7 +181,7 @@ def check_lines(check: CheckResult) -> Iterator[str]:
     yield from ["  ".join(parts)] if parts else []
 
 
-def _bad(validation: Validation) -> list[CheckResult]:
+def _bad_checks(validation: Validation) -> list[CheckResult]:
     """Return the checks that failed or gave a warning, without known ones; first those that count."""
     bad = [c for c in validation.checks if c.status in ("failed", "warning") and not c.is_known]
     return sorted(bad, key=lambda check: not validation.does_count(check))

@@ -105,7 +105,7 @@ class HttpWire(ClientSession[ClientExchange]):
                 sent.set()
 
         self.recording.add_listener(on_record)
-        self._posts[exchange] = task = self.tasks.start(self._run(exchange, raw, headers))
+        self._posts[exchange] = task = self.tasks.start(self._run_and_report(exchange, raw, headers))
         task.add_done_callback(lambda _: self._posts.pop(exchange, None))
         waits = [asyncio.create_task(sent.wait()), asyncio.create_task(exchange.started.wait())]
         try:
@@ -148,7 +148,7 @@ class HttpWire(ClientSession[ClientExchange]):
     def _report_loss(self, why: str) -> None:
         self.on_event(ServerLost(f"it {why}"))
 
-    async def _run(self, exchange: ClientExchange, raw: bytes, headers: Headers) -> None:
+    async def _run_and_report(self, exchange: ClientExchange, raw: bytes, headers: Headers) -> None:
         """Run a POST to its end, and report the end, or the loss of the server, to the connection.
 
         With HTTP+SSE only a refusal or a failure is reported: the answers come on the stream.

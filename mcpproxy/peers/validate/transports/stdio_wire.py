@@ -146,7 +146,7 @@ class StdioWire:
         """
         process = self._process
         if process is None or not self._is_open:
-            raise self._gone("it was not started")
+            raise self._gone_error("it was not started")
         if self._has_sent_eof:  # writing to a closed pipe would not fail
             raise GoneError("the server's stdin is closed")
         at_ns = self.recording.now_ns()
@@ -159,10 +159,10 @@ class StdioWire:
         except (ConnectionError, BrokenPipeError):
             # If the server has ended, the reader of stdout finds out why.
             await asyncio.wait(self._tasks[:1], timeout=GRACE_S)
-            raise self._gone("it does not read its stdin any more") from None
+            raise self._gone_error("it does not read its stdin any more") from None
         return seq
 
-    def _gone(self, otherwise: str) -> GoneError:
+    def _gone_error(self, otherwise: str) -> GoneError:
         """Return the error that says why the server is gone; ``otherwise`` if that is not known."""
         return GoneError(f"the server is gone: {self._lost_because or otherwise}")
 
@@ -200,14 +200,14 @@ class StdioWire:
                 self.signal(signal.SIGTERM)
                 await self.wait_for_exit(GRACE_S)
         finally:
-            await self._end(process)
+            await self._end_process(process)
 
     async def kill(self) -> None:
         """Kill the server at once."""
         if self._process is not None:
-            await self._end(self._process)
+            await self._end_process(self._process)
 
-    async def _end(self, process: ChildProcess) -> None:
+    async def _end_process(self, process: ChildProcess) -> None:
         """Kill the process group, read the last output, and complete the recording."""
         self.exit_code = await process.end(self._tasks)
         at_ns = self.recording.now_ns()
