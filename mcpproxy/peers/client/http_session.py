@@ -39,7 +39,7 @@ class SessionExchange:
     ``message`` is the posted message, if any, and ``unanswered`` has the ids of the requests in it that have
     no answer yet. ``status`` and ``is_stream`` are those of the last response, 0 and false before its head
     arrives. ``failure`` says why the last response is incomplete or missing. A resumed stream continues the
-    same exchange for its user; ``cursor`` knows where, and ``resumptions`` counts the attempts.
+    same exchange for its user; ``cursor`` says from where, and ``resumptions`` counts the attempts.
     """
 
     message: Message | None = None

@@ -10,7 +10,7 @@ to the Server, and Resumability and Redelivery.
 from typing import Final
 
 RETRY_S: Final = 1.0
-"""How long to wait if the server does not say it."""
+"""How long to wait before a stream is resumed, unless the server says how long."""
 
 LONGEST_RETRY_S: Final = 30.0
 """The longest wait. A client must wait as long as the server says, but we do not wait for hours."""

@@ -30,7 +30,7 @@ _BODY_BYTES: Final = 16 << 20
 transfer coding, or a Content-Length that is no number."""
 
 _SILENCE_S: Final = 120
-"""A connection without a byte for so long is closed."""
+"""A connection is closed after so many seconds without a byte."""
 
 Headers = Mapping[str, str]
 

@@ -51,8 +51,8 @@ VISIT_S: Final = 120.0
 """How long to wait until a client that a person connects has finished with a server, if the user does not
 say."""
 QUIET_S: Final = 5.0
-"""A client that does not exit by itself is ended after so long without a message. One that a person has
-connected is left alone: the next server comes then."""
+"""A client that does not exit by itself is ended after this time without a message. One that a person has
+connected is not ended: the next server comes instead."""
 
 _PATIENCE: Final = 8
 """A client may take this many times as long as with the ordinary server, because the machine may be slow."""
@@ -63,8 +63,8 @@ class ClientTest:
     """The test of a client that ``command`` starts. Its servers are on stdio, or over HTTP at ``listen``.
 
     Without a command, a person connects the client to the URL of each server. ``timeout_s`` is how long the
-    client may take with one server (0: the default), and ``quiet_s`` after how long without a message a
-    client that does not exit by itself is ended (0: never). Recordings are put in ``folder``. If there is a
+    client may take with one server (0: the default). If it does not exit by itself, it is ended after
+    ``quiet_s`` seconds without a message (0: never). Recordings are put in ``folder``. If there is a
     ``template`` of a configuration file, the client gets the path of a copy with its server filled in. If
     there is a ``model``, a scripted model runs beside each server. ``jobs`` is how many scenarios are played
     at once, after the ordinary one. With ``strict``, warnings count as failures.

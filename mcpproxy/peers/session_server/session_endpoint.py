@@ -15,9 +15,10 @@ from mcpproxy.record.relay.http.request_head import ParsedHead, Refusal
 class SessionEndpoint(ABC):
     """An ASGI application that answers POST, GET and DELETE.
 
-    ``paths`` are the paths of the endpoint, ``guard`` refuses foreign sites, and ``say`` writes a line to
-    stderr. ``origins`` are the origins, in lower case, whose pages may read the answers (``*``: all); their
-    OPTIONS requests are answered, too. ``token`` is the bearer token that clients must send, empty for none.
+    ``paths`` are the paths of the endpoint, ``guard`` refuses requests of pages of other sites, and ``say``
+    writes a line to stderr. ``origins`` are the origins, in lower case, whose pages may read the answers
+    (``*``: all); their OPTIONS requests are answered, too. ``token`` is the bearer token that clients must
+    send, empty for none.
 
     The methods ``answer_…`` raise ``RefusedRequestError`` to refuse a request.
     """

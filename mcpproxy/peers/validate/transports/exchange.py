@@ -52,7 +52,7 @@ class ClientExchange(SessionExchange):
     heads: list[int] = field(default_factory=list[int])
     is_cut: bool = False
     received: int = 0
-    """How many bytes of the body have come, before decoding, with ``FRAME_BYTES`` for each frame."""
+    """How many bytes of the body have come, before decoding, and ``FRAME_BYTES`` of memory for each frame."""
     excess: str = ""
     """Why no more of the response is read, as a clause; empty while it is read."""
     endpoint: bytes = b""
