@@ -124,7 +124,10 @@ class Leg:
 
 
 async def wait_for_notes(ended: asyncio.Event, wait: RecorderWait, stderr: StderrLines) -> None:
-    """Wait until ``ended`` is set after the recorder's last line; say on stderr if that takes too long."""
+    """Wait until ``ended`` is set after the recorder's last line, as long as ``wait`` allows.
+
+    If the recording is not complete by then, say so on stderr.
+    """
     while not ended.is_set() and (left_s := wait.left_s()) > 0:
         with suppress(TimeoutError):
             async with asyncio.timeout(left_s):

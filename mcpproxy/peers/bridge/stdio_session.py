@@ -163,7 +163,7 @@ class StdioSession:
         return not others or not (wants_logs or any(answer.wants_logs for answer in self._answers.values()))
 
     async def send(self, line: bytes) -> bool:
-        """Write a message without requests to the server; return false if the server is gone."""
+        """Write a message without requests to the server; return false if its stdin is closed."""
         self.last_used = time.monotonic()
         return await self.process.write(line)
 

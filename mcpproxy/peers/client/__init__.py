@@ -1,1 +1,1 @@
-"""The parts that all our clients share: those of replay, validate, fuzz, the bridge and the page."""
+"""The parts that all our clients share: those of replay, validate, fuzz, the bridge and the web page."""

@@ -60,7 +60,7 @@ class SessionExchange:
 
     @property
     def can_resume(self) -> bool:
-        """Whether an answer is missing that may come when the stream is resumed.
+        """Whether an answer is missing that may come when the stream is resumed, and ``cursor`` allows that.
 
         A stream that was cut off is resumed like one that was closed. A resumption that did not reach the
         server is tried again. A response that is not a stream ends the attempts; so does one that is too
@@ -203,7 +203,7 @@ class ClientSession(Generic[ExchangeT]):
     async def _receive(
         self, exchange: ExchangeT, raw: bytes, message: Message, block: SseBlock | None, *, is_answer: bool
     ) -> None:
-        """Pass a message to the exchange; with ``is_answer``, note the requests that it answers."""
+        """Pass on a message; with ``is_answer``, note what it says of the session, and what it answers."""
         if is_answer:
             self._note_settings(raw, message)
         await exchange.on_message(raw, message, block)
@@ -283,7 +283,7 @@ class ClientSession(Generic[ExchangeT]):
     # The end
 
     async def close_stream(self) -> None:
-        """Close the stream of the GET, and use HTTP+SSE no more."""
+        """Close the stream of the GET, and stop using HTTP+SSE."""
         self.is_http_sse, self.endpoint = False, ""
         self.has_endpoint.clear()
         task, self.stream_task = self.stream_task, None

@@ -171,7 +171,7 @@ async def _listening_url(stderr: asyncio.StreamReader, listen: str) -> str:
 async def completed(trace: str) -> None:
     """Wait, for a limited time, until the recordings of a scenario are complete.
 
-    They are when their journals, the raw bytes that are not in them yet, are gone.
+    A recording is complete when its journal, the raw bytes that are not in it yet, is gone.
     """
     deadline = time.monotonic() + _COMPLETE_S
     while any(os.path.isdir(journal.folder(path)) for path in _recording_paths(trace)):

@@ -100,7 +100,7 @@ class Trials:
         return result
 
     async def comes_back(self, limits: TrialLimits) -> bool:
-        """Whether the server answers the recorded handshake within ``_BACK_S``."""
+        """Whether the server answers the recorded handshake within ``_BACK_S``; true if there is none."""
         until = time.monotonic() + _BACK_S
         opening = handshake_steps(self.material)
         quick = TrialLimits(limits.ping_s, min(limits.start_s, _BACK_S), limits.answer_s, limits.first_s)

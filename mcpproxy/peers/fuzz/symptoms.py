@@ -142,7 +142,7 @@ def violation_symptom(finding: Finding, step: FuzzStep, index: int, *, is_provok
 
 
 def excuses_server(finding: Finding) -> bool:
-    """Whether the client broke a rule, so that later violations by the server may be a consequence."""
+    """Whether the client broke a rule of a kind that may make the server violate others later."""
     if finding.blame != CLIENT or finding.severity == "info" or finding.rule == _HARMLESS:
         return False
     return finding.rule.partition("-")[0] in _OF_SESSIONS

@@ -20,8 +20,8 @@ _SHOWN: Final = 300
 """How many characters of a result are quoted."""
 
 _BEGINNING: Final = pattern(r'(?m)^[^\S\n]*(?=\{\s*["}]|\[\s*(?:["\[{\]\d-]|true|false|null))')
-"""Where a JSON object or array may begin in a text: in a new line, because some hosts put a line of their
-own before it."""
+"""Where a JSON object or array may begin in a text: at the start of any line, because some hosts put a line
+of their own before it."""
 
 _MOST_BEGINNINGS: Final = 1000
 """How many such places are tried: a failed try takes time in proportion to the text before the place."""

@@ -70,7 +70,10 @@ class ScriptFailure:
 
 @slotted(frozen=True)
 class ScriptTurn:
-    """One answer of the model, after ``wait_s`` seconds: text, calls or a failure. ``line`` counts from 1."""
+    """One answer of the model, after ``wait_s`` seconds: text and calls, or a failure.
+
+    ``line`` counts from 1.
+    """
 
     line: int
     text: str

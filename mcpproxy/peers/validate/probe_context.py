@@ -86,7 +86,7 @@ class ProbeContext:
         self.is_exact: Final = is_exact
         self.open_failure = ""
         self.is_revision_refused = False
-        """Whether the server refused the exact revision, or offered another one."""
+        """Whether the server refused the revision, sent nothing, or offered another despite ``is_exact``."""
         self.is_optional = False
         """Whether the server is allowed not to support the revision."""
         self.was_seen = False

@@ -119,7 +119,7 @@ async def play(player: Player, link: Link, timeout_s: float = TIMEOUT_S) -> None
 
 
 async def _run_script(player: Player, link: Link, timeout_ns: int) -> None:
-    """Send and receive until the player is done."""
+    """Send and receive until the player is done, or the server has sent too much."""
     received, most_bytes = 0, MOST_BYTES + player.recorded_bytes
     sends = player.begin(time.monotonic_ns())
     progress, deadline_ns = -1, 0

@@ -149,7 +149,7 @@ class HttpLink:
         self._session.tasks.start(self.events.put(ServerGone("the streams were closed")))
 
     async def close(self) -> None:
-        """Close all connections. First delete a session that was recorded on stdio, which has no DELETE."""
+        """Close all connections; for a client recorded on stdio, which has no DELETE, send one first."""
         await self._session.tasks.cancel()
         if self._was_recorded_on_stdio:
             await self._session.end(ReplayedExchange(self, method="DELETE"), _CLOSE_S)

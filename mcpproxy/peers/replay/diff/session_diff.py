@@ -36,7 +36,7 @@ VOLATILE: Final = (
     "/params/progressToken",
     "/result/serverInfo/version",
 )
-"""Members that differ in every run."""
+"""JSON Pointers, as in ``DiffRules``, of members that differ in every run."""
 
 _SLOWER_NS: Final = 500_000_000
 _SLOWER_TIMES: Final = 2
@@ -61,7 +61,7 @@ class Pairing:
 def pair_requests(expected: RecordedSession, found: RecordedSession, rules: DiffRules) -> Pairing:
     """Pair the requests of two sessions that have the same method and params; repeated requests in order.
 
-    Values that ``rules`` ignore need not be the same.
+    They are compared as by ``Matcher`` by default; values that ``rules`` ignore need not be the same, either.
     """
     matcher = Matcher((entry for entry in found.messages if _is_client_request(entry)), ignore=rules.ignore)
     requests: dict[int, int] = {}
@@ -232,7 +232,7 @@ class _SessionComparison:
                     )
 
     def _unmatched_lines(self) -> Iterator[tuple[int, ComparedItem]]:
-        """Yield lines that are not messages, and responses without a request."""
+        """Yield the items of lines that are not messages, and of responses without a request."""
         expected = self._lines_without_request(self._expected)
         found = self._lines_without_request(self._found)
         for entry, counterpart in _aligned(expected, found, self._have_equal_texts):

@@ -163,9 +163,10 @@ class HttpReplayServer(SessionEndpoint):
             await respond.message(post.status or (200 if has_request else 400), post.body, fields)
 
     async def answer_get(self, request: HttpRequest, respond: HttpResponder) -> None:
-        """Respond with the stream of the session, or with a stream that the client resumes.
+        """Respond with the stream of the session (HTTP+SSE: of a new one), or one that the client resumes.
 
-        If the recorded server refused a GET, respond with its status; if it was sent none, with 405.
+        If the recorded server refused a GET, respond with its status. Respond with 405 if the client has no
+        session, or if no GET was recorded, except for a session with an id that was recorded on stdio.
 
         Raises:
             RefusedRequestError: the request names an unknown session or revision.

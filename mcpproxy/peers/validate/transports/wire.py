@@ -22,8 +22,8 @@ class RequestEnded:
     """The HTTP exchange of our frame ``seq`` has ended with ``status``; no more responses will come.
 
     ``status`` is 0 if no response came. ``why`` says how the exchange failed; it is empty if it did not fail.
-    With a status from 300 on, ``refusal`` describes the response. ``explanation`` is the text of a body that
-    is not a message, if any.
+    With a status from 300 on, ``refusal`` describes the response. ``explanation`` is what the body says is
+    wrong (see ``explanation_in``); it is empty for a stream.
     """
 
     seq: int
