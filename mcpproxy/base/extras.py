@@ -1,6 +1,6 @@
 """Check for the packages of an extra, which only some commands need, without importing them.
 
-Of a package inside another package, the outer one is imported.
+Only the parents of a nested package are imported: ``a`` to look for ``a.b``.
 """
 
 from importlib.util import find_spec

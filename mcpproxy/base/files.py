@@ -145,7 +145,7 @@ class Folder:
     def close(self) -> None:
         """Close the descriptor; every later use of the folder raises ``OSError``, except on Windows.
 
-        Call this for a folder that is kept in a variable. Otherwise it is closed with its last reference.
+        Without this call, the descriptor is closed when the last reference to the folder goes.
         """
         if self._fd is not None and self._fd >= 0:
             os.close(self._fd)

@@ -26,7 +26,7 @@ def dumps(value: object, *, indent: int | None = None, compact: bool = False) ->
 
 
 def _writable(value: object, depth: int) -> object:
-    """Return ``value`` without the parts that ``json`` refuses; ``depth`` is the number of levels to keep."""
+    """Return ``value`` with words for parts that ``json`` refuses; ``depth`` is how many levels are kept."""
     match value:
         case float() if not math.isfinite(value):
             return "a very large number"

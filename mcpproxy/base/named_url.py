@@ -70,9 +70,9 @@ def resolved(base: str, named: str | bytes, *, loopback_is_one: bool = False) ->
 def other_origin(base: str, named: str) -> str:
     """Return ``named``, a URL from a peer at ``base``, for a message, if it has another origin than ``base``.
 
-    The result is that of ``without_query``, of the absolute URL. The names in ``LOOPBACK`` count as one host.
-    The result is empty if the origin is the same, the scheme is neither HTTP nor HTTPS, or ``named`` is not a
-    URL.
+    The result is the absolute URL as ``without_query`` returns it. The names in ``LOOPBACK`` count as one
+    host. The result is empty if the origin is the same, the scheme is neither HTTP nor HTTPS, or ``named`` is
+    not a URL.
     """
     try:
         parts = urlsplit(urljoin(base, quote(named.strip()[:LONGEST_URL], safe=_WRITABLE)))

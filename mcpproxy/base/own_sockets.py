@@ -24,7 +24,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 def is_own(path: str) -> bool:
     """Whether ``path`` is a socket of this user, and no symbolic link."""
     try:
-        _refuse_others(path)
+        _refuse_unless_own(path)
     except OSError:
         return False
     return True
@@ -40,7 +40,7 @@ def connect(path: str, timeout_s: float) -> socket.socket:
             another user listens at it.
         OSError: the connection fails, or is not made within ``timeout_s``.
     """
-    _refuse_others(path)
+    _refuse_unless_own(path)
     sock = socket.socket(socket.AF_UNIX)
     try:
         sock.settimeout(timeout_s)
@@ -130,7 +130,8 @@ def _identity(path: str) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def _refuse_others(path: str) -> None:
+def _refuse_unless_own(path: str) -> None:
+    """Raise ``OSError`` unless ``path`` is a socket of this user."""
     status = os.lstat(path)
     if not stat.S_ISSOCK(status.st_mode):
         is_regular = stat.S_ISREG(status.st_mode)

@@ -54,7 +54,7 @@ _SECRET_PARTS = (
     "sess",
     "dpop",
 )
-"""Every name of an option that takes a secret contains one of these parts. This test comes first, because
+"""Every name of an option that takes a secret contains one of these parts. They are looked for first, because
 the exact test needs an import."""
 
 PROBES = ("validate", "fuzz")
@@ -72,7 +72,7 @@ ANY_SCRIPT = frozenset(
 _SCRIPT_RUNNERS = ("npm", "pnpm", "yarn", "bun")
 """Launchers that run a script of the package in the working directory: ``npm start``, ``pnpm run dev``."""
 _BUILD_FOLDERS = ("dist", "build", "out", "lib", "src", "bin", "Scripts", "venv", ".venv", "local", "usr")
-"""Names of folders that do not identify the package of a file in them either."""
+"""Names of folders that do not identify the package of a file in them."""
 
 _SUFFIXES = (".exe", ".cmd", ".bat", ".py", ".js", ".mjs", ".cjs", ".ts", ".sh", ".jar")
 """Suffixes of file types, which are left out of the name of a program."""
@@ -248,7 +248,7 @@ def _takes_value(launcher: str, option: str) -> bool:
 
 
 def _takes_secret(option: str) -> bool:
-    """Whether the argument after ``option``, which must be a long option without ``=``, is a secret."""
+    """Whether the argument after ``option`` is a secret; false for a short option, and for one with ``=``."""
     if (
         not option.startswith("--")
         or "=" in option

@@ -24,8 +24,8 @@ class SecretPattern:
 
     The secret is the group ``secret``, else the first group that has matched, else the whole match. A match
     counts only if ``is_secret`` returns true for it. After a match that does not count, the search continues
-    behind its group ``name``, or behind the match if there is no such group. So a pattern with ``is_secret``
-    and this group has no unlimited repetition.
+    behind its group ``name``, or behind the match if there is no such group. A text may then be searched many
+    times, so a pattern with ``is_secret`` and this group has no unlimited repetition.
     """
 
     __slots__ = ("_is_secret", "_marks", "pattern", "text")
@@ -101,7 +101,7 @@ def _is_option(match: re.Match[str]) -> bool:
 
 
 def _is_basic(match: re.Match[str]) -> bool:
-    """Whether the credentials decode to ``user:password`` (RFC 7617), or at least are not a word."""
+    """Whether the credentials decode to ``user:password`` (RFC 7617), or have a digit or ``=``."""
     value = match["secret"]
     if any(char in "0123456789=" for char in value):
         return True
@@ -116,7 +116,7 @@ _QUOTE: Final = r"\\{0,4}[\"'`]?"
 _IS: Final = rf"{_QUOTE}\s{{0,3}}[:=]\s{{0,3}}{_QUOTE}"
 """What is between a name and its value: a colon or an equals sign, with the quotes of both."""
 _NO_WORD: Final = r"(?=\\{0,4}[\"'`]|[^\s\"',;]{0,255}[0-9])"
-"""A condition before a value: it begins with a quote or has a digit, so it is not a word of a sentence."""
+"""A lookahead: the value begins with a quote or has a digit, so it is not a word of a sentence."""
 _VALUE: Final = r"(?P<secret>(?![<=]|\$[{(]|\{\{)[^\s\"'`,;&\\<>]{6,4096})"
 """A value of 6 to 4096 characters, but not a placeholder of a document (``<password>``, ``${PASSWORD}``)."""
 _NAME_MARKS: Final = (

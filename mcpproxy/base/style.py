@@ -72,8 +72,8 @@ class Style:
             return text
         room = max(limit - len(self.ellipsis), 0)
         if keeps_end:
-            return self.ellipsis + text[_start_of_end(text, room) :]
-        return text[: room if text.isascii() else _end_of_start(text, room)] + self.ellipsis
+            return self.ellipsis + text[_suffix_start(text, room) :]
+        return text[: room if text.isascii() else _prefix_end(text, room)] + self.ellipsis
 
 
 PLAIN: Final = Style()
@@ -103,7 +103,7 @@ def character_start(text: str, at: int) -> int:
     return at
 
 
-def _end_of_start(text: str, room: int) -> int:
+def _prefix_end(text: str, room: int) -> int:
     """Return the end of the longest prefix of ``text`` that takes at most ``room`` columns."""
     taken = end = 0
     for at, char in enumerate(text):
@@ -115,7 +115,7 @@ def _end_of_start(text: str, room: int) -> int:
     return len(text)
 
 
-def _start_of_end(text: str, room: int) -> int:
+def _suffix_start(text: str, room: int) -> int:
     """Return the start of the longest suffix of ``text`` that takes at most ``room`` columns."""
     taken, start = 0, len(text)
     for at in range(len(text) - 1, -1, -1):

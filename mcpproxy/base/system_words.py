@@ -19,7 +19,7 @@ def start_failure(program: str, error: OSError | ValueError) -> str:
 
 
 def start_failure_reason(program: str, error: OSError | ValueError) -> tuple[str, int]:
-    """Return why ``program`` did not start, without its name, and the exit code that a shell would give."""
+    """Return why ``program`` did not start and what to do, and the exit code that a shell would give."""
     # If the file is there and yet not found, the interpreter of a script is missing.
     is_there = os.path.dirname(program) and os.path.isfile(program)
     if not program or (isinstance(error, FileNotFoundError | NotADirectoryError) and not is_there):

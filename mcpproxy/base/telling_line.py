@@ -10,7 +10,8 @@ from mcpproxy.base.patterns import pattern
 _MOST_LINES: Final = 400
 """How many lines, counted from the end, are searched at most."""
 _LONG: Final = 240
-"""In characters: a line of at least this length is not joined with further lines; deeper ones are dropped."""
+"""In characters: a line of at least this length is not joined with further lines; those indented more deeply
+are dropped."""
 _WRAPPED_FROM: Final = 40
 """In characters: a shorter line is not wrapped text."""
 
@@ -46,7 +47,7 @@ def telling_line(lines: Sequence[str], *, only_errors: bool = False, known: str 
 
     A line and its continuation lines (a value over several lines, indented or wrapped text) count as one
     line. If an error of Python or Node.js has a cause, the result names both: ``A: …, caused by B: …``; of a
-    chain of causes it names the first. A group of errors is named with its first error in the same way.
+    chain of causes it names the root. A group of errors is named with its first error in the same way.
     Frames of stack traces never count as errors. Errors that contain the text ``known``, or are contained in
     it, are skipped if there are others. With ``only_errors`` they are always skipped, and the result is empty
     if no other line names an error. npm's own errors count only if the program that npm started names none;
@@ -182,7 +183,10 @@ def _join_continuations(lines: Sequence[str]) -> list[str]:
 
 
 def _is_continued(line: str, next: str, ends_traceback: bool) -> bool:
-    """Whether the line ``next`` continues ``line``, as the indentation or the words show."""
+    """Whether the line ``next`` continues ``line``, as the indentation or the words show.
+
+    Words show it only after the end of a traceback (``ends_traceback``), or if ``line`` is incomplete.
+    """
     indent = _indent(next)
     if indent == len(next) or _SEPARATE.match(next, indent) or _NEW_ENTRY.match(next, indent):
         return False
@@ -191,8 +195,8 @@ def _is_continued(line: str, next: str, ends_traceback: bool) -> bool:
         return deeper >= 0
     if _UNFINISHED.search(line):
         return True
-    is_long = ends_traceback and len(line) >= _WRAPPED_FROM and line[-1] not in ".!?"
-    return is_long and bool(_WITHIN_A_SENTENCE.match(next, indent))
+    may_be_wrapped = ends_traceback and len(line) >= _WRAPPED_FROM and line[-1] not in ".!?"
+    return may_be_wrapped and bool(_WITHIN_A_SENTENCE.match(next, indent))
 
 
 def _indent(line: str) -> int:

@@ -15,9 +15,10 @@ CONNECT_S: Final = 10.0
 
 
 def tls_context(settings: UpstreamSettings, *, accepts_any: bool = False) -> ssl.SSLContext:
-    """Return the TLS context of our client. With ``accepts_any`` it accepts any certificate of the server.
+    """Return the TLS context of our client.
 
-    So it does if ``settings.is_insecure``. Without ``settings.ca`` it trusts the certificates that OpenSSL
+    With ``accepts_any`` or ``settings.is_insecure`` it accepts any certificate of the server. Without
+    ``settings.ca`` it trusts the certificates that OpenSSL
     finds: those of the system, or of ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``.
 
     Raises:
@@ -36,7 +37,7 @@ def tls_context(settings: UpstreamSettings, *, accepts_any: bool = False) -> ssl
 def system_reason(fault: OSError | TimeoutError) -> str:
     """Return why a connection failed, in the system's words; ``no connection in time`` if there are none.
 
-    The text of an error of asyncio has the address instead of these words, but keeps the number of the error.
+    An error from asyncio has the address in place of these words, but its text has the error's number.
     """
     if numbers := re.findall(r"\[Errno (\d+)\]", str(fault)):  # several if the host has several addresses
         return " and ".join(dict.fromkeys(os.strerror(int(number)).lower() for number in numbers))

@@ -53,7 +53,7 @@ class HttpProxy:
         """Return the CONNECT request for a tunnel to the server at ``host`` and ``port``."""
         name = host.encode() if host.isascii() else host.encode("idna")  # this codec takes long to import
         address = (b"[%s]:%d" if b":" in name else b"%s:%d") % (name, port)
-        return b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (address, address, self._field())
+        return b"CONNECT %s HTTP/1.1\r\nHost: %s\r\n%s\r\n" % (address, address, self._authorization())
 
     def request(self, authority: bytes, head: bytes) -> bytes:
         """Return ``head``, the head of a request to the server ``authority``, as the proxy gets it.
@@ -63,7 +63,7 @@ class HttpProxy:
         line, _, rest = head.partition(b"\r\n")
         method, target, version = line.split(b" ")
         target = b"http://" + authority + (b"" if target == b"*" else target)
-        return b"%s %s %s\r\n%s%s" % (method, target, version, self._field(), rest)
+        return b"%s %s %s\r\n%s%s" % (method, target, version, self._authorization(), rest)
 
     def refusal(self, status: int) -> str:
         """Explain ``status``, with which the proxy answers instead of the server."""
@@ -73,7 +73,7 @@ class HttpProxy:
             return f"{self.name} wants credentials (407); write http://USER:PASSWORD@HOST:PORT there"
         return f"{self.name} makes no connection to the server (HTTP {status})"
 
-    def _field(self) -> bytes:
+    def _authorization(self) -> bytes:
         return b"Proxy-Authorization: Basic %s\r\n" % self.credentials if self.credentials else b""
 
 
@@ -102,14 +102,14 @@ def proxy_for(
         UsageError: the named value is not the URL of an HTTP proxy.
     """
     if settings.proxy:
-        return None if settings.proxy == NONE else _parsed("--proxy", settings.proxy)
+        return None if settings.proxy == NONE else _parsed_proxy("--proxy", settings.proxy)
     named = _variable(environ, _SCHEMES[is_tls]) or _variable(environ, _ALL)
     if named is None or is_loopback(host):
         return None
     exempt = _variable(environ, _EXCEPT)
     if exempt is not None and _is_exempt(exempt[1], host.lower().rstrip("."), port):
         return None
-    return _parsed(*named)
+    return _parsed_proxy(*named)
 
 
 def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str] | None:
@@ -157,7 +157,7 @@ def _is_within(host: str, network: str) -> bool:
         return False
 
 
-def _parsed(source: str, text: str) -> HttpProxy:
+def _parsed_proxy(source: str, text: str) -> HttpProxy:
     """Return the proxy with the URL ``text``. Errors show no more of it than its scheme and host.
 
     Raises:

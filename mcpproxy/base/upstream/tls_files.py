@@ -26,10 +26,10 @@ def check_files(settings: UpstreamSettings) -> None:
         UsageError: a file cannot be used, or the key belongs to another certificate.
     """
     if settings.ca:
-        _check_pem("--ca", settings.ca)
+        _check_certificate("--ca", settings.ca)
         _check_context("--ca", UpstreamSettings(ca=settings.ca), settings.ca)
     if settings.cert:
-        _check_pem("--client-cert", settings.cert)
+        _check_certificate("--client-cert", settings.cert)
         key = settings.key or settings.cert
         _check_key(_read("--client-key", key), key, is_given=bool(settings.key))
         _check_context("--client-cert", UpstreamSettings(settings.cert, settings.key), key)
@@ -42,7 +42,7 @@ def _read(option: str, path: str) -> bytes:
         raise UsageError(path, f"cannot be read ({fault.strerror})", f"see {option}") from None
 
 
-def _check_pem(option: str, path: str) -> None:
+def _check_certificate(option: str, path: str) -> None:
     if not _CERTIFICATE.search(_read(option, path)):
         fact = "holds no certificate in PEM (-----BEGIN CERTIFICATE-----)"
         raise UsageError(path, fact, "openssl x509 or openssl pkcs12 converts other forms")

@@ -47,7 +47,7 @@ async def proxied_socket(proxy: HttpProxy, host: str, port: int, *, is_tls: bool
         ProxyError: the proxy cannot be reached, or refuses the tunnel.
     """
     try:
-        sock = await _connected(proxy)
+        sock = await _connected_socket(proxy)
     except OSError as fault:
         raise ProxyError(f"{proxy.name} cannot be reached: {system_reason(fault)}") from None
     try:
@@ -61,11 +61,11 @@ async def proxied_socket(proxy: HttpProxy, host: str, port: int, *, is_tls: bool
     return sock
 
 
-async def _connected(proxy: HttpProxy) -> socket.socket:
+async def _connected_socket(proxy: HttpProxy) -> socket.socket:
     """Return a socket connected to a proxy, at the first of its addresses that accepts.
 
     Raises:
-        OSError: no address accepts; the error is that of the last address.
+        OSError: the host has no address, or none accepts; the error is then that of the last address.
     """
     loop = asyncio.get_running_loop()
     last = OSError(0, "no address")
