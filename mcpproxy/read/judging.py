@@ -30,10 +30,10 @@ def judge(
 ) -> JudgedTrace:
     """Judge the frames of a trace as the recorder does during a session.
 
-    All frames are judged, except in the recording of a model's interface, which has no MCP. If ``shown`` is
-    given, the result counts only the frames and has only the findings for which ``shown`` returns true. It is
-    called in recording order, also for other events, except ``Close`` and findings in the recording.
-    ``progress`` is called now and then with the number of bytes read so far.
+    All frames are judged, except in a recording of requests to a language model, which has no MCP. If
+    ``shown`` is given, the result counts only the frames and has only the findings for which ``shown``
+    returns true. It is called in recording order, also for other events, except ``Close`` and findings in the
+    recording. ``progress`` is called now and then with the number of bytes read so far.
 
     Raises:
         TraceError: the trace cannot be read.
@@ -106,7 +106,7 @@ def judge(
 
 
 def _calls_so_far(trace: Trace) -> tuple[CallCounts, int | None]:
-    """Count the calls of a trace without a close record or a tally.
+    """Count the calls of a trace without a close record, its last, or without the tally (the counts) in it.
 
     Such a trace is still growing, was cut off, or is an import. The second value is ``waiting_ns`` of a
     ``JudgedTrace``.

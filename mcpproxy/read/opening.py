@@ -2,8 +2,8 @@
 
 While a session runs, the relay copies traffic into the journal, a folder beside the trace, and the recorder,
 another process, writes the trace from it. If the session was killed, the trace is completed from its journal
-first. A recording of another program is imported.
-``mcpproxy.record.trace.reader`` does neither: it reads a file as it is.
+first. A recording of another program is imported. ``mcpproxy.record.trace.reader`` does neither: it reads a
+file as it is.
 """
 
 import os
@@ -135,7 +135,7 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
     """Yield the events and findings of a recording from its start, and wait for more until it ends.
 
     A recording ends when its trace is closed, or when no recorder is writing it any more. ``poll_s`` is the
-    polling interval in seconds. Files that were uploaded and deleted meanwhile are one ``Gap``.
+    polling interval in seconds. For files that were uploaded and deleted meanwhile, it yields one ``Gap``.
 
     Raises:
         TraceError: the trace does not exist, or cannot be read.

@@ -66,7 +66,7 @@ _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"\s*+(:)?|\\?\Z)', re.DOTALL
 """Matches a string of a JSON text, and the colon after it if it is the name of a member. The text may end
 within the string."""
 _QUOTED: Final = re.compile(r"(['\"]).*\1", re.DOTALL)
-"""Matches the text between the first and the last quote in the message of a finding."""
+"""Matches from the first quote in the message of a finding to the last quote of the same kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,11 +212,11 @@ class Redaction:
 
     def command(self, command: tuple[str, ...]) -> Iterator[str]:
         """Yield the arguments of a command with their values masked."""
-        masking = ArgumentMasking(self._credentials, self._names_option, self._mask, self.text)
+        masking = ArgumentMasking(self._credentials, self._masks_option, self._mask, self.text)
         for before, after in zip(command, mask_arguments(command, masking), strict=True):
             yield self._count_change(before, after)
 
-    def _names_option(self, name: str) -> bool:
+    def _masks_option(self, name: str) -> bool:
         is_secret = self._has_secret_name(name) or self._has_secret_name(name.replace("-", "_"))
         return is_secret or (self._scope.secrets and names_option(name))
 

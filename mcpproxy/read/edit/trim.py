@@ -3,8 +3,8 @@
 If a frame is kept, these are kept as well:
 
 - the response to it, or the request that it answers;
-- the other pieces of a message that is too long for one frame, and, on stdio, the lines right before and
-  after it that are not messages, if it is none either;
+- the other pieces of a message that is too long for one frame; on stdio, for a line that is not a message,
+  also the lines right before and after it that are none;
 - over HTTP all heads of its exchange, and all frames of that exchange, except those of a GET stream;
 - on stdio, messages that the server sent while a kept request was open, with the responses to them, and the
   request that alone was open when the server sent the frame;
@@ -244,7 +244,8 @@ class _DependencyIndex:
     ) -> bool:
         """Whether the server may have sent ``message`` because of ``requests``, which are open.
 
-        False over HTTP: there the message is in the exchange of its request, which is kept whole.
+        False if ``message`` names its request, or all ``requests`` are subscriptions. False over HTTP: there
+        the message is in the exchange of its request, which is kept whole.
         """
         names_its_request = (
             message.method == "notifications/progress"

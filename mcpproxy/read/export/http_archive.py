@@ -40,7 +40,7 @@ from mcpproxy.record.trace.records import Encoded, frame_bytes
 from mcpproxy.record.trace.request_urls import request_url
 from mcpproxy.record.trace.session_labels import SessionNames
 
-_MS: Final = 1_000_000
+_NS_PER_MS: Final = 1_000_000
 _NOT_ENDED: Final = "the recording ends before the exchange"
 
 
@@ -209,13 +209,13 @@ class HttpArchive:
         answered_ns = max(sent_ns, entry.response.observed_at_ns if entry.response else entry.last_ns)
         end_ns = max(answered_ns, entry.last_ns)
         timings = {
-            "send": (sent_ns - start_ns) / _MS,
-            "wait": (answered_ns - sent_ns) / _MS,
-            "receive": (end_ns - answered_ns) / _MS,
+            "send": (sent_ns - start_ns) / _NS_PER_MS,
+            "wait": (answered_ns - sent_ns) / _NS_PER_MS,
+            "receive": (end_ns - answered_ns) / _NS_PER_MS,
         }
         made: JSONObject = {
             "startedDateTime": _date(self._wall_ns(start_ns)),
-            "time": (end_ns - start_ns) / _MS,
+            "time": (end_ns - start_ns) / _NS_PER_MS,
             "request": _request(entry, request_url(self._exported.header, entry.request)),
             "response": _response(entry),
             "cache": {},

@@ -60,7 +60,7 @@ _INTERFACES: Final = (
     ("stderr", LINK_EXPORTED_PDU),
     ("mcpproxy", LINK_EXPORTED_PDU),
 )
-_NUMBER: Final = {name: number for number, (name, _) in enumerate(_INTERFACES)}
+_INTERFACE_NUMBER: Final = {name: number for number, (name, _) in enumerate(_INTERFACES)}
 _MADE_UP: Final = (
     "Addresses, ports and TCP headers are made up, because a recording has none. Chunks and Content-Length "
     "of HTTP bodies are made anew, and compressed bodies are shown decoded."
@@ -262,9 +262,9 @@ class PacketCapture:
         unix_ns = self._exported.started_ns + at_ns
         for data in packets:
             if held is not None:
-                yield packet(_NUMBER[interface], unix_ns, held)
+                yield packet(_INTERFACE_NUMBER[interface], unix_ns, held)
                 self.packets += 1
             held = data
         if held is not None:
-            yield packet(_NUMBER[interface], unix_ns, held, comments)
+            yield packet(_INTERFACE_NUMBER[interface], unix_ns, held, comments)
             self.packets += 1

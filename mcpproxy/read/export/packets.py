@@ -105,6 +105,6 @@ def _client_address(block: int) -> bytes:
 
 
 def _checksum(data: bytes) -> bytes:
-    """Return the checksum of RFC 1071: 2**16 is 1 modulo 65535, so the sum of all words is a remainder."""
+    """Return the checksum of RFC 1071, a sum of words: it is a remainder, because 2**16 is 1 modulo 65535."""
     words = int.from_bytes(data + bytes(len(data) % 2))
     return struct.pack("!H", 0xFFFF - words % 0xFFFF)

@@ -119,7 +119,7 @@ def read(path: str, session: int) -> ImportedSource:
         for entry in entries
         if entry.address in addresses
         or (entry.origin in origins and (entry.is_stream or _WELL_KNOWN in entry.address))
-        or _is_of_login(entry)
+        or _is_login_step(entry)
     ]
     clock = Clock()
     clock.since(selected[0].start_ns)  # sets ``started_at``
@@ -204,7 +204,7 @@ def _is_mcp(entry: _Entry) -> bool:
     return any(member(single.value, "jsonrpc") == "2.0" for single in singles(parse(entry.body)))
 
 
-def _is_of_login(entry: _Entry) -> bool:
+def _is_login_step(entry: _Entry) -> bool:
     """Whether an exchange asks for metadata of OAuth, a client id, an authorization or a token."""
     if any(name in entry.address for name in (RESOURCE_METADATA, *SERVER_METADATA)):
         return True
@@ -303,7 +303,10 @@ def _exchange_events(
 
 
 def _answer_frames(entry: _Entry, is_endpoint: bool, mask: Masker) -> tuple[list[Frame], str]:
-    """Return the frames of an answer, and a phrase for what its body lacks, empty if it lacks nothing."""
+    """Return the frames of an answer, and how much of its body is recorded: the object of "the HAR holds".
+
+    The text is empty if nothing of the body is lost.
+    """
     content = member(entry.response, "content")
     text = member(content, "text")
     lost = ""

@@ -107,7 +107,8 @@ class SessionNumbers:
 
     def __init__(self) -> None:
         self._count = 0
-        self._current: dict[str, tuple[int, bool]] = {}  # server -> its session, and whether that has begun
+        # Server -> its session, and whether that had its ``initialize``.
+        self._current: dict[str, tuple[int, bool]] = {}
 
     def numbered(
         self,

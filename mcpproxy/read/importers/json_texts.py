@@ -17,7 +17,7 @@ UNFINISHED: Final = "the JSON that begins here does not end"
 
 _BRACKET: Final = re.compile(rb'([{\[])|([}\]])|"[^"\\\n]*+(?:\\.[^"\\\n]*+)*+(?:"|(\\?\n))?+')
 """A bracket, or a string. The third group is a line end inside a string, which no valid string contains."""
-_BETWEEN: Final = re.compile(rb"[ \t\r\n,]*+")
+_SEPARATORS: Final = re.compile(rb"[ \t\r\n,]*+")
 """White space and commas between two texts."""
 
 
@@ -49,7 +49,7 @@ def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonT
         while line := file.readline(limit_bytes):
             number += 1
             line = line.removeprefix(BOM) if number == 1 else line
-            if not held and _skip(line, 0) == len(line):
+            if not held and _skip_separators(line, 0) == len(line):
                 continue
             first = first if held else number
             held += line
@@ -76,7 +76,7 @@ def json_texts(path: str, limit_bytes: int = LINE_LIMIT_BYTES) -> Iterator[JsonT
 def _texts_in(lines: bytes, number: int) -> Iterator[JsonText]:
     """Yield the texts in ``lines``; ``number`` is that of the first line."""
     end = 0
-    while (start := _skip(lines, end)) < len(lines):
+    while (start := _skip_separators(lines, end)) < len(lines):
         number += lines.count(b"\n", end, start)
         value_stop = value_end(lines, start)
         raw = lines[start:value_stop]
@@ -88,6 +88,6 @@ def _texts_in(lines: bytes, number: int) -> Iterator[JsonText]:
         end = value_stop
 
 
-def _skip(lines: bytes, position: int) -> int:
-    between = _BETWEEN.match(lines, position)
+def _skip_separators(lines: bytes, position: int) -> int:
+    between = _SEPARATORS.match(lines, position)
     return between.end() if between else position

@@ -31,7 +31,7 @@ NAME: Final = "mcpsnoop"
 _SENDERS: Final[dict[str, Sender]] = {"c2s": CLIENT, "s2c": SERVER}
 _DIRECTIONS: Final = (*_SENDERS, "stderr", "meta")
 _REDACTED: Final = "[REDACTED]"
-_UNKNOWN: Final = "masked(len=0,visible=yes,hash=000000000000)"
+_UNKNOWN_MASK: Final = "masked(len=0,visible=yes,hash=000000000000)"
 """The mask that our recordings use for a secret of unknown value."""
 
 _IMPORT_NOTE: Final = "from mcpsnoop: spaces between tokens and the session's end are not in it"
@@ -187,5 +187,5 @@ def _raw(line: bytes, members: JSONObject) -> bytes | None:
         return None
     raw = value_bytes(line, ("raw",)) or b"null"
     if members.get("redacted") is True:
-        raw = raw.replace(_REDACTED.encode("ascii"), _UNKNOWN.encode("ascii"))
+        raw = raw.replace(_REDACTED.encode("ascii"), _UNKNOWN_MASK.encode("ascii"))
     return raw

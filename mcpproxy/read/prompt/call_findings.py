@@ -19,7 +19,7 @@ from mcpproxy.read.prompt.report import ServerWay, ToolWay
 from mcpproxy.read.view.runs import Certainty
 
 
-def _at_most(call: CallWay, way: ServerWay) -> Severity | None:
+def _severity_limit(call: CallWay, way: ServerWay) -> Severity | None:
     """Return the highest severity that a finding about a call may have; ``None`` if its rule alone decides.
 
     The rule decides if it is sure which call of the model this is: by the call's id, or by its arguments if a
@@ -55,7 +55,7 @@ def call_violations(way: ServerWay) -> Iterator[tuple[Violation, AskedModel]]:
         if call.model is None:
             continue
         try:
-            at_most = _at_most(call, way)
+            at_most = _severity_limit(call, way)
         except LookupError:
             continue
         # The host could not give an answer that came after the request.
@@ -126,8 +126,8 @@ def _argument_violation(
 def _is_by_the_host(change: ValueChange, given: JSON, tool: ToolWay) -> bool:
     """Whether a host changed or left out a value that its model gave.
 
-    It does not count that a host undoes its own change of the schema: it removes a property that it had
-    added, or a null that means "no value" there.
+    A change of the arguments as a whole does not count. Nor does it that a host undoes its own change of the
+    schema: it removes a property that it had added, or a null that means "no value" there.
     """
     if not change.pointer:
         return False

@@ -26,7 +26,7 @@ from mcpproxy.read.prompt.names import Match
 from mcpproxy.read.prompt.wire import Piece, WireCall, WireServer, pieces
 from mcpproxy.read.view.runs import Certainty
 
-_OF_FAILURE: Final = pattern(r"(?i)err|fail|exception|unsuccess|refus|reject|denied|invalid")
+_FAILURE_WORDS: Final = pattern(r"(?i)err|fail|exception|unsuccess|refus|reject|denied|invalid")
 """Words with which a host may tell its model that a call failed."""
 
 _MOST_ALIKE: Final = 16
@@ -108,7 +108,7 @@ class MatchedCalls:
         found: dict[int, tuple[CalledModel, Certainty]] = {}
         # Equal calls may be answered in another order than they were made, and a host may repeat a call. So
         # the model's calls whose result came back are tried first.
-        for (fits, certainty), is_sure in product(_CALL_WAYS, (True, False)):
+        for (fits, certainty), is_sure in product(_CALL_TESTS, (True, False)):
             for at, wire in enumerate(wires):
                 offered = names.get((wire.server, wire.name))
                 if at not in found and (
@@ -119,7 +119,7 @@ class MatchedCalls:
         return [self._call_way(wire, *found.get(at, none)) for at, wire in enumerate(wires)]
 
     def _take_fitting_call(
-        self, fits: "_Fits", wire: WireCall, offered: OfferedTool | None, *, is_sure: bool
+        self, fits: "_CallTest", wire: WireCall, offered: OfferedTool | None, *, is_sure: bool
     ) -> CalledModel | None:
         """Remove and return the first call of the model that fits, and whose result came if ``is_sure``.
 
@@ -134,7 +134,7 @@ class MatchedCalls:
     def _came_back(self, wire: WireCall, call: ModelCall) -> bool:
         """Whether the model's result of ``call`` has any part of the result on the wire."""
         came = self._arrived.get(call.id) if call.id else None
-        return bool(came) and _has_any(wire, came[0])
+        return bool(came) and _has_any_piece(wire, came[0])
 
     def _call_way(self, wire: WireCall, called: CalledModel | None, certainty: Certainty) -> CallWay:
         if called is None:
@@ -161,7 +161,7 @@ class MatchedCalls:
         if by_id:
             came = by_id.pop(0)
             # The host may have cleared a result that an earlier request without tools still has.
-            is_left = aside is None or came.asked.frame < aside.asked.frame or _has_any(wire, came)
+            is_left = aside is None or came.asked.frame < aside.asked.frame or _has_any_piece(wire, came)
             return came if is_left else aside
         if aside is not None:
             return aside
@@ -171,14 +171,16 @@ class MatchedCalls:
                 results[:] = [result for result in results if result.asked.frame > asked.frame]
                 together = [result for result in results if result.asked == results[0].asked]
                 if together:
-                    ours = (result for result in together if len(together) > 1 and _has_any(wire, result))
+                    ours = (
+                        result for result in together if len(together) > 1 and _has_any_piece(wire, result)
+                    )
                     found = next(ours, together[0])
                     results.remove(found)
                     return found
         return None
 
 
-def _has_any(wire: WireCall, came: ArrivedResult) -> bool:
+def _has_any_piece(wire: WireCall, came: ArrivedResult) -> bool:
     """Whether a result in a request to the model has any part of the result on the wire."""
     return any(way.change.is_there for way in _piece_ways(wire, came))
 
@@ -190,29 +192,29 @@ def _piece_ways(wire: WireCall, came: ArrivedResult) -> Iterator[PieceWay]:
     return (PieceWay(piece, _piece_reached(piece, came, own)) for piece in parts)
 
 
-_Fits = Callable[[WireCall, OfferedTool | None, ModelCall], bool]
+_CallTest = Callable[[WireCall, OfferedTool | None, ModelCall], bool]
 
 
-def _has_its_id(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
-    return bool(wire.host_id) and wire.host_id == call.id and _has_its_name(wire, offered, call)
+def _has_same_id(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
+    return bool(wire.host_id) and wire.host_id == call.id and _has_same_name(wire, offered, call)
 
 
-def _has_its_arguments(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
-    return _has_its_name(wire, offered, call) and next(changes(wire.arguments, call.arguments), None) is None
+def _has_same_arguments(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
+    return _has_same_name(wire, offered, call) and next(changes(wire.arguments, call.arguments), None) is None
 
 
-def _has_its_name(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
+def _has_same_name(wire: WireCall, offered: OfferedTool | None, call: ModelCall) -> bool:
     if offered is None:
         return call.name == wire.name
     return call.name == offered.name and (not call.namespace or call.namespace == offered.namespace)
 
 
-_CALL_WAYS: Final = (
-    (_has_its_id, Certainty.CERTAIN),
-    (_has_its_arguments, Certainty.LIKELY),
-    (_has_its_name, Certainty.GUESS),
+_CALL_TESTS: Final = (
+    (_has_same_id, Certainty.CERTAIN),
+    (_has_same_arguments, Certainty.LIKELY),
+    (_has_same_name, Certainty.GUESS),
 )
-"""The ways to find the model's call, the surest first."""
+"""The tests that find the model's call, the surest first, each with the certainty of its match."""
 
 
 def _piece_reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> TextChange:
@@ -262,7 +264,7 @@ def _is_written_out(piece: Piece, said: Iterable[str]) -> bool:
 
 
 def _is_unmarked(wire: WireCall, parts: Iterable[PieceWay], result: ModelResult) -> bool:
-    """Whether a call failed, and neither the interface nor the words of the host tell the model so.
+    """Whether a call failed, and neither a mark of its result nor the words of the host tell the model so.
 
     It is false if a part of these words is masked.
     """
@@ -271,4 +273,4 @@ def _is_unmarked(wire: WireCall, parts: Iterable[PieceWay], result: ModelResult)
     said = "\n".join(item.text for item in result.content if item.kind == "text")
     for part in parts:
         said = said.replace(part.piece.text, "")
-    return MARK not in said and _OF_FAILURE.search(said) is None
+    return MARK not in said and _FAILURE_WORDS.search(said) is None

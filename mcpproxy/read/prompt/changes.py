@@ -27,15 +27,16 @@ _SHARED: Final = 32
 """How many characters of the beginning and of the end of a longer text are searched for in the prompt."""
 _CODES: Final = pattern(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _WORD: Final = pattern(r"\w+")
-_OF_NAMES: Final = ("properties", "$defs", "definitions", "patternProperties")
-"""The keywords of JSON Schema whose members are names that the author chose."""
+_NAMING_KEYWORDS: Final = ("properties", "$defs", "definitions", "patternProperties")
+"""The keywords of JSON Schema whose members have names that the author chose."""
 
 
 @slotted(frozen=True)
 class TextChange:
-    """What became of a text. The prompt has about its first ``kept`` of ``size`` characters.
+    """What became of a text. The prompt has about the first ``kept`` of its ``size`` characters.
 
-    ``has_end`` is true if the prompt also has the end of the text, which was cut in its middle.
+    For a file, these count bytes. ``has_end`` is true if the prompt also has the end of the text, which was
+    cut in its middle.
     """
 
     way: Way
@@ -53,7 +54,8 @@ class TextChange:
 class ValueChange:
     """A difference of two values at ``pointer``. ``name`` is the name of the member there or around it.
 
-    ``as text`` is for a keyword of a schema whose name and value the host wrote into the description.
+    For a member of ``properties``, or of a keyword like it, ``name`` is ``property NAME``. ``as text`` is for
+    a keyword of a schema whose name and value the host wrote into the description.
     """
 
     what: Literal["lost", "as text", "added", "changed"]
@@ -104,8 +106,8 @@ def _text_reached(text: str, texts: Iterable[str]) -> TextChange:
     for candidate in texts:
         if wire == candidate.strip():
             return TextChange("same", size, size)
-        for form in dict.fromkeys((wire, *_in_json(wire))):
-            if _has(candidate, form):
+        for form in dict.fromkeys((wire, *_json_forms(wire))):
+            if _has_part(candidate, form):
                 best = TextChange("as text", size, size)
             elif (cut := _cut(form, candidate)) and cut[0] > best.kept:
                 best = TextChange("cut", size, min(cut[0] * size // len(form), size - 1), cut[1])
@@ -117,7 +119,7 @@ def _text_reached(text: str, texts: Iterable[str]) -> TextChange:
 def value_reached(value: JSON, texts: Iterable[str]) -> bool:
     """Whether one of ``texts`` has ``value`` as JSON, in any spacing."""
     return any(
-        next(changes(value, found), None) is None for candidate in texts for found in _values(candidate)
+        next(changes(value, found), None) is None for candidate in texts for found in _json_values(candidate)
     )
 
 
@@ -166,7 +168,7 @@ def _cut(wire: str, prompt: str) -> tuple[int, bool] | None:
     """Return how many first characters of ``wire`` are in ``prompt``, and whether its end follows.
 
     If ``wire`` is no longer than ``_SHARED`` characters, or ``prompt`` does not have its first ones, the two
-    must begin alike: with at least eight characters, and half of ``prompt``. Otherwise, return ``None``.
+    must begin alike: with at least eight characters, and half of ``prompt``. If they do not, return ``None``.
     """
     start = prompt.find(wire[:_SHARED]) if len(wire) > _SHARED else -1
     if start < 0:
@@ -176,7 +178,7 @@ def _cut(wire: str, prompt: str) -> tuple[int, bool] | None:
     return kept, prompt.find(wire[-_SHARED:], start + kept) >= 0
 
 
-def _has(text: str, part: str) -> bool:
+def _has_part(text: str, part: str) -> bool:
     """Whether ``text`` has ``part``.
 
     A part of a few characters must be a line or a JSON string of its own.
@@ -186,7 +188,7 @@ def _has(text: str, part: str) -> bool:
     return bool(part) and (f'"{part}"' in text or part in (line.strip() for line in text.splitlines()))
 
 
-def _in_json(text: str) -> tuple[str, str]:
+def _json_forms(text: str) -> tuple[str, str]:
     from_json = json.dumps(text, ensure_ascii=False)[1:-1]
     return from_json, json.dumps(text)[1:-1]
 
@@ -216,7 +218,7 @@ _MOST_STARTS: Final = 8
 """How many brackets in a text are tried as the beginning of JSON."""
 
 
-def _values(text: str) -> Iterator[JSON]:
+def _json_values(text: str) -> Iterator[JSON]:
     """Yield the JSON objects and arrays in a text."""
     decoder = json.JSONDecoder()
     at = 0
@@ -248,7 +250,7 @@ def _differences(before: JSON, after: JSON) -> Iterator[ValueChange]:
                 elif key not in one:
                     yield ValueChange("added", place, word)
                 else:
-                    is_of_names = key in _OF_NAMES and not holds_names
+                    is_of_names = key in _NAMING_KEYWORDS and not holds_names
                     inner.append((one[key], other[key], place, word, is_of_names))
             stack += reversed(inner)
         elif isinstance(one, list) and isinstance(other, list) and len(one) == len(other):

@@ -85,12 +85,12 @@ def _servers_of_the_run(report: PromptReport) -> frozenset[int]:
     """Return the numbers of the servers whose sessions surely are of the host that sent the requests.
 
     Recordings that were open at the same time may be of two hosts. A session is surely this host's if a call
-    is on both sides, with its result unless its id is known. It also is if a description is on both sides,
-    and no session with the same server was open beside it. So is every session that certainly was started by
-    the same process as one of these.
+    is on both sides, known by its id or else with its result; if a description is on both sides, and no
+    session with the same server was open beside it; or if the same process certainly started it and one of
+    these.
     """
     sure = {
-        way.server.number for way in report.servers if _has_a_call(way) or _has_a_description(way, report)
+        way.server.number for way in report.servers if _shares_call(way) or _shares_description(way, report)
     }
     others = [way.server for way in report.servers if way.server.number not in sure]
     if not sure or not others:
@@ -104,7 +104,7 @@ def _servers_of_the_run(report: PromptReport) -> frozenset[int]:
     return frozenset(sure | linked)
 
 
-def _has_a_call(way: ServerWay) -> bool:
+def _shares_call(way: ServerWay) -> bool:
     """Whether a call, with its result if its id is unknown, is on both sides."""
     return any(
         call.certainty is Certainty.CERTAIN
@@ -114,7 +114,7 @@ def _has_a_call(way: ServerWay) -> bool:
     )
 
 
-def _has_a_description(way: ServerWay, report: PromptReport) -> bool:
+def _shares_description(way: ServerWay, report: PromptReport) -> bool:
     """Whether a description is on both sides, and no session with the same server was open beside it.
 
     Only descriptions of tools count whose match is certain.

@@ -98,7 +98,7 @@ def matched(servers: Sequence[WireServer], offered: Iterable[OfferedTool]) -> li
                 found[index] = Match(tools[index], free.pop(name), certainty, why)
     unmatched = _UnmatchedTools(found.values(), free)
     by_server: dict[int, list[Match]] = {server.number: [] for server in servers}
-    sessions = {server.number: _sessions(server, servers) for server in servers}
+    sessions = {server.number: _other_sessions(server, servers) for server in servers}
     for index, tool in enumerate(tools):
         match = (
             found.get(index)
@@ -123,7 +123,7 @@ def named_in(text: str, name: str, server: WireServer) -> Certainty | None:
     return Certainty.CERTAIN if after_server else Certainty.GUESS
 
 
-def _sessions(server: WireServer, servers: Iterable[WireServer]) -> frozenset[int]:
+def _other_sessions(server: WireServer, servers: Iterable[WireServer]) -> frozenset[int]:
     """Return the numbers of the other recordings of the same server, which was started again."""
     began, ended = server.open_ns
     return frozenset(
@@ -152,8 +152,8 @@ class _UnmatchedTools:
         for at, match in enumerate(found):
             self._named[match.tool.name].append(match)
             self._owners.setdefault(plain(match.tool.name), (at, match))
-            if match.why == _CUT and (left := _left_of(match)) is not None:
-                self._cut[match.tool.server].append((at, match, left))
+            if match.why == _CUT and (rest := _rest_of(match)) is not None:
+                self._cut[match.tool.server].append((at, match, rest))
         for tool in reversed(free.values()):
             self._numbered[_NUMBER.sub("", plain_full_name(tool))].append(tool)
 
@@ -179,29 +179,29 @@ class _UnmatchedTools:
         """Return the first match whose name in the prompt would also fit ``tool``; ``None`` if none does."""
         name = plain(tool.name)
         before, owner = self._owners.get(name, (None, None))
-        for at, match, left in self._cut.get(tool.server, ()):
+        for at, match, rest in self._cut.get(tool.server, ()):
             if before is not None and before < at:
                 break
-            if _is_left_of(name, left):
+            if _is_rest_of(name, rest):
                 return match
         return owner
 
 
-def _left_of(match: Match) -> str | None:
+def _rest_of(match: Match) -> str | None:
     """Return the rest of a name that was cut, with what the host appended; ``None`` if that is unknown."""
     own = plain(match.tool.name)
     full_name = plain_full_name(match.offered) if match.offered is not None else ""
-    left = full_name[max(f"_{full_name}".find(f"_{own[:HEAD]}"), 0) :]
-    return left if _is_left_of(own, left) else None
+    rest = full_name[max(f"_{full_name}".find(f"_{own[:HEAD]}"), 0) :]
+    return rest if _is_rest_of(own, rest) else None
 
 
-def _is_left_of(name: str, left: str) -> bool:
-    """Whether ``left`` is ``name`` without its end, or without its middle, which ``_`` may replace.
+def _is_rest_of(name: str, rest: str) -> bool:
+    """Whether ``rest`` is ``name`` without its end, or without its middle, which ``_`` may replace.
 
     A rest with a hash does not count: the hash distinguishes it from other names that were cut.
     """
-    end = left[common_length(name, left) :]
-    return len(left) < len(name) and name.endswith(end.removeprefix("_"))
+    end = rest[common_length(name, rest) :]
+    return len(rest) < len(name) and name.endswith(end.removeprefix("_"))
 
 
 def _certain_by_prefix(matches: Sequence[Match]) -> list[Match]:

@@ -14,9 +14,9 @@ from mcpproxy.read.prompt.report import ToolWay
 
 _STEP: Final = pattern(r"[^.\[\]]+")
 # What services call a tool's schema, and the parts of a definition.
-_SCHEMAS: Final = ("input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema")
-_PARTS: Final = ("name", "description", *_SCHEMAS)
-_SCHEMA: Final = "/inputSchema"
+_SCHEMA_NAMES: Final = ("input_schema", "parameters", "parametersJsonSchema", "parameters_json_schema")
+_PART_NAMES: Final = ("name", "description", *_SCHEMA_NAMES)
+_SCHEMA_POINTER: Final = "/inputSchema"
 _UNION: Final = pattern(r"\b(?:oneOf|anyOf|allOf)\b")
 
 
@@ -27,8 +27,8 @@ class RefusedPlace:
     ``pointer`` is its JSON pointer in the definition. ``member`` is the pointer of the definition's member
     that holds it, such as ``/inputSchema``. ``did`` is a clause for what its author did, such as "wrote a
     schema". ``is_of_the_server`` is true if the prompt has the place as the server wrote it. ``is_sure`` is
-    false if a host changed something within the place, so that it is not known whether the service refused
-    the server's part or the host's.
+    false if a host changed only something within the place, so that it is not known whether the service
+    refused the server's part or the host's.
     """
 
     pointer: str
@@ -41,12 +41,12 @@ class RefusedPlace:
 def refused_place(within: str, said: str, tool: ToolWay) -> RefusedPlace | None:
     """Return the place that a service means by ``within``, such as ``custom.input_schema.properties.at``.
 
-    If ``within`` is all of a schema, the place is the top-level keyword that the service's message ``said``
-    does not allow. If the schema on the wire has only the beginning of the path, that beginning is the place.
-    Return ``None`` if ``within`` is in no part of the definition.
+    If ``within`` is all of a schema, the place is the one top-level keyword that the service's message
+    ``said`` does not allow, or else the schema. If the schema on the wire has only the beginning of the path,
+    that beginning is the place. Return ``None`` if ``within`` is in no part of the definition.
     """
     steps = _STEP.findall(within)
-    if steps and steps[0] not in _PARTS:
+    if steps and steps[0] not in _PART_NAMES:
         # The first step is the kind of tool: "custom", "function", or a service's own name for it.
         steps = steps[1:]
     match steps:
@@ -56,14 +56,14 @@ def refused_place(within: str, said: str, tool: ToolWay) -> RefusedPlace | None:
             is_same = tool.description.way == "same"
             did = "wrote a description" if is_same else "changed the description"
             return RefusedPlace("/description", "/description", did, is_same, True)
-        case [first, *rest] if first in _SCHEMAS:
+        case [first, *rest] if first in _SCHEMA_NAMES:
             inner = _longest_present(tool.match.tool.schema, rest or _refused_top_keyword(said, tool))
             changed = [change.pointer for change in tool.schema]
             within_it = any(f"{pointer}/".startswith(f"{inner}/") for pointer in changed)
             around_it = any(f"{inner}/".startswith(f"{pointer}/") for pointer in changed)
             is_own = not within_it and not around_it
             did = "wrote a schema" if is_own else "made a schema"
-            return RefusedPlace(_SCHEMA + inner, _SCHEMA, did, is_own, is_own or around_it)
+            return RefusedPlace(_SCHEMA_POINTER + inner, _SCHEMA_POINTER, did, is_own, is_own or around_it)
         case _:
             return None
 

@@ -23,7 +23,7 @@ from mcpproxy.read.view.runs import Certainty
 from mcpproxy.record.recorder.model.turns import ModelTurn
 
 _Item = TypeVar("_Item", bound=Hashable)
-_REFUSED: Final = 400
+_REFUSED_FROM: Final = 400
 """The lowest HTTP status that means that the service refused a request."""
 
 
@@ -52,8 +52,8 @@ class ServerWay:
     """A server of the run: its tools, its calls, and what became of its instructions.
 
     ``prefix`` is what the host puts before the names of its tools, such as ``mcp__files__``, or the namespace
-    ``mcp__files / ``. ``last`` is the number of the last request that offers a tool of any server, 0 if none
-    does.
+    ``mcp__files / ``; empty if most of them share none. ``last`` is the number of the last request that
+    offers a tool of any server, 0 if none does.
     """
 
     server: WireServer
@@ -87,7 +87,7 @@ class RefusedTool:
 
 @slotted(frozen=True)
 class RefusedRequest:
-    """A refusal of the service, which it gave ``times`` in the same words.
+    """A refusal of the service; ``times`` is how often it refused in the same words.
 
     ``seq`` is the frame of the first refused request. ``tools`` are the tools of the request that it means.
     """
@@ -174,7 +174,7 @@ class _NewItems:
         self._known: Final[Counter[int]] = Counter()
 
     def take_new(self, items: Iterable[_Item], *, keeps: bool) -> Iterator[_Item]:
-        """Yield the items that no earlier sequence had as often.
+        """Yield an item once for each time that it occurs more often than in every earlier sequence.
 
         ``keeps`` says whether to remember this one.
         """
@@ -227,7 +227,7 @@ class _Conversation:
             offer.is_twice |= offer.until == self._requests
             offer.tool, offer.until, offer.asked = tool, self._requests, asked
         # The model has not read a request that the service refused.
-        is_refused = turn.status >= _REFUSED
+        is_refused = turn.status >= _REFUSED_FROM
         texts = tuple(self._texts.take_new(request.texts, keeps=not is_refused))
         beside = tuple(self._beside.take_new(request.beside, keeps=not is_refused))
         self._search_texts(texts)
@@ -248,7 +248,7 @@ class _Conversation:
         """Add a request without tools. A host may leave them out when its model must not call any more."""
         request, asked = turn.request, AskedModel(turn.seq, self._started_ns + turn.at_ns)
         texts = tuple(text for text in request.texts if not is_masked(text))
-        is_refused = turn.status >= _REFUSED
+        is_refused = turn.status >= _REFUSED_FROM
         self._arrived_without_tools.take(request, request.beside, texts, asked, is_refused=is_refused)
 
     def _search_texts(self, texts: Iterable[str]) -> None:

@@ -67,9 +67,9 @@ class SeenCalls:
     def _find_server(
         self, own: RecordingEntry, entries: Iterable[RecordingEntry]
     ) -> tuple[str, ServerWay] | None:
-        """Return the path of the model's recording and the server of ``own``; ``None`` if they do not fit.
+        """Return the path of the model's recording and the server of ``own``.
 
-        They fit if the model was offered a tool of the server.
+        Return ``None`` unless a model was offered a tool of the server.
         """
         entries = list(entries)
         model = model_of(own, entries)

@@ -24,8 +24,8 @@ def tool_violations(way: ServerWay, report: PromptReport) -> Iterator[tuple[Viol
     server. If its name in the prompt is that of another tool (PROMPT-002), it is the last that offers the
     other tool. The tools on a page that the client never read give one violation (PROMPT-001). Nothing is
     reported if the prompt has no tool of the server, if the host may load tools when its model searches for
-    them, if several sessions of the recording listed tools, or if the request came after its session. Nor is
-    a tool that is not for the model, that was listed after the request, or whose name is in a text of the
+    them, if several sessions of the recording listed tools, or if the recording ended before the request. Nor
+    is a tool that is not for the model, that was listed after the request, or whose name is in a text of the
     prompt.
     """
     offered = way.offered

@@ -125,9 +125,8 @@ class Piece:
 def read_server(view: View, number: int, label: str, path: str, started_ns: int) -> WireServer:
     """Read the recording of a server. ``started_ns`` is when it began, in nanoseconds since 1970.
 
-    ``number``, ``label`` and ``path`` are those of the result.
-
-    If it has several sessions, the calls of all are read, and each tool as it was listed last.
+    If it has several sessions, the calls of all are read, and each tool as it was listed last. ``number``,
+    ``label`` and ``path`` are those of the result.
     """
     sessions = view.sessions
     name = sessions[0].server if sessions else ""
@@ -166,7 +165,7 @@ def pieces(call: WireCall) -> Iterator[Piece]:
 
 
 def _piece(item: JSONObject) -> Piece:
-    piece = _piece_for_all(item)
+    piece = _piece_by_type(item)
     return replace(piece, is_for_model=False) if _is_for_user_alone(item) else piece
 
 
@@ -175,7 +174,7 @@ def _is_for_user_alone(item: JSONObject) -> bool:
     return isinstance(audience, list) and "user" in audience and "assistant" not in audience
 
 
-def _piece_for_all(item: JSONObject) -> Piece:
+def _piece_by_type(item: JSONObject) -> Piece:
     match item.get("type"):
         case "text":
             return Piece("text", text_member(item, "text") or "")

@@ -87,9 +87,9 @@ def refusal_words(refused: RefusedRequest, report: PromptReport) -> Iterator[str
 
 
 def text_words(noun: str, change: TextChange) -> Iterator[str]:
-    """Yield a clause for what became of a text; nothing if the prompt has all of it, or if there was none.
+    """Yield a clause for what became of a text, which ``noun`` names.
 
-    ``noun`` names the text.
+    Nothing is yielded if the prompt has it unchanged or in another form, or if neither side has any.
     """
     match change.way:
         case "cut":
@@ -109,7 +109,7 @@ def text_words(noun: str, change: TextChange) -> Iterator[str]:
 
 
 def call_words(way: CallWay) -> Iterator[str]:
-    """Yield clauses for what became of a call and its result; none if the host changed nothing."""
+    """Yield clauses for what the host changed in a call and its result, and for what is wrong or unsure."""
     if way.model is None:
         yield "no matching call of the model"
         return

@@ -32,6 +32,8 @@ def lines(
 ) -> Iterator[str]:
     """Yield a command for each group of equal findings that no baseline accepts, then one for each remark.
 
+    A remark is a note about a recording that is no finding.
+
     Among findings of equal severity, those of rules come before the failed checks of ``mcpproxy validate``,
     which often are consequences of the former.
 
@@ -75,13 +77,13 @@ def _place(path: str, line: int, base: str | None) -> dict[str, object]:
 
 def command(name: str, message: str, **properties: object) -> str:
     """Return ``::name key=value,key=value::message``, with the values and the message escaped."""
-    listed = ",".join(f"{key}={_property(visible(str(value)))}" for key, value in properties.items())
-    return f"::{name} {listed}::{_data(message)}" if listed else f"::{name}::{_data(message)}"
+    listed = ",".join(f"{key}={_escaped_property(visible(str(value)))}" for key, value in properties.items())
+    return f"::{name} {listed}::{_escaped_data(message)}" if listed else f"::{name}::{_escaped_data(message)}"
 
 
-def _data(text: str) -> str:
+def _escaped_data(text: str) -> str:
     return visible_lines(text).replace("%", "%25").replace("\n", "%0A")
 
 
-def _property(text: str) -> str:
-    return _data(text).replace(":", "%3A").replace(",", "%2C")
+def _escaped_property(text: str) -> str:
+    return _escaped_data(text).replace(":", "%3A").replace(",", "%2C")

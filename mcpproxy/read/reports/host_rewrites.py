@@ -64,10 +64,10 @@ def rewritten(
             if not applying:
                 return RewrittenTool(tool, after)
             for fact in applying:
-                if fact.kind in _NAMES:
-                    _NAMES[fact.kind](fact.settings, after, others)
-                elif fact.kind in _DEFINITIONS:
-                    _DEFINITIONS[fact.kind](fact.settings, after)
+                if fact.kind in _NAME_CHANGES:
+                    _NAME_CHANGES[fact.kind](fact.settings, after, others)
+                elif fact.kind in _DEFINITION_CHANGES:
+                    _DEFINITION_CHANGES[fact.kind](fact.settings, after)
     except RecursionError:
         pass
     return None
@@ -373,7 +373,7 @@ def _remove_dialect(settings: Settings, tool: JSONObject) -> None:
         schema.pop("$schema", None)
 
 
-_NAMES: Final[Mapping[str, Callable[[Settings, JSONObject, Sequence[str]], None]]] = {
+_NAME_CHANGES: Final[Mapping[str, Callable[[Settings, JSONObject, Sequence[str]], None]]] = {
     "name-length": _shorten_name,
     "name-characters": _replace_characters,
     "name-collision": _separate_name,
@@ -381,7 +381,7 @@ _NAMES: Final[Mapping[str, Callable[[Settings, JSONObject, Sequence[str]], None]
 """The kind of a fact -> the function that changes a tool's name. Its last argument: the other tools'
 names."""
 
-_DEFINITIONS: Final[Mapping[str, Callable[[Settings, JSONObject], None]]] = {
+_DEFINITION_CHANGES: Final[Mapping[str, Callable[[Settings, JSONObject], None]]] = {
     "argument-name": _rename_arguments,
     "text-length": _shorten_text,
     "keyword-refused": _remove_keywords,
@@ -391,7 +391,7 @@ _DEFINITIONS: Final[Mapping[str, Callable[[Settings, JSONObject], None]]] = {
 }
 """The kind of a fact -> the function that changes a tool's definition."""
 
-REWRITTEN_KINDS: Final = frozenset((*_NAMES, *_DEFINITIONS))
+REWRITTEN_KINDS: Final = frozenset((*_NAME_CHANGES, *_DEFINITION_CHANGES))
 """The kinds of facts that a rewritten tool can avoid."""
 
 

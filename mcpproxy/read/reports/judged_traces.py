@@ -15,7 +15,9 @@ if TYPE_CHECKING:  # most reports do not need it
 
 
 NamedHost: TypeAlias = tuple[str, str, bool]
-"""The id of a host that the user named, its name and version, and whether facts of the wanted grade exist."""
+"""The id of a host that the user named, its name and version, and whether facts about it are known.
+
+Only facts of the grade that the user wants count: the grade says how well a fact is attested."""
 
 
 def host_of(finding: Finding) -> str | None:
@@ -35,10 +37,10 @@ class JudgedTrace:
     """One trace and its findings, in the order in which they occurred.
 
     ``complete`` is false for a recording that was cut or has gaps; ``notes`` describes its missing parts, and
-    what was not judged or not listed.
-    ``revision`` is the protocol revision at the end, ``None`` if the recording does not show it. ``located``
-    are the findings with their places, if places were requested. They include the findings that a baseline
-    (a file of known findings) accepts, which ``findings`` leaves out. ``more`` are the repeated findings that
+    what was not judged or not listed. ``revision`` is the protocol revision at the end, ``None`` if the
+    recording does not show it. ``located`` are the findings with their places, if places were requested. They
+    include the findings that a baseline (a file of known findings) accepts, which ``findings`` leaves out.
+    ``more`` are the repeated findings that
     were only counted. ``journal_fault`` says why the journal of a killed session (the traffic that is not in
     the trace yet) could not be read; in that case only a part was judged. ``places`` maps the number of each
     frame with findings to its file and line (from 1), if they are known; frame 0 is the session. ``calls``
@@ -66,7 +68,7 @@ class JudgedTrace:
 
     @property
     def running(self) -> bool:
-        """Whether the trace was still being recorded. One of its ``notes`` says so too; it is no fault."""
+        """Whether the trace was still being recorded, which is no fault. One of its ``notes`` says so too."""
         return STILL_RECORDING in self.notes
 
     @property
@@ -166,7 +168,7 @@ class JudgedTraces:
     def exit_code(self) -> int:
         """0 if no finding counts, 1 if some do, and 2 if not everything could be judged.
 
-        Nothing could be judged if the server failed before any message.
+        A recording whose server failed before any message counts as one that could not be judged.
         """
         if self.unjudged or any(trace.not_begun for trace in self.traces):
             return 2

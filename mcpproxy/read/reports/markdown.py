@@ -66,7 +66,7 @@ def _rows(findings: list[Located], catalogue: Catalogue) -> Iterator[str]:
         first_finding = group[0].finding
         rule = catalogue.rules.get(code)
         title = escaped(f"{code} {rule.name}" if rule else code)
-        linked = f"[{title}]({_target(first_finding.source)})" if first_finding.source else title
+        linked = f"[{title}]({_link_target(first_finding.source)})" if first_finding.source else title
         message = (
             first_finding.message
             if len(first_finding.message) <= _MESSAGE_CHARACTERS
@@ -84,6 +84,6 @@ def _name(path: str) -> str:
     return recording_name(path) if os.path.isabs(path) else path
 
 
-def _target(url: str) -> str:
+def _link_target(url: str) -> str:
     """Return a URL in a form that is valid in a Markdown link."""
     return re.sub(r"[\s<>()|\\]", lambda match: f"%{ord(match[0]):02X}", url)

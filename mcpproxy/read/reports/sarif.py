@@ -140,7 +140,9 @@ class _RunObjects:
     def result(self, located: Located) -> dict[str, object]:
         """Return the result for one finding."""
         finding = located.finding
-        location: dict[str, object] = {"physicalLocation": self._physical(located.path, located.line)}
+        location: dict[str, object] = {
+            "physicalLocation": self._physical_location(located.path, located.line)
+        }
         frame = f"frame {finding.frame}" if finding.frame else "session"
         location["logicalLocations"] = [
             {"name": frame, "fullyQualifiedName": f"{frame}{finding.pointer or ''}", "kind": "frame"},
@@ -156,7 +158,7 @@ class _RunObjects:
         }
         if located.related:
             numbered = enumerate(located.related, start=1)
-            result["relatedLocations"] = [self._related(id, place) for id, place in numbered]
+            result["relatedLocations"] = [self._related_location(id, place) for id, place in numbered]
         result["properties"] = {
             "frame": finding.frame,
             "blame": finding.blame,
@@ -194,14 +196,14 @@ class _RunObjects:
             "descriptor": {"id": id},
             "level": level,
             "message": {"text": remark.text},
-            "locations": [{"physicalLocation": self._physical(remark.path, 0)}],
+            "locations": [{"physicalLocation": self._physical_location(remark.path, 0)}],
         }
 
-    def _related(self, id: int, place: Place) -> dict[str, object]:
-        physical = self._physical(place.path, place.line)
+    def _related_location(self, id: int, place: Place) -> dict[str, object]:
+        physical = self._physical_location(place.path, place.line)
         return {"id": id, "message": {"text": f"frame {place.frame}"}, "physicalLocation": physical}
 
-    def _physical(self, path: str, line: int) -> dict[str, object]:
+    def _physical_location(self, path: str, line: int) -> dict[str, object]:
         place: dict[str, object] = {"artifactLocation": self.artifact(path)}
         return place | ({"region": {"startLine": line}} if line else {})
 

@@ -84,7 +84,7 @@ def _case(trace: JudgedTrace, name: str, findings: list[Finding]) -> Case:
 
 
 def _notes(trace: JudgedTrace, verdict: JudgedTraces) -> Iterator[str]:
-    """Yield notes about missing records, and the findings that do not count."""
+    """Yield the notes on the recording, and the findings that were only counted or do not count."""
     for note in trace.notes:
         yield f"{visible(trace.path)}: incomplete: {visible(note)}"
     for repeated in trace.more:

@@ -137,16 +137,16 @@ def _failure_lines(traces: Sequence[JudgedTrace]) -> Iterator[str]:
     """
     if not_begun := [trace for trace in traces if trace.not_begun]:
         several = f"{len(not_begun):,} servers could not be started, or failed before any message"
-        yield (several if len(not_begun) > 1 else not_begun[0].not_begun) + _where(not_begun)
+        yield (several if len(not_begun) > 1 else not_begun[0].not_begun) + _command_suffix(not_begun)
     for running in (False, True):
         counted = [trace for trace in traces if (trace.waiting_ns is not None) is running]
         calls = sum_counts(trace.calls for trace in counted if trace.calls)
         if not calls.all_successful:
             waited = duration(max(trace.waiting_ns or 0 for trace in counted)) if running else ""
-            yield calls.words(running=running, waited=waited) + _where(counted)
+            yield calls.words(running=running, waited=waited) + _command_suffix(counted)
 
 
-def _where(traces: Sequence[JudgedTrace]) -> str:
+def _command_suffix(traces: Sequence[JudgedTrace]) -> str:
     """Return the command that shows the failures in these recordings; empty if no single command does."""
     paths = [trace.path for trace in traces]
     if len(paths) == 1:

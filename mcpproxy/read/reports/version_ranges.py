@@ -64,7 +64,7 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
 
 
 def _range(path: str, name: str, text: object) -> Range:
-    """Return a function that says why a version is not in the range ``text``; empty if it is in the range.
+    """Return a function that says why a version is not in the range ``text``, with an empty text if it is.
 
     Raises:
         UsageError: ``text`` is not a range.

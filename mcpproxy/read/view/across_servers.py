@@ -130,7 +130,7 @@ def _lookalikes(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator
                         f"of {_server_words(other_entry)} in the same run{_doubt_words(run)}"
                     )
                     violation = Violation(
-                        LOOKALIKE, "X-021", problem, pointer=name.pointer, at_most=_at_most(run)
+                        LOOKALIKE, "X-021", problem, pointer=name.pointer, at_most=_severity_limit(run)
                     )
                     yield entry, name.seq, violation, name.revisions
                     break
@@ -170,7 +170,7 @@ def _crossings(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[
                     f"{_server_words(origin)}, in {first.place} (frame {first.seq}){_doubt_words(run)}"
                 )
                 violation = Violation(
-                    CROSSING, "X-020", problem, pointer=secret.pointer, at_most=_at_most(run)
+                    CROSSING, "X-020", problem, pointer=secret.pointer, at_most=_severity_limit(run)
                 )
                 yield entry, secret.seq, violation, REVISIONS
 
@@ -223,6 +223,6 @@ def _doubt_words(run: ClientRun) -> str:
     return "" if run.certainty is Certainty.CERTAIN else f" ({run.certainty}: {run.why})"
 
 
-def _at_most(run: ClientRun) -> Severity | None:
+def _severity_limit(run: ClientRun) -> Severity | None:
     """Return ``info``, the highest severity of findings in an uncertain run; ``None`` if it is certain."""
     return None if run.certainty is Certainty.CERTAIN else "info"

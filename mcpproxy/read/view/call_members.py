@@ -1,4 +1,4 @@
-"""Return the members of a call in JSON that the page and the agents' tools have in common."""
+"""Make the JSON members of a call that the page and the agents' tools have in common."""
 
 from typing import TypedDict, overload
 

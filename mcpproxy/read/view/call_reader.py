@@ -176,7 +176,10 @@ class CallReader:
         )
 
     def _answer_preview(self, row: int, line: int, method: str, params: Any) -> tuple[int | None, str]:
-        """Return sequence number and preview of the answer to a row; ``params`` are of the request."""
+        """Return sequence number (``None`` without an answer) and preview of the answer to a row.
+
+        ``params`` are those of the request.
+        """
         if not line:
             return None, ""
         if self._columns.answer_bytes[row] < _LARGE_BYTES or row in self._columns.answer_elements:
@@ -220,7 +223,7 @@ def arguments_preview(record: object, message: dict[str, Any], method: str) -> s
             if isinstance(value, dict):
                 members = cast("dict[str, Any]", value)
                 is_cut = record.event is None and record.is_undelivered
-                if is_cut or members.keys().isdisjoint(_OF_MESSAGES):
+                if is_cut or members.keys().isdisjoint(_MESSAGE_MEMBERS):
                     return _text(record.raw)
                 params = members.get("params", members.get("result", members.get("error")))
                 method, params = inner_message(method, cast("object", params))
@@ -377,7 +380,7 @@ _CHARACTERS: Final = pattern(rb'(?:[^"\\]|\\(?:u[0-9A-Fa-f]{4}|[^u]))*+')
 """Whole characters of a string in JSON."""
 _RESULT: Final = pattern(rb'"(?:result|error)"\s*+:\s*+')
 
-_OF_MESSAGES: Final = frozenset({"method", "params", "result", "error"})
+_MESSAGE_MEMBERS: Final = frozenset({"method", "params", "result", "error"})
 """An object without any of these members is shown as it is, because it is no message."""
 _WITH_ARGUMENTS: Final = ("tools/call", "prompts/get")
 
@@ -390,7 +393,7 @@ def _without(value: Any, name: str) -> Any:
 
 
 def _shown(value: JSON, raw: bytes) -> str:
-    """Return the beginning of a part of the message ``raw`` on one line."""
+    """Return the beginning of ``value``, a part of the message ``raw``, on one line."""
     return _cut(visible(preview(value, PREVIEW_CHARACTERS, is_short=len(raw) <= SHORT_BYTES)))
 
 

@@ -22,7 +22,7 @@ class Call:
     """One row: a request with its answer, or an orphan, a record that is not part of a request.
 
     ``number`` counts the rows from 1, in the order in which they began. ``frame`` is the sequence number of
-    the request or orphan (0 if it has none, as a gap or stderr), ``answer`` that of the answer, ``None`` if
+    the request or orphan (0 if it has none: a gap, or stderr), ``answer`` that of the answer, ``None`` if
     there is none. ``session`` is the ``number`` of its session. ``sender`` is the peer that sent the request
     or orphan. ``target`` is the name of the tool or prompt, or the URI of the resource; ``None`` for other
     methods. ``error_code`` is the code of a JSON-RPC error, or an HTTP status; ``None`` if there is neither.
@@ -249,8 +249,8 @@ class Refreshed:
     """The result of ``View.refresh``.
 
     Rows from ``first`` on are new or have changed; ``first`` is 0 if none are. ``count`` is the number of
-    rows now. ``running`` says whether it is still being written. ``rebuilt`` is true if the file was
-    replaced, so that every row may have changed.
+    rows now. ``running`` says whether the recording is still being written. ``rebuilt`` is true if the file
+    was replaced, so that every row may have changed.
     """
 
     first: int

@@ -1,4 +1,4 @@
-"""Explain why a call failed or has no answer: in a sentence or two, and in a few words for its row."""
+"""Explain why a call failed or has no answer: in a sentence or two, and in a few words for a list."""
 
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -91,7 +91,7 @@ def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, ended: HowEn
         return ""
     sentences = [] if stray is None else [_stray_sentence(call, stray)]
     match call.outcome:
-        case Outcome.UNANSWERED if _wrong_id(stray) is None:
+        case Outcome.UNANSWERED if _wrong_id_answer(stray) is None:
             sentences += _wait_sentence(call, stray, ended)
             sentences += [*_exchange_sentence(call, parts), *_progress_sentence(call, parts)]
         case Outcome.CANCELLED:
@@ -122,7 +122,7 @@ def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, ended: H
     clauses = [] if stray is None or call.result else [_stray_words(call, stray)]
     if call.outcome is Outcome.CANCELLED and not call.result:
         clauses += [reason for part in latest if (reason := _cancel_reason(part))]
-    elif call.outcome is Outcome.UNANSWERED and _wrong_id(stray) is None:
+    elif call.outcome is Outcome.UNANSWERED and _wrong_id_answer(stray) is None:
         words = ended.words(call).removeprefix("the ")
         clauses += _exchange_sentence(call, latest) or filter(None, [words])
     elif call.outcome is Outcome.UNREADABLE:
@@ -264,14 +264,14 @@ def _error_name(call: Call) -> str:
     return f"{words} without an integer code" if call.error_code is None else words
 
 
-def _wrong_id(stray: Part | None) -> Response | ErrorResponse | None:
+def _wrong_id_answer(stray: Part | None) -> Response | ErrorResponse | None:
     """Return the answer in ``stray`` that has a wrong id; ``None`` if ``stray`` is no such answer."""
     if stray is None or not isinstance(stray.record, Frame) or stray.record.is_undelivered or stray.lines > 1:
         return None
     return next(iter(answers_in(stray.record.message)), None)
 
 
-def _over_lines(call: Call, stray: Part) -> tuple[str, str]:
+def _multiline_words(call: Call, stray: Part) -> tuple[str, str]:
     """Return a noun for output that was printed over several lines, and a clause on its fate.
 
     The noun is "answer", "message" or "JSON". Both are empty if the output is on one line.
@@ -294,11 +294,11 @@ def _stray_sentence(call: Call, stray: Part) -> str:
     """Return a sentence on output of the peer that came instead of the answer, or before it."""
     assert isinstance(stray.record, Frame)
     peer, frame, where = stray.record.sender, stray.record, f"(row {stray.row})"
-    what, fate = _over_lines(call, stray)
+    what, fate = _multiline_words(call, stray)
     if what:
         named = {"answer": "The answer", "message": f"A message of the {peer}", "JSON": f"JSON of the {peer}"}
         return f"{named[what]} {where} was {fate}"
-    if (answer := _wrong_id(stray)) is not None:
+    if (answer := _wrong_id_answer(stray)) is not None:
         id = answer.value.get("id")
         is_other_kind = isinstance(id, str) != call.id.startswith('"')
         named = f"{visible(shown(id))}{f', {kind(id)}' if is_other_kind else ''}"
@@ -317,10 +317,10 @@ def _stray_words(call: Call, stray: Part) -> str:
     """Return what ``_stray_sentence`` says in a few words."""
     assert isinstance(stray.record, Frame)
     where = f"(row {stray.row})"
-    what, fate = _over_lines(call, stray)
+    what, fate = _multiline_words(call, stray)
     if what:
         return f"{what} {where} {fate}"
-    if (answer := _wrong_id(stray)) is not None:
+    if (answer := _wrong_id_answer(stray)) is not None:
         return f"answered with the id {visible(shown(answer.value.get('id')))} {where}"
     if stray.record.is_undelivered:
         return f"no line feed ends the answer {where}"
@@ -333,7 +333,7 @@ def _stray_words(call: Call, stray: Part) -> str:
 
 def _wait_sentence(call: Call, stray: Part | None, ended: HowEnded) -> list[str]:
     is_lost = stray is not None and isinstance(stray.record, Frame) and stray.record.is_undelivered
-    is_lost = is_lost or (stray is not None and _over_lines(call, stray)[0] == "answer")
+    is_lost = is_lost or (stray is not None and _multiline_words(call, stray)[0] == "answer")
     what = "other answer" if is_lost else "answer"
     waited = duration(call.waited_ns or 0)
     if ended.running and not call.closed:

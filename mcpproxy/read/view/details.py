@@ -1,4 +1,7 @@
-"""Find the records that belong to a call, each with its role."""
+"""Find the records that belong to a call, each with its role.
+
+A row is a call, which is a request with its answer, or a record that is not part of a request.
+"""
 
 import re
 import sys
@@ -101,7 +104,7 @@ class CallParts:
             begin = max(begin, end - _NEAR_LINES)
         else:
             end = begin + _NEAR_LINES
-        near = _places_near(self._columns.line_row[begin:end], row)
+        near = _places_in_short_column(self._columns.line_row[begin:end], row)
         lines = [begin + place for place in near if begin + place != answer]
         return [part for line in lines[-_LATEST:] for part in self._parts_on_line(row, line)]
 
@@ -109,7 +112,7 @@ class CallParts:
         """Return the last lines of a row of stderr as one part, and the number of records before them."""
         begin, columns = self._columns.first_line[row], self._columns
         end = columns.first_line[row + 1] if row < columns.rows else columns.lines
-        lines = [begin + place for place in _places_near(columns.line_row[begin:end], row)]
+        lines = [begin + place for place in _places_in_short_column(columns.line_row[begin:end], row)]
         parts = [part for line in lines[-_LATEST:] for part in self._parts_on_line(row, line)]
         (part,) = _join_stderr(parts, "")
         return part, max(len(lines) - _LATEST, 0)
@@ -184,7 +187,7 @@ def places(column: "array[int]", value: int, start: int = 0) -> list[int]:
     return positions
 
 
-def _places_near(column: "array[int]", value: int) -> list[int]:
+def _places_in_short_column(column: "array[int]", value: int) -> list[int]:
     """Return the positions of ``value`` in a short column, for which compiling a pattern takes too long."""
     size, data = column.itemsize, column.tobytes()
     wanted = value.to_bytes(size, sys.byteorder)

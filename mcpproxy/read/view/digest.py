@@ -27,6 +27,7 @@ def result_digest(method: str, result: Mapping[str, Any]) -> str:
 
 
 _Digest = Callable[[Mapping[str, Any]], str]
+"""Makes the text from the params or the result of a message; empty if they lack the usual members."""
 
 
 def _digest(digests: Mapping[str, _Digest], method: str, members: Mapping[str, Any]) -> str:
@@ -74,7 +75,7 @@ def _listed(list_name: str, noun: str, key: str = "name") -> _Digest:
 
 
 def _skill(members: Mapping[str, Any]) -> str:
-    """Return the digest of an answer with the entry of a skill: its name, and its number of files."""
+    """Return the text for an answer with the entry of a skill: its name, and its number of files."""
     entry = members.get("skill")
     name, files = member(entry, "frontmatter", "name"), member(entry, "resources")
     if not isinstance(name, str) or not isinstance(files, list | str):

@@ -75,7 +75,7 @@ def file_ends(path: str) -> FileEnds:
         reason = (fault.strerror or "unreadable").lower() if isinstance(fault, OSError) else str(fault)
         return FileEnds(name, RecordingEntry(path, "unreadable", visible(reason), visible(reason)))
     lines = head.splitlines(keepends=True)
-    if lines and (fact := _of_later_format(lines[0])):
+    if lines and (fact := _later_format_words(lines[0])):
         return FileEnds(name, RecordingEntry(path, "unreadable", fact, "later format", size=size))
     header = _decoded(lines[0]) if lines else None
     if not isinstance(header, Header):
@@ -168,7 +168,7 @@ def _with_next_file(entry: RecordingEntry, header: Header, last: Continued) -> R
 
 def _without_end(entry: RecordingEntry, header: Header, tail: bytes) -> RecordingEntry:
     state = "running" if _is_recording(entry.path, header) else "ended" if header.imported else "cut"
-    at_ns, seq = _last_counts(tail)
+    at_ns, seq = _last_time_and_seq(tail)
     # Over HTTP, heads have sequence numbers too, so the last number is not the number of frames.
     frames = None if header.transport == "http" else seq
     if state == "running":  # its duration is until now, and not until its last record
@@ -183,7 +183,7 @@ def _now_ns(header: Header) -> int:
 
 
 def _with_calls(entry: RecordingEntry, header: Header) -> RecordingEntry:
-    """Count the calls of a short recording that has no end.
+    """Return the entry with the calls counted, of a short and readable recording; else unchanged.
 
     If it runs, add how long its oldest open call has waited.
     """
@@ -230,7 +230,7 @@ def _read_ends(path: str) -> tuple[bytes, bytes, int]:
         return head, file.read(), size
 
 
-def _of_later_format(line: bytes) -> str:
+def _later_format_words(line: bytes) -> str:
     """Return a sentence if a header is of a later format, which we cannot read; otherwise an empty string."""
     try:
         upgrades.upgrade_steps(header_format(line))
@@ -286,10 +286,10 @@ def last_frame(path: str) -> int | None:
         _, tail, _ = _read_ends(chain.files_of(path)[-1])
     except (OSError, McpProxyError):
         return None
-    return _last_counts(tail)[1]
+    return _last_time_and_seq(tail)[1]
 
 
-def _last_counts(tail: bytes) -> tuple[int | None, int | None]:
+def _last_time_and_seq(tail: bytes) -> tuple[int | None, int | None]:
     """Return the time of the last record in ns, and the number of the last frame or HTTP head.
 
     ``tail`` is the end of a file. Each is ``None`` if it is not in there.
@@ -312,7 +312,10 @@ def _last_counts(tail: bytes) -> tuple[int | None, int | None]:
 
 
 def _is_recording(path: str, header: Header | None) -> bool:
-    """Whether a recorder holds the lock of the journal beside a trace, or the relay may still be running."""
+    """Whether a recorder holds the lock of the journal beside a trace, or the relay may still be running.
+
+    The relay is the process that forwards the traffic.
+    """
     try:
         folder = Folder(journal.folder(path))
     except OSError:

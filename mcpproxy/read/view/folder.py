@@ -95,7 +95,7 @@ def _skip_shipped(folder: str, ends_of: dict[str, FileEnds]) -> None:
         shipped = read_shipped(os.path.join(folder, name))
         if shipped is not None and (after := ends_of.get(shipped.continued.file)) is not None:
             ends_of[name] = replace(ends, goes_on_in=after.name)
-            ends_of[after.name] = replace(_after(after, shipped.continued), continues=name)
+            ends_of[after.name] = replace(_with_earlier_frames(after, shipped.continued), continues=name)
 
 
 def recording(path: str) -> RecordingEntry:
@@ -112,14 +112,14 @@ def recording(path: str) -> RecordingEntry:
             first.goes_on_in = shipped.continued.file
             if not os.path.exists(following):
                 break
-            last = _after(file_ends(following), shipped.continued)
+            last = _with_earlier_frames(file_ends(following), shipped.continued)
         else:
             last = file_ends(following)
         ends_of[last.name] = last
     return _joined(first, ends_of)
 
 
-def _after(following: FileEnds, last: Continued) -> FileEnds:
+def _with_earlier_frames(following: FileEnds, last: Continued) -> FileEnds:
     """Return ``following`` with the frame count of the files before it, if it has no frame yet.
 
     ``last`` is the last record of those files.

@@ -41,7 +41,7 @@ def negotiations(view: View) -> dict[int, str]:
 
 
 def _probes(view: View) -> dict[int, list[int]]:
-    """Return the rows of the probes, by the number of their session.
+    """Return the rows (numbers of calls) of the probes, by the number of their session.
 
     A probe over HTTP may precede the session; it counts for the session that the client begins next.
     """

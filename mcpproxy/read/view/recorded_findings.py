@@ -1,4 +1,4 @@
-"""Read the findings that are recorded in a trace, with the rows that they are about."""
+"""Read the findings that are recorded in a trace, with the rows (calls or records) that they are about."""
 
 from collections import Counter
 from collections.abc import Iterable, Mapping

@@ -46,7 +46,7 @@ class RecordingEntry:
     imported: str = ""
     """The program that made the recording, and what it does not record; empty for one by mcpproxy."""
     model: str = ""
-    """The dialect of a model's interface that the user named, or ``any``; empty for any other recording."""
+    """The dialect (format of requests) of a model's interface that the user named, or ``any``; else empty."""
     started_at: str = ""
     started_ns: int = 0
     reason: str = ""

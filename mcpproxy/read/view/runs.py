@@ -27,7 +27,7 @@ _PAUSE_NS: Final = 12 * 3600 * 1_000_000_000
 
 
 class Certainty(StrEnum):
-    """How sure it is that the recordings of a run belong together."""
+    """How sure a match is: of recordings that form a run, or of tools and calls with those of a model."""
 
     CERTAIN = "certain"
     LIKELY = "likely"

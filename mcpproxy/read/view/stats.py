@@ -30,7 +30,7 @@ Latency: TypeAlias = Literal["p50", "p95", "max"]
 
 @dataclass(frozen=True, slots=True)
 class CallStatistics:
-    """The requests of one sender with one method and, if it names one, one tool, prompt or resource.
+    """The requests of one sender with one method and, if they name one, the same tool, prompt or resource.
 
     ``name`` is the tool, prompt or resource, or ``None``.
 

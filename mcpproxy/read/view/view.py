@@ -1,6 +1,7 @@
 """Show a recording as calls, for the terminal, the page and the exports. ``view/README.md`` has an example.
 
-The recording may still grow; ``refresh`` reads the new records. A ``View`` is used from one thread at a time.
+A row is a call, which is a request with its answer, or a record that is not part of a request. The recording
+may still grow; ``refresh`` reads the new records. A ``View`` is used from one thread at a time.
 A filter is a text in the language of ``judge.session.filter``, or the result of ``parse_filter``. An order is
 ``time``, ``outcome``, ``method``, ``latency`` or ``bytes``, or empty for the order of the recording; a ``-``
 before it reverses it.

@@ -1,4 +1,4 @@
-"""Lay out the rows of a recording as bars in the lanes of a time line.
+"""Lay out the rows of a recording (calls and other records) as bars in the lanes of a time line.
 
 There is a second lane only if calls overlap in time. Successive bars in a lane that are too narrow to be
 drawn one by one are merged into one bar with a count. ``ui/static/lanes.js`` does the same for an exported
@@ -22,8 +22,8 @@ MESSAGES: Final = -1
 """The lane of rows that are no requests."""
 
 _STRETCH: Final = 20
-"""A stretch of time has this many times the length below which a bar is narrow. Bars are merged only within a
-stretch, so that the diagram shows where calls are dense."""
+"""A stretch of time is this many times as long as the shortest bar that is not narrow. Bars are merged only
+within a stretch, so that the diagram shows where calls are dense."""
 
 _FINEST: Final = 20_000
 """The time is divided into at most this many parts. A bar shorter than a part is always narrow."""

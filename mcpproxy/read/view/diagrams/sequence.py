@@ -67,8 +67,9 @@ def sequence(
     limit: int = MOST_CALLS,
     server: int = 1,
 ) -> Sequence:
-    """Return the first ``limit`` rows that pass a filter and began between two times, as a diagram.
+    """Return the first ``limit`` rows (calls or other records) that pass a filter, as a diagram.
 
+    Only rows that began between the two times count; ``end_ns`` is ``None`` for the end of the recording.
     ``server`` is the number of the server among those of a diagram with several recordings.
     """
     started_ns = view.columns.started_ns

@@ -77,7 +77,7 @@ class Columns:
         self.line_row: array[int] = array("I")
         """The row that the line belongs to; 0 if it belongs to none."""
         self.line_of_seq: array[int] = array("I", [0])
-        """The line of each sequence number; 0 if there is none."""
+        """The line of each sequence number, the number of a frame or HTTP head; 0 if there is none."""
         self.first_line: array[int] = array("I", [0])
         self.answer_line: array[int] = array("I", [0])
         self.started_ns: array[int] = array("q", [0])

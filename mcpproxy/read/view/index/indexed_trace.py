@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from mcpproxy.read.view.rows.search import TextSearch
 
 _KEPT_SEARCHES: Final = 8
-"""Of how many searches for texts the results are kept."""
+"""How many searches for texts are kept with their results."""
 SMALLEST_SAVED_BYTES: Final = 16 << 20
 """The index of a smaller recording is not saved: it can be read in less than half a second."""
 

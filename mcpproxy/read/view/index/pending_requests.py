@@ -17,7 +17,7 @@ Token: TypeAlias = tuple[bool, int, RequestId]
 
 
 class PendingRequests:
-    """The rows that open requests have in the index.
+    """The rows (numbers of calls) that open requests have in the index.
 
     ``client`` is whether the client sent the request; row 0 means none.
     """

@@ -353,7 +353,7 @@ class Scan(MessageScan):
         return exchange.row
 
     def _add_exchange_row(self, exchange: ExchangeState, at: int) -> None:
-        """Add a row for an exchange whose request has no JSON-RPC request in its body."""
+        """Add a row for an exchange in which no JSON-RPC request was sent."""
         columns = self.columns
         name = columns.number_of(f"{exchange.method} {exchange.target.partition('?')[0]}", None)
         row = columns.add(_EXCHANGE, at, exchange.started_ns, name, 0, exchange.session, _UNANSWERED)
@@ -369,7 +369,7 @@ class Scan(MessageScan):
     def _row_in_exchange(self, exchange: ExchangeState, row: int, at: int, *, client: bool) -> int:
         """Return the row of a line of an exchange.
 
-        If it is not known yet, the line waits in ``exchange.lines``.
+        If it is not known yet, return 0; the line waits in ``exchange.lines``.
         """
         if client and row and not exchange.row:
             self._set_row(exchange, row)

@@ -67,7 +67,7 @@ class MessageScan:
         self._open: Final = PendingRequests()
         self._redirects: Final = Redirects()
         self._carrying: Final[dict[int, Innermost]] = {}
-        """Row of an open request that carries another message -> the innermost message's request."""
+        """Row of an open request that carries another message -> the innermost request in it."""
         self._prompts: Final[dict[int, int]] = {}
         """In ACP: session -> row of its open prompt."""
         self._is_acp = False
@@ -100,7 +100,7 @@ class MessageScan:
             if exchange.redirected and (row := self._repeated_in(exchange, id, client=client)):
                 if seen.by_us and columns.outcome[row] == _UNANSWERED:
                     columns.outcome[row] = _REFUSED
-                self._carry(exchange, row, id, members, client=client)
+                self._add_to_exchange(exchange, row, id, members, client=client)
                 return row
             session = exchange.session
         elif not self.sessions or self._is_acp:  # MCP has only session 0 on stdio
@@ -128,11 +128,11 @@ class MessageScan:
         if exchange is not None:
             if client and exchange.status >= 400:  # its body came after the HTTP error that answers it
                 columns.started_ns[row] = exchange.started_ns or seen.at_ns
-            self._carry(exchange, row, id, members, client=client)
+            self._add_to_exchange(exchange, row, id, members, client=client)
         elif id is not None:
             self._open.add_single(row, client, id)
         if "_meta" in members and type(meta := members["_meta"]) is dict:
-            self._request_meta(cast("dict[str, Any]", meta), row, session, seen)
+            self._take_request_meta(cast("dict[str, Any]", meta), row, session, seen)
         if self._is_acp and method == "session/prompt" and client:
             self._prompts[session] = row
         return row
@@ -170,7 +170,7 @@ class MessageScan:
             self.touch(row)
         return row
 
-    def _carry(
+    def _add_to_exchange(
         self, exchange: ExchangeState, row: int, id: RequestId | None, params: dict[str, Any], *, client: bool
     ) -> None:
         """Add the request of a row to its exchange, whose status may already have ended it."""
@@ -186,7 +186,7 @@ class MessageScan:
     def _keys_in(self, exchange: ExchangeState, id: RequestId) -> tuple[Key, Key]:
         return (exchange.number, id), (self.sessions[exchange.session].name, id)
 
-    def _request_meta(self, meta: dict[str, Any], row: int, session: int, seen: Seen) -> None:
+    def _take_request_meta(self, meta: dict[str, Any], row: int, session: int, seen: Seen) -> None:
         token = meta.get("progressToken")
         if type(token) is int or type(token) is str:
             self._open.add_token(row, (seen.client, session, token))
@@ -200,7 +200,7 @@ class MessageScan:
         """
         client, exchange, columns = seen.client, seen.exchange, self.columns
         if exchange is not None:
-            row = self._answered_in(exchange, id, client=not client)
+            row = self._close_answered(exchange, id, client=not client)
         else:
             row = 0 if id is None else self._open.close(id, not client)
         if not row:
@@ -262,7 +262,7 @@ class MessageScan:
                 columns.session[row] = self._acp_session(result)
         return outcome
 
-    def _answered_in(self, exchange: ExchangeState, id: RequestId | None, *, client: bool) -> int:
+    def _close_answered(self, exchange: ExchangeState, id: RequestId | None, *, client: bool) -> int:
         """Close the request that an answer in an exchange is for, and return its row; 0 if there is none.
 
         ``client`` is whether the client sent the request.

@@ -68,8 +68,8 @@ class Seen:
     """Where a message is in the recording, and how it was sent.
 
     ``client`` is whether the client sent it. ``line`` is the line of its record, ``at_ns`` its time since the
-    start of the recording, ``size`` its bytes. ``exchange`` is the HTTP exchange that it is in. ``by_us`` is
-    whether mcpproxy refused it or sent it itself.
+    start of the recording, ``size`` its size in bytes. ``exchange`` is the HTTP exchange that it is in.
+    ``by_us`` is whether mcpproxy refused it or sent it itself.
     """
 
     client: bool

@@ -23,7 +23,7 @@ class Stage(StrEnum):
 ORDER: Final = tuple(Stage)
 
 # Error code -> its meaning.
-_OF_REQUESTS: Final[Mapping[str, str]] = {
+_MEANINGS: Final[Mapping[str, str]] = {
     "invalid_request": "a parameter is missing, malformed, or there twice",
     "invalid_client": "the client is not known here, or its credentials are not right",
     "invalid_grant": "the code or refresh token was used before, has expired, belongs to another client, "
@@ -64,7 +64,7 @@ _OTHER_SECTIONS: Final[Mapping[str, str]] = {
 
 def meaning(stage: Stage, error: str) -> tuple[str, str]:
     """Return the meaning of an error code as a clause, and the URL of its source; each empty if not known."""
-    why = _OF_REQUESTS.get(error, "")
+    why = _MEANINGS.get(error, "")
     return why, (_OTHER_SECTIONS.get(error) or _SECTIONS.get(stage, "")) if why else ""
 
 

@@ -207,7 +207,7 @@ class StepReader:
     def _stage_of_message(self, exchange: WebExchange) -> Stage | None:
         """Return the stage of an MCP message that was refused for want of a token, or for its token.
 
-        The first message that is accepted after a new token is a step, too. Any other is none: ``None``.
+        The first message that is accepted after a new token is a step, too. Return ``None`` for any other.
         """
         self._note_revision(exchange)
         has_token = "authorization" in exchange.fields
@@ -236,7 +236,7 @@ class StepReader:
             self._revision = named
 
     def _read_challenge(self, exchange: WebExchange, step: LoginStep) -> None:
-        step.asked += f"{_method(exchange)}, without a token"
+        step.asked += f"{_method_words(exchange)}, without a token"
         answer = challenge(exchange.answer_fields)
         if url := answer.get("resource_metadata"):
             self.named[_url_key(url)] = Stage.RESOURCE
@@ -246,7 +246,7 @@ class StepReader:
             step.answered += f"; {shown_members}"
 
     def _read_resource(self, exchange: WebExchange, step: LoginStep) -> None:
-        metadata = self._document(exchange, step)
+        metadata = self._read_document(exchange, step)
         if not metadata:
             return
         step.answered += f"; {members(metadata, ('resource', 'authorization_servers', 'scopes_supported'))}"
@@ -261,7 +261,7 @@ class StepReader:
             step.remarks.append(LoginRemark("server", text, RESOURCE_RULE))
 
     def _read_server(self, exchange: WebExchange, step: LoginStep) -> None:
-        metadata = self._document(exchange, step)
+        metadata = self._read_document(exchange, step)
         if not metadata:
             return
         step.answered += f"; {members(metadata, _IN_METADATA)}"
@@ -285,7 +285,7 @@ class StepReader:
             source = page(self.revision, "authorization-code-protection")
             step.remarks.append(LoginRemark("server", text, source))
 
-    def _document(self, exchange: WebExchange, step: LoginStep) -> "Mapping[str, object]":
+    def _read_document(self, exchange: WebExchange, step: LoginStep) -> "Mapping[str, object]":
         """Return the document in an answer.
 
         If there is none, set the fault of the step, and return ``{}``.
@@ -314,7 +314,7 @@ class StepReader:
                 members(answer, ("client_id", "client_secret", "redirect_uris"))
             )
         else:
-            self._refuse(step, exchange.status, answer)
+            self._add_refusal(step, exchange.status, answer)
 
     def _read_authorization(self, exchange: WebExchange, step: LoginStep) -> None:
         parameters = query(exchange.url) or form(exchange)
@@ -328,7 +328,7 @@ class StepReader:
         location = exchange.answer_fields.get("location") or ""
         given = query(location)
         if "error" in given:
-            self._refuse(step, 0, given)
+            self._add_refusal(step, 0, given)
         elif "code" in given:
             step.answered += f"; to {place(location)} with a code"
             if "state" in parameters and parameters["state"] != given.get("state"):
@@ -338,7 +338,7 @@ class StepReader:
         elif location:
             step.answered += f"; to {place(location)}"
         elif exchange.status >= 400:
-            self._refuse(step, exchange.status, document(exchange.answer))
+            self._add_refusal(step, exchange.status, document(exchange.answer))
         elif exchange.status:
             step.answered += "; a page for the user"
 
@@ -364,18 +364,18 @@ class StepReader:
             self._has_new_token = True
             step.answered += _after_semicolon(members(answer, _IN_TOKEN))
         else:
-            self._refuse(step, exchange.status, answer)
+            self._add_refusal(step, exchange.status, answer)
 
     def _read_retry(self, exchange: WebExchange, step: LoginStep) -> None:
         scheme, token = credential(exchange.fields.get("authorization") or "")
-        step.asked += f"{_method(exchange)}, with a {shown(scheme)} token"
+        step.asked += f"{_method_words(exchange)}, with a {shown(scheme)} token"
         if self._tokens and as_mask(token) not in self._tokens:
             step.asked += " that no step here has given"
         if exchange.status >= 300:
             answer = challenge(exchange.answer_fields)
             if url := answer.get("resource_metadata"):
                 self.named[_url_key(url)] = Stage.RESOURCE
-            self._refuse(step, exchange.status, answer)
+            self._add_refusal(step, exchange.status, answer)
             if scope := answer.get("scope"):
                 step.answered += f"; scope {shown(scope)}"
 
@@ -387,7 +387,7 @@ class StepReader:
     def _remark_pkce(self, step: LoginStep, text: str) -> None:
         step.remarks.append(LoginRemark("client", text, page(self.revision, "authorization-code-protection")))
 
-    def _refuse(self, step: LoginStep, status: int, answer: "Mapping[str, object]") -> None:
+    def _add_refusal(self, step: LoginStep, status: int, answer: "Mapping[str, object]") -> None:
         """Add the error in an answer to a step, and set the step's fault with the meaning of that error."""
         if not status and not answer:
             return
@@ -403,7 +403,7 @@ class StepReader:
             step.fault += f" ({why})"
 
 
-def _method(exchange: WebExchange) -> str:
+def _method_words(exchange: WebExchange) -> str:
     method = document(exchange.body).get("method")
     return f" ({shown(method)})" if isinstance(method, str) else ""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _KEPT_FILTERS: Final = 8
 _KEPT_ORDERS: Final = 2
-"""Of how many filters and orders the rows are kept."""
+"""How many filters, and how many orders, are kept with their rows."""
 
 
 @slotted()
@@ -49,7 +49,7 @@ class FilteredRows:
             ValueError: rows cannot be sorted by ``order``.
         """
         if wanted:
-            yield from self._filter(wanted)
+            yield from self._apply_filter(wanted)
         if order and (wanted, order) not in self._sorted:
             from mcpproxy.read.view.rows.sort_rows import (  # imported here: few users sort
                 check_order,
@@ -62,7 +62,7 @@ class FilteredRows:
                 del self._sorted[next(iter(self._sorted))]
             self._sorted[wanted, order] = in_order
 
-    def _filter(self, wanted: Filter) -> Iterator[Progress]:
+    def _apply_filter(self, wanted: Filter) -> Iterator[Progress]:
         selection = self._selected.get(wanted) or _Selection()
         if not selection.stale_from:
             return

@@ -66,11 +66,11 @@ class TextSearch:
                 chunk = chunk[:lines_end]
             if not chunk:
                 break
-            self._search(chunk.lower(), needles, columns)
+            self._search_chunk(chunk.lower(), needles, columns)
             self.end += len(chunk)
             yield Progress(self.end, until, len(self.lines))
         for line in odd_lines[self.odd :]:
-            if _line_has(source.line_at(columns.line_offset[line]), self.texts):
+            if _line_has_text(source.line_at(columns.line_offset[line]), self.texts):
                 self.lines.append(line)
         self.odd = len(odd_lines)
 
@@ -83,7 +83,7 @@ class TextSearch:
         lines = self.lines if masked is None else [n for n in self.lines if _has_text(masked(n), self.texts)]
         return set(map(columns.line_row.__getitem__, lines)) - {0}
 
-    def _search(self, chunk: bytes, needles: set[bytes], columns: Columns) -> None:
+    def _search_chunk(self, chunk: bytes, needles: set[bytes], columns: Columns) -> None:
         """Add the lines that have one of ``needles``. ``chunk`` is in lower case."""
         find, rfind, offsets = chunk.find, chunk.rfind, columns.line_offset
         for needle in needles:
@@ -131,7 +131,7 @@ def spellings(text: str) -> set[bytes]:
     return {spelling.encode("utf-8", "replace").lower() for spelling in (text, plain, ascii_only)}
 
 
-def _line_has(line: bytes, texts: tuple[str, ...]) -> bool:
+def _line_has_text(line: bytes, texts: tuple[str, ...]) -> bool:
     try:
         return _has_text(decode(line), texts)
     except NotARecordError:

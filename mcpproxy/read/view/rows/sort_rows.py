@@ -16,7 +16,7 @@ _STEP: Final = 50_000
 """How many rows are sorted in one step, which takes some 20 ms."""
 
 _LAST: Final = (1 << 63) - 1
-"""In place of a latency that a row does not have, so that the row comes last."""
+"""Stands for the latency of a row that has none, so that the row comes last."""
 
 _URGENT: Final = tuple(
     OUTCOMES.index(outcome)

@@ -1,7 +1,7 @@
 """Find output on stdio that is no message and came instead of the answer to a request, or before it.
 
-If a message is printed over several lines, each line is a row of its own and no message. Here these lines are
-joined into one part again.
+A row is a call, or a record that is not part of one. If a message is printed over several lines, each line is
+a row of its own and no message. Here these lines are joined into one part again.
 """
 
 import re
@@ -35,7 +35,7 @@ def stray_output(columns: Columns, parts: CallParts, row: int, id: str) -> Part 
     value are joined into one part, and ``lines`` is their number. Return ``None`` if there is no such output.
     """
     kind = _NOT_A_MESSAGE | (~columns.kind[row] & FROM_SERVER)
-    is_before = _end_of_call(columns, row)
+    is_before = _before_end_of_call(columns, row)
     first_output: Part | None = None
     number, rows_left = row + 1, _MOST_ROWS
     for _ in range(_NEAR_ROWS):
@@ -61,7 +61,7 @@ def names_id(raw: bytes, id: str) -> bool:
     return bool(id) and re.compile(pattern).search(raw, 0, _MOST_SEARCHED_BYTES) is not None
 
 
-def _end_of_call(columns: Columns, row: int) -> Callable[[int], bool]:
+def _before_end_of_call(columns: Columns, row: int) -> Callable[[int], bool]:
     """Return a function that tells whether a row began before the end of the call in ``row``."""
     if answer := columns.answer_line[row]:
         return lambda number: columns.first_line[number] < answer
