@@ -46,16 +46,16 @@ _SUFFIXES = frozenset(("value", "text", "string", "raw", "base", "hex", "header"
 """Words that may follow the name of a secret without changing its meaning: ``tokenValue``, ``tokenSha256``.
 Digits at the end are ignored, too."""
 
-_OPTIONS = frozenset(("key", "pass", "auth", "bearer", "pat", "creds"))
+_SECRET_OPTIONS = frozenset(("key", "pass", "auth", "bearer", "pat", "creds"))
 """Names of options with secret values. JSON members and headers with these names need not be secret."""
 
-_DIGITS = frozenset(("pin", "otp", "totp", "cvv", "cvc"))
+_PIN_WORDS = frozenset(("pin", "otp", "totp", "cvv", "cvc"))
 """Last words of names of secrets, if the value is a number of 4 to 10 digits. A GPIO pin has only two."""
 
-_EXACT = frozenset(("auth", "code_verifier", "client_assertion", "device_code"))
+_CREDENTIAL_NAMES = frozenset(("auth", "code_verifier", "client_assertion", "device_code"))
 """Names of members that are credentials, although their last words alone do not name a secret."""
 
-_IDS = frozenset(("id", "sessionid", "sessid", "phpsessid"))
+_SESSION_ID_WORDS = frozenset(("id", "sessionid", "sessid", "phpsessid"))
 """Last words of names of session ids, which are not credentials: in the arguments of a tool an id only links
 the tool's calls."""
 
@@ -88,7 +88,7 @@ def names_secret(name: str) -> bool:
 
 def names_option(name: str) -> bool:
     """Whether an option or a variable with this name has a secret value."""
-    return name.lower() in _OPTIONS or (names_secret(name) and not name.lower().startswith("no-"))
+    return name.lower() in _SECRET_OPTIONS or (names_secret(name) and not name.lower().startswith("no-"))
 
 
 def credential_kind(name: str) -> str:
@@ -102,9 +102,9 @@ def credential_kind(name: str) -> str:
     words = words_of(name)
     if not words:
         return ""
-    if name.lower() in _EXACT or (words[-1] not in _IDS and names_secret(name)):
+    if name.lower() in _CREDENTIAL_NAMES or (words[-1] not in _SESSION_ID_WORDS and names_secret(name)):
         return "all"
-    return "digits" if words[-1] in _DIGITS else "generated" if words[-1] == "tokens" else ""
+    return "digits" if words[-1] in _PIN_WORDS else "generated" if words[-1] == "tokens" else ""
 
 
 def is_credential(kind: str, value: str) -> bool:

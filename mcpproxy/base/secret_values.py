@@ -113,7 +113,7 @@ def _is_basic(match: re.Match[str]) -> bool:
 
 _QUOTE: Final = r"\\{0,4}[\"'`]?"
 """An optional quote, with backslashes before it if JSON or a command is quoted within a text."""
-_IS: Final = rf"{_QUOTE}\s{{0,3}}[:=]\s{{0,3}}{_QUOTE}"
+_EQUALS: Final = rf"{_QUOTE}\s{{0,3}}[:=]\s{{0,3}}{_QUOTE}"
 """What is between a name and its value: a colon or an equals sign, with the quotes of both."""
 _NO_WORD: Final = r"(?=\\{0,4}[\"'`]|[^\s\"',;]{0,255}[0-9])"
 """A lookahead: the value begins with a quote or has a digit, so it is not a word of a sentence."""
@@ -177,8 +177,8 @@ PATTERNS: Final = (
         is_secret=_is_named,
     ),
     SecretPattern(  # a name and its value side by side: an environment of Kubernetes, a list of headers
-        rf"(?i)(?<![A-Za-z])(?:name|key){_IS}(?P<name>[^\W\d][\w.-]{{0,99}}+){_QUOTE}(?:[\s,]|\\{{1,4}}n){{1,200}}"
-        rf"{_QUOTE}value{_IS}(?P<secret>(?!\$[{{(])[^\s\"'`,;&\\<>{{}}\[\]]{{1,4096}})",
+        rf"(?i)(?<![A-Za-z])(?:name|key){_EQUALS}(?P<name>[^\W\d][\w.-]{{0,99}}+){_QUOTE}(?:[\s,]|\\{{1,4}}n){{1,200}}"
+        rf"{_QUOTE}value{_EQUALS}(?P<secret>(?!\$[{{(])[^\s\"'`,;&\\<>{{}}\[\]]{{1,4096}})",
         "value",
         is_secret=_is_named,
     ),

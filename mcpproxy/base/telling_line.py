@@ -9,7 +9,7 @@ from mcpproxy.base.patterns import pattern
 
 _MOST_LINES: Final = 400
 """How many lines, counted from the end, are searched at most."""
-_LONG: Final = 240
+_LONG_LINE: Final = 240
 """In characters: a line of at least this length is not joined with further lines; those indented more deeply
 are dropped."""
 _WRAPPED_FROM: Final = 40
@@ -173,7 +173,7 @@ def _join_continuations(lines: Sequence[str]) -> list[str]:
         if _NAMES_AN_ERROR.search(line) and not _SEPARATE.match(line, _indent(line)):
             ends_traceback = bool(result) and _indent(result[-1]) > _indent(line)
             while at < len(lines) and _is_continued(line, lines[at], ends_traceback):
-                if len(line) < _LONG:
+                if len(line) < _LONG_LINE:
                     line = f"{line} {lines[at][_indent(lines[at]) :].rstrip()}"
                 elif _indent(lines[at]) <= _indent(line):
                     break

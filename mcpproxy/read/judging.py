@@ -18,7 +18,7 @@ from mcpproxy.record.trace.reader import Trace
 from mcpproxy.record.trace.records import NO_MCP
 
 _FRAMES_PER_PROGRESS: Final = 2048
-"""How many frames are judged between two calls of ``progress``. They take some hundredths of a second."""
+"""``progress`` is called for frames whose number is a multiple of this: every few hundredths of a second."""
 
 
 def judge(

@@ -24,9 +24,9 @@ NONE: Final = "none"
 """The value of ``--proxy`` that means no proxy."""
 
 # Names of environment variables; that of the scheme is at the index ``is_tls``.
-_SCHEMES: Final = ("http_proxy", "https_proxy")
-_ALL: Final = "all_proxy"
-_EXCEPT: Final = "no_proxy"
+_SCHEME_VARIABLES: Final = ("http_proxy", "https_proxy")
+_ALL_PROXY: Final = "all_proxy"
+_NO_PROXY: Final = "no_proxy"
 
 
 class HttpProxy:
@@ -103,10 +103,10 @@ def proxy_for(
     """
     if settings.proxy:
         return None if settings.proxy == NONE else _parsed_proxy("--proxy", settings.proxy)
-    named = _variable(environ, _SCHEMES[is_tls]) or _variable(environ, _ALL)
+    named = _variable(environ, _SCHEME_VARIABLES[is_tls]) or _variable(environ, _ALL_PROXY)
     if named is None or is_loopback(host):
         return None
-    exempt = _variable(environ, _EXCEPT)
+    exempt = _variable(environ, _NO_PROXY)
     if exempt is not None and _is_exempt(exempt[1], host.lower().rstrip("."), port):
         return None
     return _parsed_proxy(*named)
@@ -121,7 +121,7 @@ def _variable(environ: Mapping[str, str], name: str) -> tuple[str, str] | None:
     capital = name.upper()
     if name in environ:
         capital = name
-    elif name == _SCHEMES[0] and "REQUEST_METHOD" in environ:
+    elif name == _SCHEME_VARIABLES[0] and "REQUEST_METHOD" in environ:
         return None
     value = environ.get(capital, "").strip()
     return (capital, value) if value else None

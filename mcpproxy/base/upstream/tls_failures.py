@@ -20,7 +20,7 @@ _ALERT: Final = re.compile(r"(?:SSLV3|TLSV1|TLSV13)_ALERT_([A-Z_]+)")
 _NO_ISSUER: Final = frozenset((2, 18, 19, 20, 21))
 """OpenSSL's codes (``X509_V_ERR_``) for a certificate that no trusted CA has issued."""
 
-_ABOUT_CERTIFICATES: Final = frozenset(
+_CERTIFICATE_ALERTS: Final = frozenset(
     (
         "access denied",
         "bad certificate",
@@ -46,7 +46,7 @@ def tls_reason(fault: ssl.SSLError, settings: UpstreamSettings) -> str:
     name = alert(fault)
     if name == "certificate required":
         return f"it demands a client certificate; {GIVE_ONE}"
-    if name in _ABOUT_CERTIFICATES:
+    if name in _CERTIFICATE_ALERTS:
         guess = f"perhaps it demands a client certificate: {GIVE_ONE}"
         if settings.cert:
             guess = PERHAPS_REFUSED

@@ -64,9 +64,9 @@ FrameFilter: TypeAlias = Callable[[int], bool]
 """Whether the frame or head with this number is wanted."""
 
 
-_ISSUED: Final = (("nextCursor",), ("requestState",), ("taskId",), ("task", "taskId"), ("sessionId",))
+_ISSUING_PATHS: Final = (("nextCursor",), ("requestState",), ("taskId",), ("task", "taskId"), ("sessionId",))
 """Paths of members of a result that issue an identifier."""
-_USED: Final = ("cursor", "requestState", "taskId", "sessionId")
+_USING_MEMBERS: Final = ("cursor", "requestState", "taskId", "sessionId")
 """Members of params that use an issued identifier."""
 _OPENING_METHODS: Final = ("initialize", "server/discover")
 """Methods that open a session."""
@@ -199,7 +199,7 @@ class _DependencyIndex:
             if message.method == "notifications/initialized":
                 self.openings[session].append(seq)
             params = message.params if isinstance(message.params, dict) else {}
-            for name in _USED:
+            for name in _USING_MEMBERS:
                 if isinstance(value := params.get(name), str) and (
                     issued_at := self._issued.get((session, value))
                 ):
@@ -226,7 +226,7 @@ class _DependencyIndex:
             if issued_at := self._issued.get((session, uri)):
                 node.needs.append(issued_at)
         elif isinstance(message, Response):
-            for path in _ISSUED:
+            for path in _ISSUING_PATHS:
                 if isinstance(value := member(message.result, *path), str):
                     self._issued[session, value] = seq
 

@@ -371,7 +371,7 @@ def _headers(head: JSONObject) -> Headers:
 
 
 def _version(head: JSONObject) -> str:
-    """Return the HTTP version, such as ``1.1`` or ``2``; empty if it is missing."""
+    """Return the HTTP version, such as ``1.1`` or ``2``; empty if it is missing or in an unknown form."""
     match = _VERSION.match(str(head.get("httpVersion", "")))
     if match is None:
         return ""

@@ -8,9 +8,9 @@ own. The server's stderr is not imported: in the log of Claude Desktop nothing t
 the host.
 
 A message is on one line, or is laid out over several. If a file begins with an array, its elements are
-successive messages; any other array is a batch. mcporter adds ``_meta`` with ``direction``, ``server`` and
-``ts`` to each message, which is removed. Without it, the direction of a message is a guess, by who may send
-its method and whose request it answers.
+successive messages; any other array is a batch. To each message mcporter adds a ``_meta`` with ``direction``,
+``server`` and ``ts``, which is removed here. Without one, the direction of a message is a guess, by who may
+send its method and whose request it answers.
 """
 
 import json
@@ -49,7 +49,7 @@ MARK: Final = re.compile(
 )
 """Matches the text before a message in a host's log. The level is before or after the server's name."""
 
-_CLIENTS: Final = (b"client", b"editor")
+_CLIENT_WORDS: Final = (b"client", b"editor")
 _DIRECTIONS: Final[dict[JSON, Sender]] = {"send": CLIENT, "recv": SERVER}
 
 _LOG_NOTE: Final = "from a host's log: stderr, lines that are no messages and the session's end are not in it"
@@ -142,7 +142,7 @@ def _log_messages(path: str) -> Iterator[ImportedMessage]:
             if len(line) == LINE_LIMIT_BYTES:
                 refuse(path, number, f"a line of {LINE_LIMIT_BYTES >> 20} MiB or more, too long to read")
             if mark := MARK.match(line):
-                sender = CLIENT if (mark["from"] or mark["by"]) in _CLIENTS else SERVER
+                sender = CLIENT if (mark["from"] or mark["by"]) in _CLIENT_WORDS else SERVER
                 server = mark["name"] if mark["desktop"] else None
                 text = line[mark.end() :].decode("utf-8", "surrogateescape")
                 message, end = _first_value(text)

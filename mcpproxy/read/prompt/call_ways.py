@@ -32,7 +32,7 @@ _FAILURE_WORDS: Final = pattern(r"(?i)err|fail|exception|unsuccess|refus|reject|
 _MOST_ALIKE: Final = 16
 """How many of the model's calls that fit a call on the wire equally well are compared with it."""
 
-_TEXTS: Final = ("text", "resource", "link", "error message")
+_TEXT_KINDS: Final = ("text", "resource", "link", "error message")
 """The kinds of pieces that are texts, if they have no bytes."""
 
 
@@ -228,7 +228,7 @@ def _piece_reached(piece: Piece, came: ArrivedResult, own: Container[str]) -> Te
         reached = value_reached(piece.value, said)
         change = text_reached(piece.text, said)
         return TextChange("as text", len(piece.text), len(piece.text)) if reached else change
-    if piece.kind in _TEXTS and not piece.digest:
+    if piece.kind in _TEXT_KINDS and not piece.digest:
         if not piece.text.strip():
             return TextChange("same", 0, 0)
         texts = [item.text for item in came.result.content if item.kind == "text"]

@@ -23,9 +23,9 @@ is masked, or may have the text in a file."""
 
 _MOST_CHANGES: Final = 200
 """How many differences of two values are reported."""
-_SHARED: Final = 32
+_SHARED_CHARACTERS: Final = 32
 """How many characters of the beginning and of the end of a longer text are searched for in the prompt."""
-_CODES: Final = pattern(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
+_COLOUR_CODES: Final = pattern(r"\x1b\[[0-9;:?]*[ -/]*[@-~]")
 _WORD: Final = pattern(r"\w+")
 _NAMING_KEYWORDS: Final = ("properties", "$defs", "definitions", "patternProperties")
 """The keywords of JSON Schema whose members have names that the author chose."""
@@ -95,7 +95,7 @@ def text_reached(text: str, texts: Iterable[str]) -> TextChange:
 
 def undecorated(text: str) -> str:
     """Return a text without the codes of terminal colours, and with composed accents (Unicode NFC)."""
-    bare = _CODES.sub("", text) if "\x1b" in text else text
+    bare = _COLOUR_CODES.sub("", text) if "\x1b" in text else text
     return bare if bare.isascii() else normalize("NFC", bare)
 
 
@@ -167,15 +167,15 @@ def common_length(one: str, other: str) -> int:
 def _cut(wire: str, prompt: str) -> tuple[int, bool] | None:
     """Return how many first characters of ``wire`` are in ``prompt``, and whether its end follows.
 
-    If ``wire`` is no longer than ``_SHARED`` characters, or ``prompt`` does not have its first ones, the two
+    If ``wire`` is no longer than ``_SHARED_CHARACTERS``, or ``prompt`` does not have its first ones, the two
     must begin alike: with at least eight characters, and half of ``prompt``. If they do not, return ``None``.
     """
-    start = prompt.find(wire[:_SHARED]) if len(wire) > _SHARED else -1
+    start = prompt.find(wire[:_SHARED_CHARACTERS]) if len(wire) > _SHARED_CHARACTERS else -1
     if start < 0:
         kept = common_length(wire, prompt)
         return (kept, False) if kept >= 8 and kept >= len(prompt) // 2 else None
     kept = common_length(wire, prompt[start:])
-    return kept, prompt.find(wire[-_SHARED:], start + kept) >= 0
+    return kept, prompt.find(wire[-_SHARED_CHARACTERS:], start + kept) >= 0
 
 
 def _has_part(text: str, part: str) -> bool:

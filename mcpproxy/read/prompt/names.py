@@ -155,7 +155,7 @@ class _UnmatchedTools:
             if match.why == _CUT and (rest := _rest_of(match)) is not None:
                 self._cut[match.tool.server].append((at, match, rest))
         for tool in reversed(free.values()):
-            self._numbered[_NUMBER.sub("", plain_full_name(tool))].append(tool)
+            self._numbered[_FINAL_NUMBER.sub("", plain_full_name(tool))].append(tool)
 
     def match_of_another_session(self, tool: WireTool, sessions: AbstractSet[int]) -> Match | None:
         """Return the match of the same tool in another session of its server, or ``None``."""
@@ -229,7 +229,7 @@ _END: Final = r"(?![A-Za-z0-9])"
 _GAP: Final = r"[^A-Za-z0-9\s]+"
 """The characters that hosts put between the name of a server and the name of a tool."""
 
-_NUMBER: Final = pattern(r"_?\d{1,3}$")
+_FINAL_NUMBER: Final = pattern(r"_?\d{1,3}$")
 _CUT: Final = "a long name that was cut"
 
 WAYS: Final = (

@@ -18,10 +18,10 @@ from mcpproxy.protocol.message_parts import as_object, member, singles, target_o
 from mcpproxy.read.view.calls import Call, ToolDefinition
 from mcpproxy.read.view.view import View
 
-_OPENING: Final = ("initialize", "server/discover")
+_OPENING_METHODS: Final = ("initialize", "server/discover")
 """The methods whose result has the instructions of a server."""
 
-_LIST: Final = "tools/list"
+_TOOLS_LIST: Final = "tools/list"
 
 
 @slotted(frozen=True)
@@ -234,7 +234,7 @@ def _tool_pointers(view: View, frame: int) -> dict[str, str]:
 
 def _rest_of_list(view: View, calls: Iterable[Call], started_ns: int) -> ListRest | None:
     """Return the rest of the list of tools; ``None`` unless the last page that was read has a next one."""
-    pages = [call for call in calls if call.method == _LIST]
+    pages = [call for call in calls if call.method == _TOOLS_LIST]
     frame = pages[-1].answer if pages else None
     if not frame or not text_member(_message_value(view, frame), "result", "nextCursor"):
         return None
@@ -263,7 +263,7 @@ def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Itera
 
 
 def _instructions(view: View, calls: list[Call]) -> str:
-    opened = (_message_value(view, call.answer) for call in calls if call.method in _OPENING)
+    opened = (_message_value(view, call.answer) for call in calls if call.method in _OPENING_METHODS)
     return next((text for value in opened if (text := text_member(value, "result", "instructions"))), "")
 
 

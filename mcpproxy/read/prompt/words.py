@@ -16,7 +16,7 @@ from mcpproxy.read.prompt.report import PromptReport, RefusedRequest, ServerWay,
 from mcpproxy.read.prompt.wire import Piece, WireTool
 from mcpproxy.read.view.runs import Certainty
 
-_PIECES: Final = {
+_PIECE_NOUNS: Final = {
     "structured": "structured content",
     "link": "resource link",
     "other": "content of another type",
@@ -157,7 +157,7 @@ def _result_words(way: CallWay, unchanged: str = "") -> Iterator[str]:
 
 def piece_noun(piece: Piece) -> str:
     """Return a noun for a part of a result, with type and size if it is bytes."""
-    noun = _PIECES.get(piece.kind, piece.kind)
+    noun = _PIECE_NOUNS.get(piece.kind, piece.kind)
     return f"{noun} {visible(piece.mime)}, {size(piece.size)}" if piece.mime and piece.digest else noun
 
 

@@ -41,7 +41,7 @@ class RewrittenTool:
 
     @property
     def changed(self) -> JSONObject:
-        """The members of ``after`` that differ from ``before``, and its name."""
+        """The name, and the members of ``after`` that are new or differ from those of ``before``."""
         name: JSONObject = {"name": self.after["name"]}
         return name | {key: value for key, value in self.after.items() if self.before.get(key) != value}
 
@@ -98,7 +98,10 @@ def _applies(fact: HostFact, tool: JSONObject, others: Sequence[str]) -> bool:
 
 
 def _shorten_name(settings: Settings, tool: JSONObject, others: Sequence[str]) -> None:
-    """Remove words from the end of a name until it is short enough."""
+    """Remove words from the end of a name that is too long.
+
+    The setting ``before`` is how many characters the host puts before the name.
+    """
     name = str(tool["name"])
     most = settings["limit"] - settings["before"]
     if not settings["limit"] or size_of(name, settings.get("unit", "characters")) <= most:
@@ -127,7 +130,7 @@ def _replace_characters(settings: Settings, tool: JSONObject, others: Sequence[s
 
 
 def _separate_name(settings: Settings, tool: JSONObject, others: Sequence[str]) -> None:
-    """Make a name differ from the others in its first characters."""
+    """Make a name that differs from the others even after the host has replaced characters and cut names."""
     if settings["replaced"]:
         tool["name"] = re.sub(r"[^A-Za-z0-9]+", "_", str(tool["name"])).strip("_") or "tool"
     _shorten_name(settings, tool, others)
@@ -189,7 +192,10 @@ def _describe(holder: JSONObject, sentence: str) -> None:
 
 
 def _remove_keywords(settings: Settings, tool: JSONObject) -> None:
-    """Remove keywords from a schema, describe them in a sentence, and keep the properties that they name."""
+    """Remove keywords from a schema, describe them in a sentence, and keep the properties that they name.
+
+    A ``$ref`` is replaced by the definition that it refers to.
+    """
     schema = tool.get(settings["of"])
     if not isinstance(schema, dict):
         return

@@ -46,7 +46,7 @@ class JudgedTrace:
     frame with findings to its file and line (from 1), if they are known; frame 0 is the session. ``calls``
     are the counts of failed and other calls, so far if the recording is running, or ``None`` if it does not
     have them. ``waiting_ns`` is how long the oldest unanswered call of a running recording has waited,
-    ``None`` if there is none. ``not_begun`` is a sentence if the server could not be started, or failed
+    ``None`` if there is none. ``not_begun`` is a clause if the server could not be started, or failed
     before any message; otherwise it is empty. ``not_judged`` is the reason if the recording is of a kind that
     is not judged; otherwise it is empty.
     """

@@ -29,8 +29,8 @@ def lines(
 ) -> Iterator[str]:
     """Yield a section: a heading, a row per rule and peer at fault, remarks, the count of known findings.
 
-    A known finding is one that a baseline accepts. ``hosts`` are the lines of the matrix of hosts, which come
-    last.
+    A known finding is one that a baseline accepts, and a remark is a note about a recording. ``hosts`` are
+    the lines of the matrix of hosts, which come last.
     """
     findings, remarks = tuple(findings), tuple(remarks)
     yield f"## {escaped(heading)}"

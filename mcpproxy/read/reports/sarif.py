@@ -32,7 +32,7 @@ LEVEL: Final = {"error": "error", "warning": "warning", "info": "note"}
 
 _PROBLEM_SEVERITY: Final = {"error": "error", "warning": "warning", "info": "recommendation"}
 """The values of GitHub's rule property ``problem.severity``."""
-_ROOT: Final = "%SRCROOT%"
+_ROOT_SYMBOL: Final = "%SRCROOT%"
 """The symbol for the folder to which paths are relative."""
 _NOTIFICATIONS: Final[dict[RemarkKind, tuple[str, str, str]]] = {
     "more findings": (
@@ -103,7 +103,7 @@ def lines(
                 "toolExecutionNotifications": [objects.notification(remark) for remark in remarks],
             }
         ],
-        "originalUriBaseIds": {_ROOT: {"description": {"text": "The folder that mcpproxy ran in."}}},
+        "originalUriBaseIds": {_ROOT_SYMBOL: {"description": {"text": "The folder that mcpproxy ran in."}}},
         "artifacts": [{"location": objects.artifact(path), "roles": ["analysisTarget"]} for path in paths],
         "results": [
             *(objects.result(located) for located in findings),
@@ -134,7 +134,7 @@ class _RunObjects:
         elif os.path.isabs(relative_path):
             place = {"uri": Path(relative_path).as_uri()}
         else:
-            place = {"uri": quote(os.fsencode(relative_path), safe="/"), "uriBaseId": _ROOT}
+            place = {"uri": quote(os.fsencode(relative_path), safe="/"), "uriBaseId": _ROOT_SYMBOL}
         return place | ({"index": self._paths[path]} if path in self._paths else {})
 
     def result(self, located: Located) -> dict[str, object]:

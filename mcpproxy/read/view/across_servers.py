@@ -109,11 +109,11 @@ def across_servers(
         yield path, tuple(sorted(findings, key=lambda finding: finding.frame))
 
 
-_Found = tuple[RecordingEntry, int, Violation, tuple[str, ...]]
+_FoundViolation = tuple[RecordingEntry, int, Violation, tuple[str, ...]]
 """The recording, the frame, the violation, and the revisions to judge by."""
 
 
-def _lookalikes(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[_Found]:
+def _lookalikes(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[_FoundViolation]:
     """Yield the tools whose names look like that of a tool of another server in the run."""
     alike: dict[str, list[tuple[RecordingEntry, SeenName]]] = defaultdict(list)
     for entry in run.entries:
@@ -149,7 +149,7 @@ def _is_lookalike(
     return other_name.name.isascii() or is_earlier
 
 
-def _crossings(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[_Found]:
+def _crossings(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[_FoundViolation]:
     """Yield the secrets that a client got from one server and later sent to another."""
     by_digest: dict[bytes, list[tuple[int, RecordingEntry, SeenSecret]]] = defaultdict(list)
     for entry in run.entries:
@@ -177,7 +177,7 @@ def _crossings(run: ClientRun, seen: Mapping[str, SeenInRecording]) -> Iterator[
 
 def _too_many(
     run: ClientRun, seen: Mapping[str, SeenInRecording], hosts: "HostChoice | None"
-) -> Iterator[_Found]:
+) -> Iterator[_FoundViolation]:
     """Yield the limits of hosts that the tools of all servers in the run exceed together."""
     if hosts is None or run.certainty is Certainty.LIKELY:  # likely: not open at the same time
         return

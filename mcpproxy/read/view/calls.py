@@ -72,7 +72,7 @@ class Call:
     progress: str = ""
     """The last progress notification of a call: ``1 of 2, model 1``; empty if it had none."""
     cause: str = ""
-    """Why it got no result, in a few words, beyond what ``outcome`` and ``result`` say."""
+    """Why it was unsuccessful, in a few words, beyond what ``outcome`` and ``result`` say; else empty."""
     intervention: str = ""
     """What mcpproxy did to its messages because the user asked for it: ``request edited by mcpproxy``."""
 

@@ -68,7 +68,7 @@ class HowEnded:
 
 def error_words(call: Call) -> str:
     """Return the error that a call ended with, ``error -32602: no such tool``; empty if it has none."""
-    words = _ERRORS.get(call.outcome)
+    words = _ERROR_WORDS.get(call.outcome)
     return words(call).rstrip(": ") if words else ""
 
 
@@ -112,9 +112,9 @@ def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, ended: HowEn
 
 
 def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, ended: HowEnded) -> str:
-    """Return why a call got no result, in a few words for its row, which also shows outcome and result.
+    """Return why a call was unsuccessful, in a few words for its row, which also shows outcome and result.
 
-    It is empty for a call with a result, and if ``cause_of`` is empty. ``latest`` are some of the last
+    It is empty for any other call, and if ``cause_of`` is empty. ``latest`` are some of the last
     records of the call, without its request; the other parameters are those of ``cause_of``.
     """
     if call.outcome not in LOST or _is_unread(call):
@@ -251,7 +251,7 @@ def _shortened(text: str) -> str:
 _MARKUP: Final = pattern(r"<(style|script)\b.*?(?:</\1[^>]*>?|\Z)|<[^>]*>?", re.IGNORECASE | re.DOTALL)
 """Matches the parts of a page that a browser does not show."""
 
-_ERRORS: Final[Mapping[Outcome, Callable[[Call], str]]] = {
+_ERROR_WORDS: Final[Mapping[Outcome, Callable[[Call], str]]] = {
     Outcome.TOOL_ERROR: lambda call: f"{WORDS[call.outcome]}: {call.result}",
     Outcome.RPC_ERROR: lambda call: f"{_error_name(call)}: {call.result}",
     Outcome.HTTP_ERROR: lambda call: f"HTTP {call.result}",

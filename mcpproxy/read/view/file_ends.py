@@ -118,7 +118,7 @@ def _entry_from_header(path: str, header: Header) -> RecordingEntry:
 
 
 def _entry_from_journal(path: str) -> RecordingEntry:
-    """Return the entry of a recording that has a journal but no trace yet."""
+    """Return the entry of a recording that has a journal but no trace yet; unreadable if it has neither."""
     folder = journal.folder(path)
     if not os.path.isdir(folder):
         return RecordingEntry(path, "unreadable", "no such file", "no such file")

@@ -21,7 +21,7 @@ from mcpproxy.read.view.view import View
 
 _PROBES: Final = ("server/discover", "initialize")
 _REQUEST_OF_CLIENT: Final = KINDS.index(Kind.REQUEST)
-_MOST: Final = 6
+_MOST_DESCRIBED: Final = 6
 """How many probes of a session are described, and how many revisions in an answer."""
 
 
@@ -66,10 +66,10 @@ def _probes(view: View) -> dict[int, list[int]]:
 
 
 def _words(view: View, rows: list[int]) -> str:
-    probes = [_Probe(view, view.call(row)) for row in rows[:_MOST]]
+    probes = [_Probe(view, view.call(row)) for row in rows[:_MOST_DESCRIBED]]
     if len(rows) == 1 and probes[0].got_what_it_asked_for:
         return ""
-    more = [f"{len(rows) - _MOST:,} more"] if len(rows) > _MOST else []
+    more = [f"{len(rows) - _MOST_DESCRIBED:,} more"] if len(rows) > _MOST_DESCRIBED else []
     return "; ".join([*(probe.words for probe in probes), *more])
 
 
@@ -128,5 +128,5 @@ def _given_revisions(answer: JSON) -> Iterator[str]:
         yield version
         return
     listed = member(answer, "result", "supportedVersions")
-    for version in listed[:_MOST] if isinstance(listed, list) else ():
+    for version in listed[:_MOST_DESCRIBED] if isinstance(listed, list) else ():
         yield visible(str(version)[:64])

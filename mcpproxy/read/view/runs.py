@@ -34,15 +34,15 @@ class Certainty(StrEnum):
     GUESS = "guess"
 
 
-_ORDER: Final = tuple(Certainty)
+_SUREST_FIRST: Final = tuple(Certainty)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientRun:
     """The recordings of one client process, by the time of their start.
 
-    ``certainty`` is how sure the least certain recording belongs to the run, and ``why`` gives the reason in
-    words. A run of one recording is ``certain``, and its ``why`` is empty.
+    ``certainty`` is how sure it is that the least certain recording belongs to the run, and ``why`` gives the
+    reason in words. A run of one recording is ``certain``, and its ``why`` is empty.
     """
 
     entries: tuple[RecordingEntry, ...]
@@ -75,15 +75,15 @@ def runs(entries: Iterable[RecordingEntry]) -> list[ClientRun]:
         for index in range(len(groups) - 1, max(len(groups) - _LOOK_BACK, 0) - 1, -1):
             links = [link for member in groups[index][0] if (link := link_between(member, entry))]
             if links:
-                strongest = min(links, key=_ORDER.index)
-                if best_link is None or _ORDER.index(strongest) < _ORDER.index(best_link[0]):
+                strongest = min(links, key=_SUREST_FIRST.index)
+                if best_link is None or _SUREST_FIRST.index(strongest) < _SUREST_FIRST.index(best_link[0]):
                     best_link = strongest, index
         if best_link is None:
             groups.append(([entry], Certainty.CERTAIN))
         else:
             link, index = best_link
             members, weakest = groups[index]
-            groups[index] = [*members, entry], max(link, weakest, key=_ORDER.index)
+            groups[index] = [*members, entry], max(link, weakest, key=_SUREST_FIRST.index)
     return [ClientRun(tuple(members), certainty, _why(members, certainty)) for members, certainty in groups]
 
 

@@ -83,7 +83,7 @@ class ToolCost:
 class Statistics:
     """The statistics of one or more recordings. ``duration_ns`` is the sum of their lengths.
 
-    ``tools`` are the tools that servers listed. ``not_begun`` has a sentence for each server that failed
+    ``tools`` are the tools that servers listed. ``not_begun`` has a clause for each server that failed
     before any message.
     """
 
@@ -165,7 +165,7 @@ class StatisticsBuilder:
         """Return the statistics, sorted by ``order``; the most frequent calls come first among equals."""
         calls = [group.statistics(*key) for key, group in self._groups.items()]
         calls.sort(key=lambda row: (-row.counts.total, row.method, row.name or ""))
-        calls.sort(key=_KEYS[order], reverse=True)  # a stable sort: equal ones keep their order
+        calls.sort(key=_SORT_KEYS[order], reverse=True)  # a stable sort: equal ones keep their order
         return Statistics(
             self._recordings,
             self._frames,
@@ -176,7 +176,7 @@ class StatisticsBuilder:
         )
 
 
-_KEYS: Final[Mapping[Order, Callable[[CallStatistics], tuple[int, ...]]]] = {
+_SORT_KEYS: Final[Mapping[Order, Callable[[CallStatistics], tuple[int, ...]]]] = {
     "calls": lambda row: (row.counts.total,),
     "failed": lambda row: (sum(number for number, _ in row.counts.unsuccessful(running=False)),),
     "latency": lambda row: (row.p95_ns or 0, row.max_ns or 0),

@@ -124,7 +124,7 @@ class View:
 
     @property
     def not_begun(self) -> str:
-        """A sentence on how the server failed before any message; empty if it did not."""
+        """A clause on how the server failed before any message; empty if it did not."""
         first_end = self.index.scan.first_end
         by = first_end.by if first_end else ""
         return not_begun(self.ended, self.header, self.frames, by) if self.ended else ""
@@ -243,7 +243,7 @@ class View:
         return replace(call, cause=cause) if cause else call
 
     def _related_parts(self, call: Call) -> list[Part]:
-        """Return records that may show why a call got no result, but may belong to another row.
+        """Return records that may show why a call was unsuccessful, but may belong to another row.
 
         For a call with an error or an unreadable answer, that is its answer, which may be an element of a
         batch. For a call that was open when the server failed, it is the server's last lines on stderr, which

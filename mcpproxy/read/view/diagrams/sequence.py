@@ -18,10 +18,10 @@ MOST_CALLS: Final = 100
 """How many calls a diagram has at most."""
 
 _MOST_PARTS: Final = 40
-_LONGEST: Final = 80
+_LONGEST_TEXT: Final = 80
 """How many records of a call, and how many characters of a text, are shown."""
 
-_PLAIN: Final = frozenset(" ._-/,()'→…")
+_UNESCAPED: Final = frozenset(" ._-/,()'→…")
 """The characters that are not escaped in Mermaid text, besides letters and digits."""
 
 
@@ -97,8 +97,8 @@ def sequence_of(view: View, details: Iterable[Detail], left_out: int, server: in
 
 def escape(text: str) -> str:
     """Return ``text`` escaped for Mermaid, and shortened."""
-    short = text if len(text) <= _LONGEST else f"{text[: _LONGEST - 1]}…"
-    return "".join(c if c.isalnum() or c in _PLAIN else f"#{ord(c)};" for c in short).strip()
+    short = text if len(text) <= _LONGEST_TEXT else f"{text[: _LONGEST_TEXT - 1]}…"
+    return "".join(c if c.isalnum() or c in _UNESCAPED else f"#{ord(c)};" for c in short).strip()
 
 
 def _arrows(detail: Detail, server: int) -> Iterator[tuple[tuple[int, int], Arrow]]:
@@ -132,11 +132,11 @@ def _words(call: Call, part: Part) -> str:
     if part.role is Role.REQUEST:
         return _call_name(call)
     if part.role is not Role.ANSWER:
-        return part.summary[:_LONGEST]
+        return part.summary[:_LONGEST_TEXT]
     took = "" if call.latency_ns is None else f", {duration(call.latency_ns)}"
     reason = f": {call.result}" if call.is_error else ""
-    return f"{_call_name(call)}: {state_words(call.outcome, call.error_code)}{took}{reason}"[:_LONGEST]
+    return f"{_call_name(call)}: {state_words(call.outcome, call.error_code)}{took}{reason}"[:_LONGEST_TEXT]
 
 
 def _call_name(call: Call) -> str:
-    return f"{call.method} {call.target}"[:_LONGEST] if call.target else call.method
+    return f"{call.method} {call.target}"[:_LONGEST_TEXT] if call.target else call.method

@@ -38,7 +38,7 @@ _LONGEST_NAME: Final = 512
 """How many pairs of method and target get a number, and how many characters such a pair may have. Other pairs
 are read from the trace when they are needed."""
 
-_DENSE: Final = 1 << 16
+_MOST_MISSING_SEQS: Final = 1 << 16
 """If more numbers than this are missing before a sequence number, it is put into ``far_seqs``."""
 
 COLUMNS: Final = (
@@ -184,7 +184,7 @@ class Columns:
         missing = seq - len(line_of_seq)
         if missing == 0:
             line_of_seq.append(line)
-        elif missing > _DENSE or seq < 0:
+        elif missing > _MOST_MISSING_SEQS or seq < 0:
             self.far_seqs.setdefault(seq, line)
         elif missing > 0:
             line_of_seq.extend([0] * missing)

@@ -42,7 +42,7 @@ _DECLINED: Final = OUTCOMES.index(Outcome.DECLINED)
 _NONE: Final = OUTCOMES.index(Outcome.NONE)
 
 _NUMBER_OF: Final = {outcome: number for number, outcome in enumerate(OUTCOMES)}
-_BY_HTTP: Final = (_HTTP_ERROR, _DECLINED, OUTCOMES.index(Outcome.UNREADABLE))
+_HTTP_OUTCOMES: Final = (_HTTP_ERROR, _DECLINED, OUTCOMES.index(Outcome.UNREADABLE))
 """Outcomes that are known from HTTP alone. A message that answers the call replaces them."""
 _FAILED: Final = frozenset(_NUMBER_OF[outcome] for outcome in ERRORS)
 
@@ -227,7 +227,7 @@ class MessageScan:
             columns.outcome[row] = _NUMBER_OF[outcome_from_us(OUTCOMES[outcome])]
         elif columns.outcome[row] == _UNANSWERED:
             columns.outcome[row] = outcome
-        elif columns.outcome[row] in _BY_HTTP:
+        elif columns.outcome[row] in _HTTP_OUTCOMES:
             columns.outcome[row] = outcome
             if "error" not in message:
                 columns.code[row] = NO_CODE
@@ -270,7 +270,7 @@ class MessageScan:
         if id is None:
             # An error for a request that the server could not read has no id, but it is in the same exchange.
             row = exchange.call if client else 0
-            row = row if self.columns.outcome[row] in (_UNANSWERED, *_BY_HTTP, _REFUSED) else 0
+            row = row if self.columns.outcome[row] in (_UNANSWERED, *_HTTP_OUTCOMES, _REFUSED) else 0
         else:
             row = self._open.find(client, self._keys_in(exchange, id))
         self._open.close_row(row, client)

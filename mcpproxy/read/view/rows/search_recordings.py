@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
-_AT_ONCE: Final = 25
+_ROWS_AT_ONCE: Final = 25
 """How many rows are read at once."""
 
 
@@ -86,7 +86,7 @@ def may_have_failed_calls(entry: RecordingEntry, wanted: Filter) -> bool:
 def calls_after(view: "View", wanted: Filter, last: int = 0) -> Iterator[Call]:
     """Yield the rows after the row ``last`` that pass a filter. They are read in small groups."""
     start = view.position(last + 1, wanted)
-    while calls := view.calls(wanted, start, _AT_ONCE):
+    while calls := view.calls(wanted, start, _ROWS_AT_ONCE):
         start += len(calls)
         yield from calls
 

@@ -12,13 +12,13 @@ from mcpproxy.read.view.index.indexed_trace import IndexedTrace
 
 Rows: TypeAlias = "array[int]"
 
-_STEP: Final = 50_000
+_STEP_ROWS: Final = 50_000
 """How many rows are sorted in one step, which takes some 20 ms."""
 
-_LAST: Final = (1 << 63) - 1
+_NO_LATENCY: Final = (1 << 63) - 1
 """Stands for the latency of a row that has none, so that the row comes last."""
 
-_URGENT: Final = tuple(
+_OUTCOME_ORDER: Final = tuple(
     OUTCOMES.index(outcome)
     for outcome in (
         *(Outcome.TOOL_ERROR, Outcome.RPC_ERROR, Outcome.HTTP_ERROR, Outcome.REFUSED, Outcome.UNANSWERED),
@@ -38,14 +38,14 @@ _URGENT: Final = tuple(
 def check_order(order: str) -> str:
     """Return ``order`` if it is valid.
 
-    It is empty for the order of the recording, or a key of ``_KEYS``; with a ``-`` before it, the largest
-    come first.
+    It is empty for the order of the recording, or a key of ``_SORT_KEYS``; with a ``-`` before it, the
+    largest come first.
 
     Raises:
         ValueError: rows cannot be sorted by ``order``.
     """
-    if order.removeprefix("-") not in ("", *_KEYS) or order == "-":
-        raise ValueError(f"order: rows are sorted by {', '.join(_KEYS)}")
+    if order.removeprefix("-") not in ("", *_SORT_KEYS) or order == "-":
+        raise ValueError(f"order: rows are sorted by {', '.join(_SORT_KEYS)}")
     return order
 
 
@@ -55,10 +55,10 @@ def sort_rows(index: IndexedTrace, rows: Sequence[int], order: str) -> Generator
     Equal rows keep the order of the recording.
     """
     falls = order.startswith("-")
-    key = _KEYS[order.removeprefix("-")](index, falls).__getitem__
+    key = _SORT_KEYS[order.removeprefix("-")](index, falls).__getitem__
     parts: list[list[int]] = []
-    for start in range(0, len(rows), _STEP):
-        parts.append(sorted(rows[start : start + _STEP], key=key, reverse=falls))
+    for start in range(0, len(rows), _STEP_ROWS):
+        parts.append(sorted(rows[start : start + _STEP_ROWS], key=key, reverse=falls))
         yield Progress(start, len(rows), len(rows))
     while len(parts) > 1:
         merged: list[list[int]] = []
@@ -76,7 +76,7 @@ def _by_time(index: IndexedTrace, _: bool) -> Sequence[int]:
 
 
 def _by_outcome(index: IndexedTrace, _: bool) -> Sequence[int]:
-    ranks = bytes(_URGENT.index(number) if number in _URGENT else 255 for number in range(256))
+    ranks = bytes(_OUTCOME_ORDER.index(number) if number in _OUTCOME_ORDER else 255 for number in range(256))
     return index.columns.outcome.tobytes().translate(ranks)
 
 
@@ -92,7 +92,7 @@ def _by_method(index: IndexedTrace, _: bool) -> Sequence[int]:
 def _by_latency(index: IndexedTrace, falls: bool) -> Sequence[int]:
     """Return the latencies, or how long open requests have waited; rows with neither come last."""
     columns, now_ns = index.columns, index.now_ns()
-    no_answer, none = OUTCOMES.index(Outcome.UNANSWERED), -1 if falls else _LAST
+    no_answer, none = OUTCOMES.index(Outcome.UNANSWERED), -1 if falls else _NO_LATENCY
     return array(
         "q",
         (
@@ -108,7 +108,7 @@ def _by_bytes(index: IndexedTrace, _: bool) -> Sequence[int]:
     return array("Q", map(add, index.columns.request_bytes, index.columns.answer_bytes))
 
 
-_KEYS: Final[Mapping[str, Callable[[IndexedTrace, bool], Sequence[int]]]] = {
+_SORT_KEYS: Final[Mapping[str, Callable[[IndexedTrace, bool], Sequence[int]]]] = {
     "time": _by_time,
     "outcome": _by_outcome,
     "method": _by_method,
