@@ -88,7 +88,7 @@ def _read(name: str, fd: int, limit: int) -> bytes:
 
 
 def create(path: str, mode: int = 0o600) -> int:
-    """Create the new file ``path``, and return the descriptor.
+    """Create the new file ``path``, which by default only its owner may read, and return the descriptor.
 
     Raises:
         OSError: it cannot be created, or ``path`` exists already, also as a symbolic link.
@@ -231,7 +231,7 @@ class Folder:
                 self.unlink(draft)
 
     def put(self, name: str, content: bytes, mode: int = 0o600) -> None:
-        """Replace the file ``name`` atomically by a new file with this ``content``.
+        """Replace the file ``name`` atomically by a new one, which by default only its owner may read.
 
         Raises:
             OSError: the new file cannot be written. The old file is unchanged.

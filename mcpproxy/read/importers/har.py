@@ -68,7 +68,11 @@ _VERSION: Final = re.compile(r"(?:HTTP/|h)([0-9.]+)$", re.IGNORECASE)
 
 @dataclass(slots=True)
 class _Entry:
-    """One HTTP exchange of an archive. ``body`` is the body of the request; times are ns since 1970."""
+    """One HTTP exchange of an archive. ``body`` is the body of the request; times are ns since 1970.
+
+    ``connection`` is the archive's name for the connection, empty if it has none. ``events`` are those of the
+    response that Chromium listed.
+    """
 
     url: str
     request: JSONObject

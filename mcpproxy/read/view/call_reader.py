@@ -107,7 +107,7 @@ class CallReader:
         return record
 
     def names(self) -> list[tuple[str, str | None]]:
-        """Return the methods and targets of the index, masked."""
+        """Return the methods and targets of the index, masked; the target is ``None`` if there is none."""
         names = self._columns.names
         return [self._masked_name(name) for name in names] if self._masking else names
 

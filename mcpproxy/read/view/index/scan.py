@@ -69,7 +69,8 @@ def _session_name(record: Any) -> str:
 class Scan(MessageScan):
     """Reads lines into ``columns``.
 
-    ``feed`` must be given every line of the recording once, the header first.
+    ``feed`` must be given every line of the recording once, the header first. In the other methods, ``at`` is
+    the number of a line.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -318,7 +319,7 @@ class Scan(MessageScan):
         return row if at_ns - answered_ns <= LATE_STDERR_NS else 0
 
     def _add_short_lines(self, run: object, at: int) -> int:
-        """Add a record of many lines, too short for messages or of stderr, and return its row."""
+        """Add a record of many lines, too short for messages or of stderr; return its row, or 0."""
         if not isinstance(run, Lines):
             return 0
         size = sum(map(len, run.raws))

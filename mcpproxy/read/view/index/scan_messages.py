@@ -53,7 +53,11 @@ _MAX_SESSIONS: Final = 60_000
 
 
 class MessageScan:
-    """Puts messages into the columns. Ids are matched as in ``mcpproxy.record.trace.conversation``."""
+    """Puts messages into the columns. Ids are matched as in ``mcpproxy.record.trace.conversation``.
+
+    In its methods, ``client`` says whether the client sent the message, and ``session`` is the number of a
+    session.
+    """
 
     def __init__(self, columns: Columns) -> None:
         self.columns: Final = columns

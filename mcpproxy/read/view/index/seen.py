@@ -11,8 +11,9 @@ class ExchangeState:
 
     ``row`` is the row of the exchange, 0 until it is known. ``lines`` are the lines that were read before it
     was known. ``requests`` are the rows of the JSON-RPC requests in the client's body. ``endpoint`` is
-    whether the request went to the MCP endpoint, ``by_proxy`` whether mcpproxy answered it itself. ``status``
-    and ``answered_ns`` are of the final response, 0 until it comes.
+    whether the request went to the MCP endpoint, ``by_proxy`` whether mcpproxy answered it itself.
+    ``session`` is the number of its session. ``started_ns`` is the time of the request. ``status`` and
+    ``answered_ns`` are of the final response, 0 until it comes.
     """
 
     number: int

@@ -90,7 +90,10 @@ def _by_method(index: IndexedTrace, _: bool) -> Sequence[int]:
 
 
 def _by_latency(index: IndexedTrace, falls: bool) -> Sequence[int]:
-    """Return the latencies, or how long open requests have waited; rows with neither come last."""
+    """Return the latencies, or how long open requests have waited; rows with neither come last.
+
+    ``falls`` is true if the largest come first.
+    """
     columns, now_ns = index.columns, index.now_ns()
     no_answer, none = OUTCOMES.index(Outcome.UNANSWERED), -1 if falls else _NO_LATENCY
     return array(
