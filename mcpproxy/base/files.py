@@ -99,8 +99,7 @@ def create(path: str, mode: int = 0o600) -> int:
 def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
     """Replace the file ``path`` atomically by a new file with the content ``parts``.
 
-    ``mode`` is that of the new file, before the umask. If ``path`` is a symbolic link, the link itself is
-    replaced.
+    ``mode`` is that of the new file, before the umask. If ``path`` is a symbolic link, that is replaced.
 
     Raises:
         OSError: the new file cannot be written. The old file is unchanged.

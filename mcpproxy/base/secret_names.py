@@ -72,8 +72,8 @@ MAX_NAME_CHARACTERS = 100
 def names_secret(name: str) -> bool:
     """Whether a member, field or option of this name has a secret as its value.
 
-    A text is no name if it is longer than ``MAX_NAME_CHARACTERS``, or has a quote, a tab, a line end or one
-    of ``<>(){}``.
+    A text is no name if it is longer than ``MAX_NAME_CHARACTERS``, or has a quote, tab, line end or
+    ``<>(){}``.
     """
     if len(name) > MAX_NAME_CHARACTERS or any(char in name for char in "<>\"'\n\r\t(){}"):
         return False

@@ -83,8 +83,8 @@ PLAIN: Final = Style()
 def columns(text: str) -> int:
     """Return the width of ``text`` in terminal columns.
 
-    A wide East Asian character or emoji takes 2, a combining or format character (such as a joiner) 0, and
-    any other 1.
+    A wide East Asian character or emoji takes 2, a combining or format character (a joiner, say) 0, any other
+    1.
     """
     if text.isascii():
         return len(text)

@@ -10,8 +10,7 @@ from mcpproxy.base.patterns import pattern
 _MOST_LINES: Final = 400
 """How many lines, counted from the end, are searched at most."""
 _LONG_LINE: Final = 240
-"""In characters: a line of at least this length is not joined with further lines; those indented more deeply
-are dropped."""
+"""In characters: a line so long is not joined with further lines; those indented more deeply are dropped."""
 _WRAPPED_FROM: Final = 40
 """In characters: a shorter line is not wrapped text."""
 
@@ -209,8 +208,8 @@ def _unbroken(lines: Sequence[str]) -> list[str]:
     """Return the lines that are not blank, stripped, with text that rich has broken joined to one line.
 
     The Python SDK logs with rich, which writes a traceback as a box in a column between other columns. The
-    box is 37 characters wide unless the terminal or ``COLUMNS`` sets a width. Below it is the error, as
-    broken text.
+    box is 37 characters wide unless the terminal or ``COLUMNS`` sets a width. The broken text of the error is
+    below it.
     """
     result: list[str] = []
     column = 0  # where the text below a box begins; 0 if there is no such text
@@ -258,8 +257,7 @@ _NPM: Final = pattern(
     r"\s*npm (?:error|ERR!)(?!\S)"
     r"(?: (?!(?:code|syscall|path|dest|errno|signal|command|workspace|location) )(?P<sentence>\S+ .*\S))?"
 )
-"""A line of an error of npm. ``sentence`` matches unless the line is only a name and a value (``code
-E404``)."""
+"""A line of an error of npm. ``sentence`` matches unless there is only a name and a value (``code E404``)."""
 TRACEBACK: Final = pattern(r"Traceback \(most recent call last\)|╭─+ Traceback")
 """The line with which a traceback of Python begins, as Python or rich writes it."""
 _CAUSED: Final = pattern(r"above exception was the direct cause")

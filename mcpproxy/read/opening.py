@@ -257,8 +257,7 @@ def when_begun(open: Callable[[], T], may_begin: Callable[[], bool], pause: Call
 def await_finish(first_file: str, within_s: float) -> bool:
     """Wait at most ``within_s`` seconds until no recorder is writing the trace. Return whether none is.
 
-    If the recorder was killed, the trace is completed here. If that fails, it is tried again until the time
-    is up.
+    If the recorder was killed, the trace is completed here. If that fails, it is tried again.
     """
     deadline = time.monotonic() + within_s
     while True:

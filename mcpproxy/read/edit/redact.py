@@ -4,8 +4,7 @@ The recorder masks credentials in the same way (``judge.session.masked_values``)
 with a random key that is not stored, so equal values have equal masks within a file, and other masks in
 another file. A replay matches a masked value with any value, and no rule judges a masked value.
 
-The members of JSON-RPC that say what a message is and to which request it belongs (``PROTECTED``) are never
-masked.
+The members of JSON-RPC that tell what a message is, and to which request it belongs, are never masked.
 """
 
 import os
@@ -59,8 +58,7 @@ PROTECTED: Final = (
     "/result/protocolVersion",
     "/params/_meta/io.modelcontextprotocol~1protocolVersion",
 )
-"""JSON Pointers of the members that say what a message is, to which request it belongs, and in which revision
-it is."""
+"""JSON Pointers of the members that tell a message's kind, its request and its protocol revision."""
 
 _STRING: Final = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"\s*+(:)?|\\?\Z)', re.DOTALL)
 """Matches a string of a JSON text, and the colon after it if it is the name of a member. The text may end
@@ -344,7 +342,6 @@ _NOT_JSON_FLAWS: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
 
 
 def _frame_with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:
-    """Return a copy of ``frame`` with the bytes ``raw`` and the event ``event``."""
     return Frame(
         frame.seq,
         frame.sender,

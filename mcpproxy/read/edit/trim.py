@@ -336,7 +336,6 @@ def spans(kept: set[int], numbers: list[int]) -> str:
 def _lines(
     trace: Trace, index: _DependencyIndex, kept: set[int], exchanges: set[int]
 ) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
-    """Yield the records of the trimmed trace, each with its line."""
     connections: set[int] = set()
     is_previous_kept = False  # whether the previous frame or head was kept
     for record, line in trace.lines():

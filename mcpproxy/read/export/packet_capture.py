@@ -1,8 +1,7 @@
 """Export a recording as a pcapng file: HTTP as TCP connections, stdio as messages for Wireshark's dissectors.
 
 A finding about a frame is a comment on its last packet. Events that are not traffic (such as signals, gaps
-and the end of the session), findings about no frame and notes about missing data are texts on a separate
-interface.
+and the end of the session), findings about no frame and notes on missing data are texts on another interface.
 """
 
 from collections import defaultdict

@@ -119,8 +119,7 @@ def detect_format(path: str) -> str:
     """Return the format of a file, a key of ``FORMATS``, by its beginning.
 
     Raises:
-        TraceError: the file cannot be read, is empty, or has none of the formats; the error then says why for
-            each.
+        TraceError: the file cannot be read, is empty, or has no known format; the error says why for each.
     """
     beginning = _Beginning(path)
     if not beginning.head.strip():

@@ -138,8 +138,7 @@ def first_of_session(
 ) -> tuple[ImportedMessage, str]:
     """Return the first message of the session that the user wants, and its time as ISO 8601 text.
 
-    ``session`` is the number that the user gave, or 0 for the only session. The text is empty if the message
-    has no time.
+    ``session`` is the number that the user gave, or 0 for the only session. The text is empty without a time.
 
     Raises:
         TraceError: there is no message, or ``selected_session`` raises it.
@@ -192,8 +191,7 @@ def opened_file(path: str) -> Generator[BufferedReader]:
 def lines(path: str, name: str) -> Iterator[tuple[int, bytes, JSONObject]]:
     """Yield number, bytes and members of each line of a JSON Lines file, except blank lines.
 
-    A last line that was cut off is left out, unless it is the first. ``name`` is the tool that wrote the
-    file.
+    A last line that was cut off is left out, unless it is the first. ``name`` is the tool that wrote it.
 
     Raises:
         TraceError: the file cannot be read, or a line is not a JSON object or too long.

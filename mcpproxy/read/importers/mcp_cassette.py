@@ -86,8 +86,7 @@ def read_lines(path: str, session: int) -> ImportedSource:
     It holds one session, so ``session`` is its number, 1, or 0 for the only session.
 
     Raises:
-        TraceError: the file is not a cassette, is over ``MAX_BYTES``, holds no message, or there is no such
-            session.
+        TraceError: the file is no cassette, is over ``MAX_BYTES``, or has no message or no such session.
     """
     first: JSONObject = {}
     messages: list[_Message] = []

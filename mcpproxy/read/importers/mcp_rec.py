@@ -71,7 +71,6 @@ def _events(path: str, chosen: int) -> Iterator[Recorded]:
 
 
 def _messages(path: str) -> Iterator[ImportedMessage]:
-    """Yield each message in the file."""
     sessions = SessionNumbers()
     for number, line, members in lines(path, NAME):
         sender, message = _sender_and_message(path, number, members)

@@ -1,8 +1,7 @@
 """Report what a host did to tools, calls and results on their way to its model (findings PROMPT-001 to 005).
 
 Each finding is about a frame in the recording of a server, and names a frame in the recording of the model's
-interface. None is an error, because nothing of this breaks the protocol. What is not sure is an info, or is
-not reported.
+interface. None is an error, because none breaks the protocol. What is not sure is an info or is left out.
 """
 
 import os

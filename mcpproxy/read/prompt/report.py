@@ -107,8 +107,7 @@ class PromptReport:
     ``requests`` is the number of requests with tools. ``first`` is the number of the first of them that
     offers a tool of the servers, 1 if none does. ``first_usage`` and ``last_usage`` are those of the first
     and of the last answer that has one. ``unread`` is how many requests are missing because their bodies
-    cannot be read. ``user_agent`` is the ``User-Agent`` that the host sent to the model's service, empty if
-    it sent none.
+    cannot be read. ``user_agent`` is what the host sent to the service as ``User-Agent``, if anything.
     """
 
     dialect: str
@@ -270,7 +269,6 @@ class _Conversation:
                         self._named[key] = certainty
 
     def report(self) -> PromptReport:
-        """Return the report on the requests that were added."""
         matches = matched(self._servers, [offer.tool for offer in self._offers.values()])
         by_name = {written(match.offered): match for match in matches if match.offered is not None}
         offers = [self._offers[name] for name in by_name]

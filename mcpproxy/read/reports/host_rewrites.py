@@ -384,8 +384,7 @@ _NAME_CHANGES: Final[Mapping[str, Callable[[Settings, JSONObject, Sequence[str]]
     "name-characters": _replace_characters,
     "name-collision": _separate_name,
 }
-"""The kind of a fact -> the function that changes a tool's name. Its last argument: the other tools'
-names."""
+"""The kind of a fact -> the function that changes a tool's name; the last argument: other tools' names."""
 
 _DEFINITION_CHANGES: Final[Mapping[str, Callable[[Settings, JSONObject], None]]] = {
     "argument-name": _rename_arguments,

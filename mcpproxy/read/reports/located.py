@@ -1,8 +1,7 @@
 """Find the places of findings (the file and line of the frame's record) and their fingerprints.
 
 Build servers show a finding beside a line of a file, and distinguish new findings from known findings. For
-both, the recording must be read again, so places are looked up only if there are findings and the report
-needs them.
+both, the recording must be read again, so that is done only if there are findings and the report needs it.
 """
 
 import os

@@ -126,7 +126,6 @@ class _RunObjects:
         self._is_compared: Final = is_compared
 
     def artifact(self, path: str) -> dict[str, object]:
-        """Return the location of a trace."""
         place: dict[str, object]
         relative_path = relative(path, self._base) if self._base is not None else ""
         if not relative_path:
@@ -138,7 +137,6 @@ class _RunObjects:
         return place | ({"index": self._paths[path]} if path in self._paths else {})
 
     def result(self, located: Located) -> dict[str, object]:
-        """Return the result for one finding."""
         finding = located.finding
         location: dict[str, object] = {
             "physicalLocation": self._physical_location(located.path, located.line)
@@ -190,7 +188,6 @@ class _RunObjects:
         }
 
     def notification(self, remark: Remark) -> dict[str, object]:
-        """Return the notification for a remark."""
         id, level, _ = _NOTIFICATIONS[remark.kind]
         return {
             "descriptor": {"id": id},

@@ -39,8 +39,7 @@ def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
 def _cases(trace: JudgedTrace, verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Case]:
     """Yield a case for each rule with findings in ``trace``.
 
-    Yield another one first if the server did not begin, if the trace was not judged, or if there are no
-    findings.
+    Yield another first if the server did not begin, the trace was not judged, or there are no findings.
     """
     rules = sorted(
         {finding.rule for finding in (*trace.findings, *(located.finding for located in trace.known))}

@@ -156,5 +156,4 @@ def _command_suffix(traces: Sequence[JudgedTrace]) -> str:
 
 
 def _quoted(path: str) -> str:
-    """Return ``path`` quoted for a shell."""
     return visible(shlex.quote(path))

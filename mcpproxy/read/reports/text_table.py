@@ -80,8 +80,7 @@ def table(
 ) -> list[str]:
     """Return ``rows`` as lines; the columns in ``right`` are aligned to the right.
 
-    ``paint(column, cell, padded)`` returns a cell below the first row in colour; ``padded`` is the cell with
-    spaces.
+    ``paint(column, cell, padded)`` colours a cell below the first row; ``padded`` is the cell with spaces.
     """
     painted: list[list[str]] = []  # by column
     last = len(rows[0]) - 1

@@ -75,8 +75,8 @@ def collectors(
 ) -> Iterator[RuleFamily]:
     """Yield rule families that add to ``seen``, for the rules that ``takes`` accepts.
 
-    ``key`` is the key of the digests of secrets; see ``secrets.collector``. ``hosts`` is ``None`` if the user
-    named none.
+    ``key`` is that of the digests of secrets (see ``secrets.collector``). ``hosts`` are those that the user
+    named.
     """
     if takes(LOOKALIKE):
         yield lookalikes.collector(seen.add_name)
@@ -94,8 +94,7 @@ def across_servers(
 ) -> Iterator[tuple[str, tuple[Finding, ...]]]:
     """Yield the path of each recording with its findings that need other recordings of its run.
 
-    ``seen`` has what was collected from each recording, by path. A recording without such findings is left
-    out.
+    ``seen`` has what was collected from each recording, by path. Recordings without findings are left out.
     """
     build = FindingBuilder(catalogue)
     findings_of: dict[str, list[Finding]] = defaultdict(list)

@@ -183,8 +183,7 @@ class Detail:
 class RuleFindings:
     """All findings of one rule.
 
-    ``severity`` is the worst of them. ``count`` includes findings that the recorder only counted, without a
-    record.
+    ``severity`` is the worst of them. ``count`` includes findings that the recorder only counted.
     """
 
     rule: str

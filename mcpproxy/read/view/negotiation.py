@@ -123,7 +123,6 @@ def _version(message: JSON, part: str) -> str:
 
 
 def _given_revisions(answer: JSON) -> Iterator[str]:
-    """Yield the revisions in the answer to ``initialize`` or ``server/discover``."""
     if version := _version(answer, "result"):
         yield version
         return

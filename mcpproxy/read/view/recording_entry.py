@@ -50,8 +50,7 @@ class RecordingEntry:
     started_at: str = ""
     started_ns: int = 0
     reason: str = ""
-    """Why the server could not be started, without its command, or why it exited before any message; else
-    empty."""
+    """Why the server could not be started (without its command), or exited before any message; else empty."""
     active_ns: int = 0
     """When its first message was sent, in nanoseconds since 1970; ``started_ns`` if there is no message."""
     duration_ns: int | None = None

@@ -209,7 +209,6 @@ class _Group:
         self.bytes_out = 0
 
     def statistics(self, method: str, name: str | None, sender: str) -> CallStatistics:
-        """Return the statistics of these requests."""
         ordered = sorted([*self.latencies, *self.waits])
         latencies: dict[Latency, int | None] = {
             "p50": percentile(ordered, 50), "p95": percentile(ordered, 95), "max": percentile(ordered, 100)

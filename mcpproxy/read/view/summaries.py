@@ -49,8 +49,7 @@ def summaries(
 ) -> tuple[SessionSummary, ...]:
     """Return the sessions that have rows, in the order in which they began.
 
-    ``findings`` are the findings with their rows (0: a whole session). ``last_ns`` is the time of the last
-    record.
+    ``findings`` are the findings with their rows (0: a whole session), ``last_ns`` the last record's time.
     """
     outcomes, spans = _count_outcomes(columns, last_ns)
     severities_of: dict[int, Counter[int]] = {number: Counter() for number in spans}

@@ -21,8 +21,7 @@ SEVERITIES: Final[tuple[Severity | None, ...]] = (None, "info", "warning", "erro
 Severities are in rising order.
 """
 WITHOUT_ANSWER: Final = frozenset(map(OUTCOMES.index, (Outcome.UNANSWERED, Outcome.CANCELLED)))
-"""The numbers of the outcomes of requests that only waited; a cancelled request may have an answer all the
-same."""
+"""The numbers of the outcomes of requests that only waited. A cancelled one may still have an answer."""
 
 FROM_SERVER: Final = 0x80
 """Added to the kind of a row whose sender is the server."""

@@ -61,7 +61,6 @@ class IndexedTrace:
         self._torn = ""
 
     def _load(self) -> Scan | None:
-        """Return the saved index; ``None`` if there is none."""
         if self.source.size < SMALLEST_SAVED_BYTES:
             return None
         from mcpproxy.read.view.index import saved_index

@@ -55,8 +55,7 @@ _MAX_SESSIONS: Final = 60_000
 class MessageScan:
     """Puts messages into the columns. Ids are matched as in ``mcpproxy.record.trace.conversation``.
 
-    In its methods, ``client`` says whether the client sent the message, and ``session`` is the number of a
-    session.
+    In its methods, ``client`` is whether the client sent the message, ``session`` a session's number.
     """
 
     def __init__(self, columns: Columns) -> None:
@@ -96,7 +95,6 @@ class MessageScan:
         return self._add_orphan(_NOT_A_MESSAGE, seen)
 
     def _add_request(self, method: str, id: RequestId | None, params: Any, seen: Seen) -> int:
-        """Add a request, and return its row."""
         client, exchange = seen.client, seen.exchange
         columns, session, target = self.columns, 0, None
         members = cast("dict[str, Any]", params) if type(params) is dict else {}

@@ -100,8 +100,7 @@ class LoginStep:
     ``seq`` is the frame of the request, ``last_seq`` the last frame of the step with its repetitions.
     ``at_ns`` is the time of the request in nanoseconds since the start of the recording. ``asked`` and
     ``answered`` describe request and answer. ``fault`` says why the step failed, and ``source`` is the URL
-    that explains it; both are empty if it did not fail. ``again`` counts repetitions of the request with the
-    same answer.
+    that explains it; both are empty if it did not fail. ``again`` counts repetitions with the same answer.
     """
 
     number: int

@@ -24,8 +24,7 @@ class WebExchange:
     ``seq`` and ``answer_seq`` are the numbers of their heads in the recording; ``answer_seq`` is 0 if there
     was no answer. ``at_ns`` is the time of the request in nanoseconds since the start. ``body`` and
     ``answer`` are the beginnings of the two bodies. ``by_proxy`` says whether mcpproxy answered itself.
-    ``is_mcp`` is true for a message to the MCP endpoint, and false for requests to other paths, such as those
-    of a login.
+    ``is_mcp`` is true for a message to the MCP endpoint, and false for other requests, such as a login's.
     """
 
     seq: int

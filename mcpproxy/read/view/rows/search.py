@@ -102,7 +102,6 @@ class TextSearch:
 
 
 def _line_end(chunk: bytes, position: int) -> int:
-    """Return the end of the line that contains the byte at ``position``."""
     end = chunk.find(b"\n", position)
     return len(chunk) if end < 0 else end
 
