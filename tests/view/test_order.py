@@ -35,7 +35,7 @@ def numbers(view: View, filter: str | None, order: str) -> list[int]:
 def test_rows_are_sorted_and_equal_ones_stay(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
-    monkeypatch.setattr(sort_rows, "_STEP", step)
+    monkeypatch.setattr(sort_rows, "_STEP_ROWS", step)
     with open_view(mixed(tmp_path)) as view:
         assert numbers(view, "tool:*", "") == [4, 5, 6, 7]
         assert numbers(view, "tool:*", "-latency") == [7, 5, 4, 6]  # the first has waited until the end
@@ -53,7 +53,7 @@ def test_rows_are_sorted_and_equal_ones_stay(
 
 
 def test_sorting_yields_often(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sort_rows, "_STEP", 2)
+    monkeypatch.setattr(sort_rows, "_STEP_ROWS", 2)
     with open_view(mixed(tmp_path)) as view:
         assert len(list(view.find(None, "-latency"))) == 7  # four parts of seven rows, and three merges
         assert list(view.find(None, "-latency")) == []
