@@ -290,7 +290,7 @@ def versions_with(name: str) -> tuple[str, ...]:
 
 def is_defined(name: str) -> bool:
     """Whether a version or a draft of ACP defines the method ``name``."""
-    return name in _names()
+    return name in _method_names()
 
 
 def needed_capability(name: str, version: str) -> str | None:
@@ -357,5 +357,5 @@ def _needed_capabilities() -> Mapping[tuple[str, str], str]:
 
 
 @cache
-def _names() -> frozenset[str]:
+def _method_names() -> frozenset[str]:
     return frozenset(name for name, _ in _methods())

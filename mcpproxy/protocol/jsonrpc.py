@@ -7,14 +7,14 @@ if the kind of the object is not clear: a method *and* a result or error, a meth
 method and nothing that makes it an answer (``is_answer``).
 
 orjson reads integers beyond 64 bits as floats. So a frame with enough digits in a row for such an integer is
-parsed again by ``json``. A frame whose id is still a large float (``1e20``) is parsed once more, with exact
-numbers.
+parsed again by ``json``, unless orjson writes the parsed value as the same bytes. A frame whose id is still a
+large float (``1e20``) is parsed once more, with exact numbers.
 
 The message classes are not frozen, although no code changes them: freezing would triple the time to create a
-message. ``value`` is the whole JSON object of a message. A message is ``regular`` if its envelope is correct:
-the version, the id (except in an answer), and params or a result that is an object. Error responses have no
-such mark. ``repeats`` is false if it is certain that no object in the message has two members of one name.
-Most messages are regular and repeat nothing, so the checks for these faults skip them.
+message. ``value`` is the whole JSON object of a message. The envelope of a ``regular`` message is certainly
+correct: the version, the id (except in an answer), and params or a result that is an object. Error responses
+have no such mark. ``repeats`` is false if it is certain that no object in the message has two members of one
+name. Most messages are regular and repeat nothing, so the checks for these faults skip them.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#messages
 """
@@ -133,14 +133,14 @@ class Batch:
 Message: TypeAlias = Single | Batch
 
 _MAX_INTEGER_DIGITS: Final = 1_000
-"""A longer integer is read as a float, because conversion to ``int`` takes long and may be refused."""
+"""A longer integer (its sign counts) is not converted to ``int``: that takes long and may be refused."""
 
 Kind: TypeAlias = Literal["request", "notification", "response", "error", "malformed"]
 
 
 def read(raw: bytes) -> "JSON | Flaw":
     """Return the value of a JSON text as ``parse`` reads it, or the flaw if the text is not JSON."""
-    if raw.translate(_TO_ZEROS).find(_LARGE) < 0 or not _has_large_integer(raw):
+    if raw.translate(_TO_ZEROS).find(_LARGE_INTEGER) < 0 or not _has_large_integer(raw):
         try:
             value: JSON = orjson.loads(raw)
             return value
@@ -165,13 +165,13 @@ def parse(raw: bytes) -> Message:
                 return classify(value, value, False)
         except orjson.JSONEncodeError:
             pass  # nested deeper than orjson can write
-    if raw.translate(_TO_ZEROS).find(_LARGE) >= 0 and _has_large_integer(raw):
+    if raw.translate(_TO_ZEROS).find(_LARGE_INTEGER) >= 0 and _has_large_integer(raw):
         reread = _reread(raw)
         return _message_of(value if isinstance(reread, Flaw) else reread, raw)
     return _message_of(value, raw)
 
 
-_LARGE: Final = b"0" * 20
+_LARGE_INTEGER: Final = b"0" * 20
 _LARGE_NEGATIVE: Final = b"-" + b"0" * 19
 """Every integer beyond 64 bits has at least 20 digits, or a minus sign and 19 digits. So a text with one of
 these digit sequences is parsed exactly."""
@@ -184,17 +184,17 @@ _TO_SIGNED_ZEROS: Final = _TO_ZEROS[:0x2D] + b"-" + _TO_ZEROS[0x2E:]
 def _has_large_integer(raw: bytes) -> bool:
     """Whether a text has enough digits in a row for an integer beyond 64 bits. Minus signs are not digits."""
     zeros = raw.translate(_TO_SIGNED_ZEROS)
-    return zeros.find(_LARGE) >= 0 or zeros.find(_LARGE_NEGATIVE) >= 0
+    return zeros.find(_LARGE_INTEGER) >= 0 or zeros.find(_LARGE_NEGATIVE) >= 0
 
 
 def _message_of(value: JSON, raw: bytes) -> Message:
     """Return the message with the JSON value ``value``, which was parsed from ``raw``."""
     if type(value) is dict:
-        is_rounded = type(value.get("id")) is float and _is_rounded(value)
+        is_rounded = type(value.get("id")) is float and _may_have_rounded_id(value)
         return classify(value, _parse_exactly(raw) if is_rounded else value)
     if type(value) is not list:
         return Malformed(Flaw.SCALAR, value)
-    exact = _parse_exactly(raw) if any(_is_rounded(item) for item in value) else value
+    exact = _parse_exactly(raw) if any(_may_have_rounded_id(item) for item in value) else value
     exact_items = cast("list[Any]", exact) if isinstance(exact, list) else value
     pairs = zip(value, exact_items, strict=True)
     return Batch(
@@ -205,8 +205,8 @@ def _message_of(value: JSON, raw: bytes) -> Message:
     )
 
 
-def _is_rounded(value: JSON) -> bool:
-    """Whether the id is a number that conversion to float may have changed."""
+def _may_have_rounded_id(value: JSON) -> bool:
+    """Whether the id of a message is a number that conversion to float may have changed."""
     id = value.get("id") if type(value) is dict else None
     return type(id) is float and abs(id) >= 2**53
 
@@ -254,7 +254,7 @@ def _reread(raw: bytes) -> "JSON | Flaw":
 
 
 def integer(digits: str) -> int | float:
-    """Parse a whole number. A very long number, which ``int`` may reject, becomes a float as in orjson."""
+    """Parse a whole number. One of more than ``_MAX_INTEGER_DIGITS`` becomes an infinite float."""
     return int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else float(digits)
 
 

@@ -59,7 +59,7 @@ ERRORS: Final = {
 _LONGEST_NAME: Final = 1_000
 """In characters: a longer name or id of a server or a connection is ignored."""
 
-_NAMES: Final = CARRIERS.union(SUCCESSOR)
+_CARRIER_METHODS: Final = CARRIERS.union(SUCCESSOR)
 _OUTCOMES: Final = frozenset({"result", "error", "_meta"})
 """The members that the result of an ``mcp/message`` by server may have."""
 
@@ -172,7 +172,7 @@ def _names_a_carrier(error: "JSON | Absent") -> bool:
         return False
     data = error.get("data")
     texts = (error.get("message"), data.get("method") if isinstance(data, dict) else data)
-    return any(name in text for text in texts if isinstance(text, str) for name in _NAMES)
+    return any(name in text for text in texts if isinstance(text, str) for name in _CARRIER_METHODS)
 
 
 def mcp_id(id: RequestId | None, params: JSONObject) -> RequestId | None:

@@ -48,7 +48,7 @@ The id of a task is not a target: a server issues a new id for each task, so it 
 _LEADING_ID: Final = pattern(
     rb'\s*+\{\s*+(?:"jsonrpc"\s*+:\s*+"2\.0"\s*+,\s*+)?"id"\s*+:\s*+(-?\d{1,18}|"[^"\\]{0,200}")\s*+,\s*+"result"'
 )
-"""The beginning of a response in which the id is before the result."""
+"""The beginning of a response whose id, a short one without escapes, is right before the result."""
 
 
 def target_of(method: str, params: "JSON | Absent") -> str | None:
@@ -61,7 +61,8 @@ def target_of(method: str, params: "JSON | Absent") -> str | None:
     target = params.get(name) if name is not None and isinstance(params, dict) else None
     if not isinstance(target, str):
         return None
-    # A wrapper inside another of the same kind does not count, so the depth of the recursion is limited.
+    # The only wrapper that counts inside another is ``mcp/message`` in a message of an ACP proxy. So the
+    # recursion ends soon.
     if method in WRAPPERS and (target == MESSAGE or target not in WRAPPERS) and method != target:
         inner_target = target_of(target, member(params, "params"))
         return target if inner_target is None else f"{target} {inner_target}"
@@ -113,7 +114,7 @@ def error_of(message: Message | None) -> JSON:
 
 
 def leading_result_id(raw: bytes) -> RequestId | None:
-    """Return the id of a result from its first bytes alone; ``None`` if the id is not in them."""
+    """Return the id of a result from its first bytes alone; ``None`` if they do not match ``_LEADING_ID``."""
     match = _LEADING_ID.match(raw)
     return cast("RequestId", orjson.loads(match[1])) if match else None
 

@@ -75,7 +75,8 @@ def read_mirrors(schema: JSON) -> Mirrors:
 
 
 def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool]]:
-    """Yield every annotated subschema: path, pointer, schema, and whether it is below ``properties`` only."""
+    """Yield each annotated subschema: path, JSON Pointer of the annotation, subschema, and whether it is
+    below ``properties`` only."""
     stack: list[tuple[JSON, Path, str, bool]] = [(schema, (), "", True)]
     while stack:
         value, path, pointer, is_reachable = stack.pop()
@@ -133,7 +134,7 @@ def encoded(text: str) -> str:
 
 
 def decoded(header: str) -> str | None:
-    """Return the decoded text of a header value; ``None`` if it is marked as base64 but not valid base64."""
+    """Return the decoded text of a header value; ``None`` if its base64 or the UTF-8 in it is not valid."""
     match = _ENCODED.fullmatch(header)
     if match is None:
         return header

@@ -56,9 +56,11 @@ def value_bytes(raw: bytes, path: Path) -> bytes | None:
 
 
 def value_end(raw: bytes, start: int) -> int | None:
-    """Return the end of the value that begins at ``start``; ``None`` if no complete value is there.
+    """Return the end of the value that begins at ``start``; ``None`` if no value begins there, or an object
+    or array that is cut off.
 
-    The value need not be valid JSON: of an object or array, only the strings and brackets are read.
+    The value need not be valid JSON: of an object or array, only the strings and brackets are read. A string
+    that is cut off ends before its first white space, comma or closing bracket, or with the text.
     """
     if raw[start : start + 1] not in (b"{", b"["):
         scalar = _STRING.match(raw, start) or _SCALAR.match(raw, start)
@@ -78,7 +80,7 @@ def value_end(raw: bytes, start: int) -> int | None:
 
 
 def without_spaces(raw: bytes) -> bytes:
-    """Return a JSON text without the spaces between its tokens."""
+    """Return a JSON text without the white space between its tokens."""
     return _STRING_OR_SPACE.sub(rb"\1", raw)
 
 
@@ -108,7 +110,7 @@ def readable_members(raw: bytes) -> dict[str, bytes]:
     """Return the top-level members of an object as far as they can be read, by name, each value as bytes.
 
     The text need not be valid JSON: it may be cut off or contain ``NaN``. The value of a member that is cut
-    off is empty. Of members with the same name, the last counts.
+    off is empty or, for a string, perhaps its beginning. Of members with the same name, the last counts.
     """
     members: dict[str, bytes] = {}
     position = _skip_space(raw, 0)

@@ -77,7 +77,9 @@ def _routing_headers(
 
 
 def mcp_name(method: str, params: "JSON | Absent") -> str | None:
-    """Return the text that ``Mcp-Name`` repeats in a stateless request; ``None`` if none is needed."""
+    """Return the text that ``Mcp-Name`` repeats in a stateless request; ``None`` if ``params`` lack it, or
+    messages of this method need no ``Mcp-Name``.
+    """
     source = MCP_NAME_SOURCE.get(method)
     return text_member(params, source) if source else None
 

@@ -109,7 +109,7 @@ def span(first: str, end: str, revisions: tuple[str, ...] = REVISIONS) -> tuple[
     ``revisions`` are all versions of the protocol that is meant.
 
     Raises:
-        ValueError: ``first`` or ``end`` is neither ``-`` nor a published revision.
+        ValueError: ``first`` or ``end`` is neither ``-`` nor a published version.
     """
     before_end = revisions if end == "-" else until(end)
     return before_end if first == "-" else tuple(name for name in since(first) if name in before_end)

@@ -45,7 +45,7 @@ def shown(value: JSON, most: int = _MAX_CHARACTERS) -> str:
     """Return a scalar as JSON text of at most ``most`` characters; for an object or an array, its kind.
 
     The middle of a longer text is cut, because long names often have the same beginning. An integer of
-    1024 bits or more becomes words.
+    1024 bits or more becomes words. Lone surrogates are then written as escapes, which may exceed ``most``.
     """
     if isinstance(value, dict | list):
         return kind(value)

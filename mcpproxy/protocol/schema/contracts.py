@@ -45,12 +45,12 @@ MAX_SCHEMA_BYTES: Final = 128 * 1024
 
 MAX_NODES: Final = 50_000
 MAX_DEPTH: Final = 64
-"""Limits of a checked value: the number of values inside it, and the number of levels."""
+"""Limits of a checked value: the number of values in it, itself included, and the number of levels."""
 
 MAX_STEPS: Final = 2_000_000
 MAX_EXPLAINED: Final = 20_000
-"""Limits of the work of checking a value, and of finding where it does not match. Work is the number of
-schemas tried for one value, times the number of values."""
+"""Limits of the work of checking a value, and of finding where it does not match. Work is ``Effort.steps``
+times the size of the value: how many values are in it plus, for patterns, how many characters."""
 
 MAX_FAST_TESTS: Final = 1000
 """The number of values that are checked against a simple schema without the library. For more values, loading

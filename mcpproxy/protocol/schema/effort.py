@@ -172,9 +172,10 @@ class _Survey:
         return f"#{fragment}" if document == document_id else reference
 
     def _dynamic_target(self, reference: JSON) -> JSONObject | bool | None:
-        """Return the subschema with the anchor that a dynamic reference names; ``None`` if it is uncertain.
+        """Return the schema that a dynamic reference names, by path or anchor; ``None`` if none is there.
 
-        If several subschemas have the anchor, the meaning depends on the path to the reference.
+        It is ``None``, too, if several subschemas have the anchor: then the meaning depends on the path to
+        the reference.
         """
         if not isinstance(reference, str) or not reference.startswith("#"):
             return None

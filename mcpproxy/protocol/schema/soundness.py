@@ -152,7 +152,7 @@ def _own_flaws(subschema: _Subschema, *, object_root: bool) -> Iterator[SchemaFl
             yield from _type_flaws(pointer, value, needs_object=needs_object, is_known=dialect is not None)
         elif keyword == "properties":
             yield from _properties_flaws(pointer, value, dialect, at_root=at_root)
-        elif keyword == "required" and not _is_strings(value):
+        elif keyword == "required" and not _are_strings(value):
             what = f"should be an array of strings, is {_shown_value(value)}"
             yield SchemaFlaw(pointer, keyword, what, "required-not-strings")
         elif dialect is not None:
@@ -203,7 +203,7 @@ def _dangling_reference(subschema: _Subschema) -> Iterator[SchemaFlaw]:
 
 
 def _likely_mistakes(subschema: _Subschema) -> Iterator[SchemaFlaw]:
-    """Yield likely mistakes in a valid schema: an object without properties, an unknown required property."""
+    """Yield likely mistakes: an object without properties; an unknown or forbidden required property."""
     schema = subschema.schema
     properties = schema.get("properties", {})
     additional = schema.get("additionalProperties")
@@ -274,12 +274,12 @@ def _is_count(value: JSON) -> bool:
     return _is_number(value) and value >= 0 and (isinstance(value, int) or value.is_integer())
 
 
-def _is_strings(value: JSON) -> bool:
+def _are_strings(value: JSON) -> bool:
     return isinstance(value, list) and all(isinstance(item, str) for item in value)
 
 
-def _is_names(value: JSON) -> bool:
-    return _is_strings(value) and len(_distinct(value)) == len(cast("list[str]", value))
+def _are_names(value: JSON) -> bool:
+    return _are_strings(value) and len(_distinct(value)) == len(cast("list[str]", value))
 
 
 def _distinct(strings: JSON) -> frozenset[str]:
@@ -289,7 +289,7 @@ def _distinct(strings: JSON) -> frozenset[str]:
 def _is_type(value: JSON) -> bool:
     if isinstance(value, str):
         return value in TYPES
-    return _is_names(value) and bool(value) and _distinct(value) <= TYPES
+    return _are_names(value) and bool(value) and _distinct(value) <= TYPES
 
 
 def _is_schema(value: JSON, dialect: Dialect | None) -> bool:
@@ -317,8 +317,8 @@ _SIMPLE_VALUES: Final[Mapping[ValueKind, tuple[str, Callable[[JSON], bool]]]] = 
     "number": ("a number", _is_number),
     "positive": ("a number above 0", lambda value: _is_number(value) and value > 0),
     "count": ("a non-negative integer", _is_count),
-    "names": ("an array of distinct strings", _is_names),
-    "names+": ("a non-empty array of distinct strings", lambda value: _is_names(value) and bool(value)),
+    "names": ("an array of distinct strings", _are_names),
+    "names+": ("a non-empty array of distinct strings", lambda value: _are_names(value) and bool(value)),
     "array": ("an array", lambda value: isinstance(value, list)),
     "choices": ("a non-empty array", lambda value: isinstance(value, list) and bool(value)),
     "id": (
@@ -349,10 +349,10 @@ def _value_faults(value: JSON, value_kind: ValueKind, dialect: Dialect) -> Value
             if not isinstance(value, dict):
                 yield "", f"should be an object, is {_shown_value(value)}"
                 return
-            inner = _INNER[value_kind]
+            inner = _INNER_KINDS[value_kind]
             for name, item in value.items():
                 # "either" takes arrays of names as well; in draft-04 they must not be empty.
-                if value_kind != "either" or not _is_names(item) or (dialect == "draft-04" and not item):
+                if value_kind != "either" or not _are_names(item) or (dialect == "draft-04" and not item):
                     yield from _prefixed(token(name), _value_faults(item, inner, dialect))
         case _:
             expected, is_right = _SIMPLE_VALUES[value_kind]
@@ -360,13 +360,13 @@ def _value_faults(value: JSON, value_kind: ValueKind, dialect: Dialect) -> Value
                 yield "", f"should be {expected}, is {_shown_value(value)}"
 
 
-_INNER: Final[Mapping[str, ValueKind]] = {
+_INNER_KINDS: Final[Mapping[str, ValueKind]] = {
     "map": "schema",
     "needs": "names",
     "either": "schema",
     "flags": "boolean",
 }
-"""By kind of an object: the kind of the object's values."""
+"""The kind of an object -> the kind of its values."""
 
 
 def _prefixed(pointer: str, faults: ValueFaults) -> ValueFaults:

@@ -110,7 +110,7 @@ def variants(name: str, revision: str) -> frozenset[str]:
     Raises:
         LookupError: ``revision`` has no type of that name.
     """
-    built = _named(name, revision)
+    built = _shape_of_name(name, revision)
     return frozenset(built.variants) - {"-", "*"} if isinstance(built, VariantByValue) else frozenset()
 
 
@@ -118,7 +118,7 @@ def variants(name: str, revision: str) -> frozenset[str]:
 def _shape(shape: str | tuple[str, Part], revision: str) -> tuple[Shape, str]:
     """Return a shape, and the JSON Pointer of the value that should have it."""
     if isinstance(shape, str):
-        return _named(shape, revision), ""
+        return _shape_of_name(shape, revision), ""
     method, part = shape
     return _message(method, part, revision), f"/{part}"
 
@@ -131,7 +131,7 @@ def _message(method: str, part: Part, revision: str) -> Shape:
     """
     method_block = _block(f"{method} {part}", revision)
     if revision in ACP or method in INPUT_REQUESTS.get(revision, ()):
-        return _build(method_block, revision) if method_block else ANY
+        return _shape_of_block(method_block, revision) if method_block else ANY
     definition = defined(method, revision)
     common_block = _block(f"{definition.kind} {part}", revision) if definition else None
     if common_block is None:
@@ -139,7 +139,7 @@ def _message(method: str, part: Part, revision: str) -> Shape:
     common = _object(common_block, revision)
     if method_block is None:
         return common
-    return _add_members(_build(method_block, revision), common)
+    return _add_members(_shape_of_block(method_block, revision), common)
 
 
 def _add_members(shape: Shape, common: Object) -> Shape:
@@ -176,12 +176,12 @@ def _block(name: str, revision: str) -> Block | None:
     return next((block for block in blocks.get(name, ()) if revision in block.revisions), None)
 
 
-def _build(block: Block, revision: str) -> Shape:
+def _shape_of_block(block: Block, revision: str) -> Shape:
     match block.form:
         case "object":
             return _object(block, revision)
         case "alias":
-            return _type(block.word, revision)
+            return _shape_of_type(block.word, revision)
         case "by":
             return VariantByValue(block.word, _variants(block, revision))
         case _:
@@ -189,7 +189,7 @@ def _build(block: Block, revision: str) -> Shape:
 
 
 def _variants(block: Block, revision: str) -> Mapping[str, Shape]:
-    return {row.name: _type(row.type, revision) for row in block.rows if revision in row.revisions}
+    return {row.name: _shape_of_type(row.type, revision) for row in block.rows if revision in row.revisions}
 
 
 def _object(block: Block, revision: str) -> Object:
@@ -199,7 +199,7 @@ def _object(block: Block, revision: str) -> Object:
     for row in block.rows:
         if revision not in row.revisions:
             continue
-        shape = _type(row.type, revision)
+        shape = _shape_of_type(row.type, revision)
         if row.name == "...":
             included = cast("Object", shape)
             members.update(included.members)
@@ -212,30 +212,30 @@ def _object(block: Block, revision: str) -> Object:
 
 
 @cache
-def _named(name: str, revision: str) -> Shape:
+def _shape_of_name(name: str, revision: str) -> Shape:
     block = _block(name, revision)
     if block is None:
         raise LookupError(f"no type {name} in {revision}")
-    return _build(block, revision)
+    return _shape_of_block(block, revision)
 
 
 @cache
-def _type(text: str, revision: str) -> Shape:
+def _shape_of_type(text: str, revision: str) -> Shape:
     """Return the shape that ``text`` describes in the notation of types (``shapes.notation``)."""
     alternatives = _ALTERNATIVE.findall(text)
     if alternatives[0].startswith("'"):
         return Word([alternative.strip("'") for alternative in alternatives])
     if len(alternatives) > 1:
-        return OneOf([_type(alternative, revision) for alternative in alternatives])
+        return OneOf([_shape_of_type(alternative, revision) for alternative in alternatives])
     if text.endswith("[]"):
-        return Array(_type(text.removesuffix("[]"), revision))
+        return Array(_shape_of_type(text.removesuffix("[]"), revision))
     if text.endswith("[1..]"):
-        return Array(_type(text.removesuffix("[1..]"), revision), may_be_empty=False)
+        return Array(_shape_of_type(text.removesuffix("[1..]"), revision), may_be_empty=False)
     if text.startswith("{"):
-        return Map(_type(text[1:-1], revision))
+        return Map(_shape_of_type(text[1:-1], revision))
     if ".." in text:
         return _range(*map(float, text.split("..")))
-    return _PLAIN.get(text) or _named(text, revision)
+    return _PLAIN.get(text) or _shape_of_name(text, revision)
 
 
 _ALTERNATIVE: Final = pattern(r"(?:\{[^}]*\}|[^|{}])+")

@@ -54,7 +54,8 @@ class Shape(ABC):
         """Yield the violations in a value that has failed the test; ``pointer`` is its JSON Pointer."""
 
     def extras(self, value: JSON, pointer: str) -> Iterator[str]:  # noqa: ARG002 # subclasses use them
-        """Yield JSON Pointers of the members of ``value``, at any depth, that this shape does not list."""
+        """Yield JSON Pointers of the members of ``value`` that this shape does not list, at any depth except
+        inside ``OPEN_MEMBERS``."""
         return iter(())
 
     def mismatch(self, value: JSON, pointer: str) -> ShapeViolation:

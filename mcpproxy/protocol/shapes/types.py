@@ -10,7 +10,8 @@ that is generated from ``schema.ts`` is stricter in some places (integers for nu
 from typing import Final
 
 TYPES: Final = """
-# The text of the base protocol says that a numeric id is an integer. Every other number may have a fraction.
+# The text of the base protocol says that a numeric id is an integer. Other numbers, except ttlMs, may have a
+# fraction.
 Id = string|integer
 Role = 'user'|'assistant'
 LoggingLevel = 'debug'|'info'|'notice'|'warning'|'error'|'critical'|'alert'|'emergency'
