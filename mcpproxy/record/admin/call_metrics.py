@@ -174,7 +174,7 @@ class CallMetrics:
 
         If the client may resume the exchange's event stream, or if the exchange was complete, its calls stay
         open: another exchange may bring the answers. That does not hold after an HTTP error, or if a part of
-        the exchange could not be read.
+        an exchange with a 2xx status other than 202 could not be read.
         """
         status = exchange.status
         outcome = unread_outcome(status) if exchange.is_unread else Outcome.UNANSWERED

@@ -4,7 +4,7 @@ The constructor opens the port and raises an exception if that fails. The web se
 later, in its thread: if that fails, the failure is reported once, and the recording continues without the
 port.
 
-On a loopback address the port answers only requests whose Host is a name of this machine, so a web page whose
+On a loopback address the port refuses requests whose Host is not a name of this machine, so a web page whose
 name was made to resolve to this machine (DNS rebinding) gets nothing. On another address the names of the
 machine are not known, and the port answers every request.
 """

@@ -199,8 +199,8 @@ NO_BODY: Final = Length(0)
 
 
 def request_body(framing: Framing) -> Body | str:
-    """Return the body that follows a request's head, which may be empty. A text says why its end cannot be
-    known."""
+    """Return the body, perhaps empty, that follows a request's head. A text says why the end of the body
+    cannot be known."""
     coding = framing.get("transfer-encoding")
     if coding is None:
         return _known_length(framing) or NO_BODY

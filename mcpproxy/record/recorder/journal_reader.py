@@ -38,8 +38,8 @@ class JournalReader:
         self.folder = folder
         self.segment = start.segment
         self._first = start.segment
-        """The segment of the last checkpoint; older segments are deleted, or are in ``_kept``."""
-        self._kept: list[int] = []
+        """The segment of the last checkpoint; older segments are deleted, or are in ``_undeleted``."""
+        self._undeleted: list[int] = []
         """The older segments that could not be deleted."""
         self._fd = -1
         self._kept_folder: Folder | None = None
@@ -115,14 +115,14 @@ class JournalReader:
         if self._is_done:
             return
         write_checkpoint(self.folder, replace(unplaced, segment=self.segment, offset=self.offset))
-        due = (*self._kept, *range(self._first, self.segment))
-        self._kept = [segment for segment in due if not self._delete_segment(segment)]
+        due = (*self._undeleted, *range(self._first, self.segment))
+        self._undeleted = [segment for segment in due if not self._delete_segment(segment)]
         self._first = self.segment
 
     def clear(self) -> None:
         """Delete every segment that was read, even if its records are not in the trace."""
         self.close()
-        for segment in (*self._kept, *range(self._first, self.segment + 1)):
+        for segment in (*self._undeleted, *range(self._first, self.segment + 1)):
             self._delete_segment(segment)
 
     def close(self) -> None:
@@ -206,7 +206,7 @@ class JournalReader:
         return entries
 
     def has_more(self) -> bool:
-        """Whether ``read`` may return records now. At the end of a segment, this opens the next one."""
+        """Whether ``read`` may return records now. At the end of a segment, this goes on to the next one."""
         if self._fd < 0:
             return self._has_segment(self.segment)
         # Look for the next segment first: once it exists, the relay does not write to this segment any more.
@@ -239,14 +239,14 @@ class JournalReader:
             return segment, 0
 
 
-_NAMES: Final = frozenset(
+_OTHER_FILES: Final = frozenset(
     (checkpoint.NAME, checkpoint.DRAFT_NAME, lock.NAME, journal.RELAY_LOCK, crash_buffer.NAME)
 )
 
 
 def is_journal_file(name: str) -> bool:
     """Whether a file with this name is part of a journal."""
-    return name in _NAMES or is_segment(name)
+    return name in _OTHER_FILES or is_segment(name)
 
 
 def is_segment(name: str) -> bool:

@@ -25,7 +25,7 @@ from mcpproxy.record.trace.records import Header
 PROC: Final = "/proc"
 
 _LONGEST_START_NS: Final = 60_000_000_000
-"""The longest time between the start of a relay and of its recording: on a loaded machine, some seconds."""
+"""How long before its recording a relay may have started: on a loaded machine, it takes some seconds."""
 
 _TOLERANCE_NS: Final = 2_000_000_000
 """How wrong a start time of ``ps`` may be: ``ps`` gives seconds, and the clock may have been set since."""

@@ -74,7 +74,7 @@ class Lock:
 def is_held(folder: Folder) -> bool:
     """Whether a process holds the lock of a journal, or its file system has no locks.
 
-    The test creates and changes no file.
+    It is false if the lock file cannot be opened. The test creates and changes no file.
     """
     try:
         fd = folder.open(NAME)
@@ -92,7 +92,7 @@ def is_held(folder: Folder) -> bool:
 def is_held_by_relay(folder: Folder) -> bool:
     """Whether a running relay, in any container of the machine, holds its lock of a journal.
 
-    False does not prove that there is none: some file systems have no locks.
+    False does not prove that there is none: some file systems, and Windows, have no such locks.
     """
     if sys.platform == "win32":
         return False

@@ -120,7 +120,7 @@ class RecordingPipeline:
         self._earlier_bytes = _size_of(state.before)
         """The size of the files before the current one."""
         was_large = 0 < self._max_bytes <= self._earlier_bytes + writer.position
-        self._kept: tuple[int, ...] | None = tuple(self._passed) if was_large else None
+        self._passed_at_limit: tuple[int, ...] | None = tuple(self._passed) if was_large else None
         """How many bytes of each stream were read before the recording became too large; ``None`` if it has
         not. Later bytes are only counted; if the recorder was killed, only those since its last
         checkpoint."""
@@ -188,7 +188,7 @@ class RecordingPipeline:
         latest_ns = None
         while not self.is_over and (entries := self._reader.read()):
             for entry in entries:
-                if self._kept is not None:
+                if self._passed_at_limit is not None:
                     self._count_unrecorded(entry)
                     continue
                 if self._order.is_open:
@@ -234,7 +234,7 @@ class RecordingPipeline:
     def _check_size(self, now_ns: int) -> None:
         """If the recording has become too large, only count later bytes."""
         is_large = 0 < self._max_bytes <= self._earlier_bytes + self._writer.position
-        if not is_large or self._kept is not None or self.is_over:
+        if not is_large or self._passed_at_limit is not None or self.is_over:
             return
         for entry in self._order.give_up():
             self._record_entry(entry)
@@ -242,7 +242,7 @@ class RecordingPipeline:
             self._end_line(stream, True)
         # How much is left out is known only at the end. A recording that is cut before then has this gap.
         self._record_gap(Gap(_LEFT_OUT, observed_at_ns=now_ns - self._started_ns))
-        self._kept = tuple(self._passed)
+        self._passed_at_limit = tuple(self._passed)
         self._notes.say(f"recording ended: {_TOO_LARGE}; the session goes on")
 
     def finish(self) -> bool:
@@ -258,7 +258,7 @@ class RecordingPipeline:
             self._sink.write_http_events(self._assembly.end())
         for entry in self._order.give_up():
             self._record_entry(entry)
-        if self._kept is not None and any(left_out := self._left_out_bytes(self._kept)):
+        if self._passed_at_limit is not None and any(left_out := self._left_out_bytes(self._passed_at_limit)):
             at_ns = self._exit.observed_at_ns if self._exit else self._sink.state.at_ns
             self._sink.write_event(Gap(_TOO_LARGE, *left_out, observed_at_ns=at_ns))
         for stream in range(3):
@@ -280,7 +280,7 @@ class RecordingPipeline:
         self._reader.clear()
         self._flush()
         for entry in saved:
-            if self._kept is not None:
+            if self._passed_at_limit is not None:
                 self._count_unrecorded(entry)
             elif self.is_stuck:
                 self._count_unrecorded(entry)
@@ -428,7 +428,7 @@ class RecordingPipeline:
             self._notes.say(
                 f"cannot write the trace: {self._writer.fault}; the session goes on, trying again"
             )
-        if is_written and self._assembly is not None and self._kept is None:
+        if is_written and self._assembly is not None and self._passed_at_limit is None:
             self._sizes.append((self._writer.size, tuple(self._passed)))
         return is_written
 

@@ -41,8 +41,8 @@ _DAMAGE_ERRORS: Final = (
     ValueError, TypeError, LookupError, AttributeError, ArithmeticError, AssertionError, RecursionError,
     struct.error,
 )  # fmt: skip
-"""The exceptions that a checkpoint from an unknown source may cause: its objects may have wrong
-attributes."""
+"""The exceptions that a journal from an unknown source may cause: the objects of its checkpoint may have
+wrong attributes."""
 
 
 def recover(trace: str, make_observer: Callable[[], Observing] | None = None) -> bool:
@@ -108,12 +108,13 @@ def recover_copy(trace: str) -> str:
     delete the folder.
 
     Returns:
-        The path of the first file of the copy; empty if the recording is still being made.
+        The path of the first file of the copy; empty if the recording is still being made, or if its journal
+        has no header yet.
 
     Raises:
         TraceError: as in ``recover``.
         McpProxyError: a file could not be read or written.
-        OSError: the temporary folder could not be made.
+        OSError: the journal's folder could not be opened, or the temporary folder not made.
     """
     # The copy has no locks, so the locks of the original are tested.
     if foreign_journals.is_recording(trace) or is_held_by_relay(Folder(journal.folder(trace))):

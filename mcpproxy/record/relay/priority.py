@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 NICE: Final = 5
 SESSION_NICE: Final = 10
-"""The nice values of the process and of its session while the priority is low."""
+"""While the priority is low: by how much the nice value of the process is higher, unless it was as high
+already, and the nice value of its session."""
 
 
 def lower() -> None:

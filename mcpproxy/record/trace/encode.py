@@ -1,9 +1,9 @@
 """Encode records as lines of a trace. ``mcpproxy.record.trace.decode`` is the inverse.
 
-A frame is a line on stdio, or a body or SSE event over HTTP. If it is JSON, it is embedded unchanged as the
-last member of its record. It is never re-encoded, so all its bytes are kept: spacing, member order, number
-notation, a trailing carriage return. A frame of other text becomes a JSON string; any other bytes become
-base64.
+A frame is a line on stdio, or a body or SSE event over HTTP. If it is one line of JSON that every reader
+accepts, it is embedded unchanged as the last member of its record. It is never re-encoded, so all its bytes
+are kept: spacing, member order, number notation, a trailing carriage return. A frame of other text becomes a
+JSON string, or base64 if the string would be much longer; any other bytes become base64.
 
 HTTP adds these records (on stdio, a ``note`` may say what a fault rule did to the session):
 
@@ -129,7 +129,7 @@ _PLAIN_FRAME: Final[Mapping[Sender, bytes]] = {
 
 
 def frame_parts(frame: Frame, session: str = "") -> tuple[bytes, bytes, bytes]:
-    """Return the line in three parts with the frame's bytes in the middle, to avoid copying a large frame."""
+    """Return the line of a frame in three parts. The middle part is an embedded frame itself, not a copy."""
     head = b'{"type":"frame","seq":%d,"t":%d,"from":"%b",%b%b%b' % (
         frame.seq,
         frame.observed_at_ns,

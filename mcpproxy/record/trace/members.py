@@ -33,7 +33,8 @@ def read_object(text: bytes) -> JSONObject:
     """Parse a line as a JSON object.
 
     Raises:
-        NotARecordError: the line is not a JSON object.
+        NotARecordError: the line is not a JSON object, or orjson cannot read it and a member is an integer
+            of more than 64 bits.
     """
     value: JSON
     try:

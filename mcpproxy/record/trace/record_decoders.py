@@ -94,7 +94,7 @@ def _read_header(members: JSONObject) -> Header:
 _OPTIONAL: Final[Mapping[str, type[Any]]] = {
     name: int if name == "ppid" else str for name in OMITTED_IF_EMPTY
 }
-"""The members that a header need not have, with their types."""
+"""The members that a header has only if they are not empty, with their types."""
 
 
 def _read_finding(members: JSONObject) -> Finding:

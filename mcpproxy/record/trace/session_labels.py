@@ -3,8 +3,8 @@
 The id itself is a credential and usually masked, but a mask contains the hash of the masked value. A name
 depends only on the events, so it is the same during recording and afterwards. When the initialize request
 comes, the session has no id and so no name; ``SessionNames`` names the exchange (the request with its answer)
-when the answer gives the id.
-So only ``exchanges_of``, which reads a whole recording, attributes the initialize request to the session.
+when the answer gives the id. So only ``exchanges_of``, which reads a whole recording, attributes the
+initialize request to the session.
 """
 
 import re

@@ -16,7 +16,7 @@ BODY_BYTES: Final = 16 << 20
 """The longest body, or event, that may become one frame."""
 
 PIECE_BYTES: Final = 1 << 20
-"""The length of a piece of a longer body or event in the trace."""
+"""The longest piece of a longer body or event in the trace."""
 
 
 class WholeBody:
@@ -161,7 +161,8 @@ _PIECE: Final = Malformed(Flaw.NOT_JSON)
 
 
 def in_pieces(frame: Frame, at_least: int = 1) -> Iterator[Frame]:
-    """Split a frame into at least ``at_least`` frames of up to ``PIECE_BYTES``, which are not judged."""
+    """Split a frame into frames of up to ``PIECE_BYTES``, which are not judged: into ``at_least`` or more if
+    it is long enough, into none if it is empty."""
     raw, event = frame.raw, frame.event
     if event is not None:
         raw = event.before + (b"" if event.after is None else raw + event.after)

@@ -13,7 +13,7 @@ from mcpproxy.record.framing.http1 import Http1Connection, Side
 from mcpproxy.record.recorder.http.body_frames import Body, ContentDecoder
 from mcpproxy.record.recorder.masking import ID_LENGTH
 
-_IDS: Final = 8
+_MOST_IDS: Final = 8
 """How many session ids of a connection, the latest ones, are searched for in its messages."""
 
 
@@ -100,7 +100,7 @@ class Connection:
 
     def learn(self, ids: Iterable[str]) -> None:
         """Add session ids that were seen on this connection. Too short ones are ignored, and only the latest
-        ``_IDS`` are kept."""
+        ``_MOST_IDS`` are kept."""
         for id in ids:
             if len(id) >= ID_LENGTH and id not in self.ids:
-                self.ids = (*self.ids, id)[-_IDS:]
+                self.ids = (*self.ids, id)[-_MOST_IDS:]

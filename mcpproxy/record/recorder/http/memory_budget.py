@@ -42,8 +42,8 @@ _DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(
 _BEYOND_64_BITS: Final = (b"0" * 20, b"-" + b"0" * 19)
 """What an integer beyond 64 bits contains once its digits are replaced by zeros: 20 digits, or 19 after a
 minus, which the smallest integers of 64 bits have as well."""
-_NARROW: Final = bytes(range(0xC4))  # bytes, in UTF-8, of characters that take one byte in memory
-_TWO_WIDE: Final = bytes(range(0xF0))  # bytes of characters that take at most two bytes in memory
+_ONE_BYTE_WIDE: Final = bytes(range(0xC4))  # bytes, in UTF-8, of characters that take one byte in memory
+_TWO_BYTES_WIDE: Final = bytes(range(0xF0))  # bytes of characters that take at most two bytes in memory
 
 
 class Budget:
@@ -116,8 +116,8 @@ def _width(raw: bytes) -> int:
         return 0
     width = 0
     for start in range(0, len(raw), _BLOCK_BYTES):
-        if wide := raw[start : start + _BLOCK_BYTES].translate(None, _NARROW):
-            if wide.translate(None, _TWO_WIDE):
+        if wide := raw[start : start + _BLOCK_BYTES].translate(None, _ONE_BYTE_WIDE):
+            if wide.translate(None, _TWO_BYTES_WIDE):
                 return 4
             width = 2
     return width

@@ -4,7 +4,7 @@ A client that follows a redirect to another origin bypasses the proxy, so the re
 redirect to another path of the same origin may not be followed, or bring the client back to the same URL. A
 server that demands a client certificate says so in an error page, which clients rarely show. A server that
 speaks only TLS closes a connection without TLS and sends no response. A status of 421 says that the server
-does not serve the host in its URL.
+does not serve the host that the request names.
 """
 
 from typing import Final
@@ -34,7 +34,8 @@ class UpstreamHints:
         """The statuses of open exchanges that may mean that a client certificate is missing, by exchange."""
 
     def hint_for(self, event: Event) -> str:
-        """Return the hint for an event; empty for nearly all events, and for a hint that was given before."""
+        """Return the hint for an event. It is empty for nearly all events, for a hint that was given before,
+        and after ``_MOST_HINTS`` hints."""
         hint = self._find_hint(event)
         if not hint or hint in self._given_hints or len(self._given_hints) >= _MOST_HINTS:
             return ""

@@ -50,7 +50,7 @@ _SCHEMAS: Final = frozenset(
 )  # fmt: skip
 """Members that hold a JSON schema."""
 
-_KEPT: Final = frozenset(
+_STRUCTURE: Final = frozenset(
     {
         "type", "role", "id", "name", "model", "object", "status", "phase", "detail", "format", "ttl",
         "call_id", "tool_call_id", "tool_use_id", "item_id", "media_type", "mimeType", "mime_type",
@@ -73,8 +73,8 @@ _PROMPTS: Final = frozenset({"messages", "contents", "input", "prompt"})
 """A request that has one of these members seems to prompt a model."""
 
 _WITHOUT_TURN: Final = (*COUNTS, "/embeddings")
-"""The ends of some paths. A request to one of them asks for no answer of the model, even with such a
-member."""
+"""The ends of some paths. A request to one of them asks for no answer of the model, even with a member of
+``_PROMPTS``."""
 
 _NO_ANSWER: Final = frozenset({b"", b"[DONE]"})
 """Data of events without an answer; ``[DONE]`` ends a stream of Chat Completions."""
@@ -178,7 +178,7 @@ class ModelBodies:
         """Yield the edits that mask the texts of a conversation, except those that concern tools."""
         match place.kind:
             case '"':
-                if place.name not in _KEPT:
+                if place.name not in _STRUCTURE:
                     yield place, self._mask.value(text[place.start : place.end])
             case "[" if place.inner and all(item.kind == "v" for item in place.inner):  # tokens, or bytes
                 yield place, f'"{self._mask.value(text[place.start : place.end])}"'

@@ -6,8 +6,7 @@ wait for a pipe together with sockets. The threads and the signal handlers wake 
 sockets.
 
 The loop uses select, which on Windows watches 512 sockets: 255 clients at a time, each with its connection to
-upstream (the server).
-More clients wait until they are accepted.
+upstream (the server). More clients wait until they are accepted.
 """
 
 from __future__ import annotations

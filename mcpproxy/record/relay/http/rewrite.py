@@ -8,7 +8,7 @@ the proxy, or compares the addresses and gives up. Three things are rewritten:
 - always: the origin in ``Location``, ``Content-Location`` and ``Link``. The server names its own address
   there because the proxy has put it into ``Host``; without the proxy it would have named the address that
   the client knows. The first head on each upstream connection decides whether its answers are searched. Once
-  an address was replaced, so are the answers of every connection whose first head comes later;
+  an address was replaced, the answers of every connection whose first head comes later are searched;
 - with ``--rewrite-origin``: ``WWW-Authenticate``, protected resource metadata and, if the server is its own
   authorization server, the metadata of that server: its issuer and every endpoint on the same origin.
 

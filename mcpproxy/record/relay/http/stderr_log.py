@@ -74,9 +74,9 @@ class StderrLog:
 
     def _write_lines(self) -> None:
         if not self._waiting.flush():
-            self._wait()
+            self._wait_for_room()
 
-    def _wait(self) -> None:
+    def _wait_for_room(self) -> None:
         """Watch for room in stderr. The recorder's notes are not read until then."""
         if not self._is_waiting:
             self._is_waiting = True

@@ -356,7 +356,7 @@ class Tunnel(Pair):
     # The upstream connection.
 
     def _open_upstream(self, out: bytes, data: bytes, now: int) -> None:
-        """Connect to the server of the first request; ``out`` and ``data`` as for ``_send_up``."""
+        """Connect to the server of the last request; ``out`` and ``data`` as for ``_send_up``."""
         route = self._requests.route
         assert route is not None
         self.records.add(journals.CLIENT, now, data)

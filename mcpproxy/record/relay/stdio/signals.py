@@ -39,12 +39,12 @@ def _existing_signals(*names: str) -> dict[int, str]:
 ENDING: Final = _existing_signals("SIGINT", "SIGTERM", "SIGHUP", "SIGBREAK")
 """The signals that ask a proxy to end, with their names in the recording."""
 
-_NAMES: Final = (
+_OTHER_SIGNALS: Final = (
     *("SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGALRM", "SIGVTALRM", "SIGPROF", "SIGIO", "SIGPWR", "SIGURG"),
     *("SIGWINCH", "SIGTSTP", "SIGCONT", "SIGINFO", "SIGSTKFLT", "SIGABRT"),
 )
 
-FORWARDED: Final = {**ENDING, **_existing_signals(*_NAMES)}
+FORWARDED: Final = {**ENDING, **_existing_signals(*_OTHER_SIGNALS)}
 """The signals that are forwarded to the server, with their names. Real-time signals are forwarded too, but
 are not listed here."""
 
