@@ -139,7 +139,7 @@ Kind: TypeAlias = Literal["request", "notification", "response", "error", "malfo
 
 
 def read(raw: bytes) -> "JSON | Flaw":
-    """Return the value of a JSON text as ``parse`` reads it, or the flaw if the text is not JSON."""
+    """Return the value of a JSON text as ``parse`` reads it, or the flaw if the text cannot be read."""
     if raw.translate(_TO_ZEROS).find(_LARGE_INTEGER) < 0 or not _has_large_integer(raw):
         try:
             value: JSON = orjson.loads(raw)

@@ -99,7 +99,7 @@ def _annotated(schema: JSONObject) -> Iterator[tuple[Path, str, JSONObject, bool
 
 
 def listed_mirrors(raw: bytes) -> dict[str, Mirrors]:
-    """Return the mirrors of the tools that a frame of a server lists, by tool name.
+    """Return the mirrors of the tools that a server lists in a frame (a line, body or event), by tool name.
 
     The result is empty if the frame does not contain the name of the annotation. Otherwise tools without an
     annotation are in it, too.

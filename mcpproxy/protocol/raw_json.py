@@ -101,7 +101,7 @@ def elements(raw: bytes) -> Iterator[bytes]:
 
 
 def messages_with_bytes(message: Message, raw: bytes) -> Iterator[tuple[Single, bytes]]:
-    """Yield the messages of a frame, each with its own bytes; a batch contains several."""
+    """Yield the messages of a frame (a line, body or event), each with its own bytes; a batch has several."""
     parts = elements(raw) if isinstance(message, Batch) else (raw,)
     return zip(singles(message), parts, strict=True)
 

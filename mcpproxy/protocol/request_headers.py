@@ -3,7 +3,7 @@
 | since | header | source |
 | --- | --- | --- |
 | 2025-03-26 | ``Accept``, ``Content-Type``; ``Mcp-Session-Id`` once the server has named a session | [1] |
-| 2025-06-18 | ``MCP-Protocol-Version``, after the handshake the revision that was negotiated | [2] |
+| 2025-06-18 | ``MCP-Protocol-Version``: after the handshake, the negotiated revision | [2] |
 | 2026-07-28 | ``MCP-Protocol-Version`` as in ``_meta``; ``Mcp-Method``; ``Mcp-Name``; ``Mcp-Param-*`` | [3] |
 | 2026-07-28 | ``Mcp-Name`` for tasks, too | [4] |
 
@@ -33,7 +33,7 @@ MCP_NAME_SOURCE: Final[Mapping[str, str]] = {
 }
 """Method -> the member of its params that ``Mcp-Name`` repeats."""
 
-_EVENTS: Final = "text/event-stream"
+_EVENT_STREAM: Final = "text/event-stream"
 _JSON: Final = "application/json"
 
 
@@ -45,7 +45,7 @@ def required_headers(
     ``session_id`` and ``version`` (the negotiated revision) are empty if they are unknown. ``mirrors`` has,
     by tool name, the arguments that a call of a listed tool repeats in headers.
     """
-    headers = [("Accept", _EVENTS if message is None else f"{_JSON}, {_EVENTS}")]
+    headers = [("Accept", _EVENT_STREAM if message is None else f"{_JSON}, {_EVENT_STREAM}")]
     if message is not None:
         headers.append(("Content-Type", _JSON))
     if session_id:
@@ -90,7 +90,7 @@ def stateless_version(call: Request | Notification | None) -> str:
 
 
 def negotiated_version(raw: bytes) -> str:
-    """Return the ``protocolVersion`` in a result, which is that of ``initialize``; empty for other frames."""
+    """Return the ``protocolVersion`` in a result, which is that of ``initialize``; empty if there is none."""
     if b"protocolVersion" not in raw:
         return ""
     results = (single.result for single in singles(parse(raw)) if isinstance(single, Response))

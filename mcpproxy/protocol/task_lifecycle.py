@@ -57,14 +57,14 @@ CHANGE_AFTER_CANCEL: Final[Breaks] = ("TASK-011", "R-200")  # a change after can
 
 _S = TaskState
 
-_ANY: Final = {state: TaskStep(state) for state in TaskState if state is not TaskState.UNSEEN}
+_STEPS_TO_ANY: Final = {state: TaskStep(state) for state in TaskState if state is not TaskState.UNSEEN}
 """The steps of a task that is not over: each state may follow."""
 
 TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskState, TaskStep]]] = MappingProxyType(
     {
-        _S.UNSEEN: _ANY,
-        _S.WORKING: _ANY,
-        _S.INPUT_REQUIRED: _ANY,
+        _S.UNSEEN: _STEPS_TO_ANY,
+        _S.WORKING: _STEPS_TO_ANY,
+        _S.INPUT_REQUIRED: _STEPS_TO_ANY,
         _S.COMPLETED: {
             _S.WORKING: TaskStep(_S.WORKING, CHANGE_AFTER_END),
             _S.INPUT_REQUIRED: TaskStep(_S.INPUT_REQUIRED, CHANGE_AFTER_END),
@@ -101,7 +101,7 @@ TRANSITIONS: Final[Mapping[TaskState, Mapping[TaskState, TaskStep]]] = MappingPr
 )
 """The steps: by the state before a report, then by the reported state."""
 
-_REPORTED: Final = {
+_STATE_OF_STATUS: Final = {
     state.value: state for state in TaskState if state not in (TaskState.UNSEEN, TaskState.SETTLED)
 }
 
@@ -111,7 +111,7 @@ _LEAP_SECOND: Final = pattern(r":60(?=[Z.,+-]|$)")
 
 def state_of_status(status: JSON) -> TaskState | None:
     """Return the state that a ``status`` member names; ``None`` if it names none."""
-    return _REPORTED.get(status) if isinstance(status, str) else None
+    return _STATE_OF_STATUS.get(status) if isinstance(status, str) else None
 
 
 def parse_time(value: JSON) -> datetime | None:

@@ -49,7 +49,7 @@ def shown(value: JSON, most: int = _MAX_CHARACTERS) -> str:
     """
     if isinstance(value, dict | list):
         return kind(value)
-    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, int) else _whole_number(value)
+    text = json.dumps(value, ensure_ascii=False) if not isinstance(value, int) else _integer_text(value)
     if len(text) > most:
         end = most // 3
         text = f"{text[: most - 1 - end]}…{text[-end:]}"
@@ -74,7 +74,7 @@ def unquoted(text: str) -> str:
     return shown(text)[1:-1]
 
 
-def _whole_number(value: int) -> str:
+def _integer_text(value: int) -> str:
     if isinstance(value, bool):
         return kind(value)
     # ``str`` refuses numbers with thousands of digits, which a peer may send.

@@ -1,4 +1,4 @@
-"""Check the content of a filled-in form against the form's schema.
+"""Check the content of a filled-in form, the answer to an elicitation, against the form's schema.
 
 The content is checked like any other value (see ``contracts``). In addition, the formats of strings are
 checked. JSON Schema lets a validator ignore formats, so these mismatches are marked as ``annotated``.

@@ -107,9 +107,8 @@ def flaws(schema: JSON, *, object_root: bool = True) -> Iterator[SchemaFlaw]:
 def subschemas(schema: JSON) -> Iterator[tuple[str, JSONObject]]:
     """Yield ``schema`` and every schema in it, each with its JSON Pointer, in the order of the document.
 
-    Data (see the top of the module) and booleans are left out. If the dialect of a schema is unknown, the
-    schemas in it are not visited. No more than ``MAX_SCHEMAS`` are, and none more than ``MAX_DEPTH`` levels
-    deep.
+    Data (see the top of the module) and booleans are left out, and so are the schemas in a schema of an
+    unknown dialect. At most ``MAX_SCHEMAS`` are yielded, none of them more than ``MAX_DEPTH`` levels deep.
     """
     stack = (
         [_Subschema("", schema, schema, _dialect(schema, DEFAULT), "root", 0)]

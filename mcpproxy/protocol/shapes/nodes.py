@@ -1,7 +1,8 @@
 """The kinds of shape: how each kind tests a value and reports what is wrong with it.
 
-A test is a function that returns whether a value has the shape. For a correct message nothing but the test
-runs. ``report`` is called only after a failed test, so it may be slow.
+A shape says of which type a value is, and what may be in it. A test is a function that returns whether a
+value has the shape. For a correct message nothing but the test runs. ``report`` is called only after a failed
+test, so it may be slow.
 """
 
 from abc import ABC, abstractmethod

@@ -125,7 +125,7 @@ def _treatment_by_name(name: str) -> Treatment:
 
 
 class Masker:
-    """Masks the credentials of one recording with its ``key``. With ``keep`` it changes nothing.
+    """Masks the credentials of one recording with its ``key``. With ``keep`` only ``value`` masks anything.
 
     ``learned`` are session ids from URLs; the masker adds the ids that it finds. ``secret_fields`` are the
     names of header fields that are masked besides those whose names say that they are secrets.

@@ -210,7 +210,7 @@ class RecordingPipeline:
         self._sink.report_lag(latest_ns)
 
     def _rotate(self, rotation: Rotation) -> None:
-        """Continue in a new file if the current one is long enough."""
+        """Continue in a new file if the current one has reached a limit of ``rotation``."""
         self._sink.settle()
         state, writer = self._sink.state, self._writer
         if state.header is None or not rotation.is_due(writer.position, state.file_ns, state.at_ns):

@@ -1,4 +1,5 @@
-"""Write events to the trace, judge them, and show their findings (violations of rules)."""
+"""Write events to the trace (the file of the recording), judge them, and show their findings (violations of
+rules)."""
 
 import time
 from collections.abc import Iterable

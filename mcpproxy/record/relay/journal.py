@@ -5,8 +5,9 @@ named by an eight-digit number from ``00000001`` on, and the ``checkpoint``, whi
 continues after the recorder was killed. A segment is deleted when its records are in the trace. If the folder
 remains after its session, the next command that opens the trace completes the trace from the journal.
 
-The relay locks the file ``relay`` in the folder for as long as it may write. A process that is to complete
-the trace or delete the journal tests that lock first, because process ids say nothing in another container.
+The relay locks the file ``relay`` in the folder for as long as it may write. A later process that is to
+complete the trace or delete the journal tests that lock first, because process ids say nothing in another
+container.
 
 A record is a fixed head and a payload. The head is little-endian: payload length (u32), kind (u8),
 three zero bytes, connection (u32, 0 on stdio), time (u64, ``now_ns``). Nothing in a record is
@@ -120,8 +121,8 @@ DEFAULT_RESERVE: Final = -1
 
 HELD_RECORDS: Final = 32
 """How many records may wait in memory while the disk is full. CLIENT, SERVER and STDERR never wait: their
-bytes are counted as lost, and so are those of the peers in records beyond this number. EXIT waits even beyond
-it."""
+bytes are counted as lost, and so are the peers' bytes in the records beyond this number. EXIT waits even
+beyond it."""
 
 
 RELAY_LOCK: Final = "relay"

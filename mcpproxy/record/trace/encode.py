@@ -5,7 +5,7 @@ accepts, it is embedded unchanged as the last member of its record. It is never 
 are kept: spacing, member order, number notation, a trailing carriage return. A frame of other text becomes a
 JSON string, or base64 if the string would be much longer; any other bytes become base64.
 
-HTTP adds these records (on stdio, a ``note`` may say what a fault rule did to the session):
+HTTP adds these records (on stdio, a ``note`` may say what ``--fault`` did to the session):
 
     {"type":"request","seq":1,"t":..,"exchange":1,"connection":1,"session":"1a2b3c4d","method":"POST",..}
     {"type":"response","seq":3,"t":..,"exchange":1,"connection":1,"session":"1a2b3c4d","status":200,..}

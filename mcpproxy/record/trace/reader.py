@@ -266,7 +266,8 @@ def read_trace(
     files: Sequence[str] = (),
     copy_folder: str = "",
 ) -> Trace:
-    """Open the file ``path``, or all ``files`` of one recording. Records in a journal are not read.
+    """Open the file ``path``, or all ``files`` of one recording. Records that are only in the journal, the
+    relay's copy of the traffic, are not read.
 
     ``is_recording`` says that a recorder is at work, so the end of the trace may be yet to come. With
     ``copy_folder``, the files are read from that folder, which is deleted together with the `Trace`.

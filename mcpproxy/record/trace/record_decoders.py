@@ -179,13 +179,13 @@ def is_terminated(members: JSONObject) -> bool:
     return member(members, "eol", str, "\n") != ""
 
 
-_REQUEST: Final = members_reader(
+_request_members: Final = members_reader(
     seq=int, exchange=int, connection=int, method=str, target=str, endpoint=bool, version=str, t=int
 )
-_RESPONSE: Final = members_reader(
+_response_members: Final = members_reader(
     seq=int, exchange=int, connection=int, status=int, reason=str, version=str, t=int
 )
-_END: Final = members_reader(exchange=int, connection=int, cut=bool, t=int)
+_end_members: Final = members_reader(exchange=int, connection=int, cut=bool, t=int)
 
 
 def fault_of(members: JSONObject) -> FaultMark | None:
@@ -201,7 +201,7 @@ def _is_by_proxy(members: JSONObject) -> bool:
 
 
 def _read_request(members: JSONObject) -> RequestHead:
-    seq, exchange, connection, method, target, endpoint, version, at_ns = _REQUEST(members)
+    seq, exchange, connection, method, target, endpoint, version, at_ns = _request_members(members)
     return RequestHead(
         seq,
         exchange,
@@ -218,7 +218,7 @@ def _read_request(members: JSONObject) -> RequestHead:
 
 
 def _read_response(members: JSONObject) -> ResponseHead:
-    seq, exchange, connection, status, reason, version, at_ns = _RESPONSE(members)
+    seq, exchange, connection, status, reason, version, at_ns = _response_members(members)
     return ResponseHead(
         seq,
         exchange,
@@ -234,7 +234,7 @@ def _read_response(members: JSONObject) -> ResponseHead:
 
 
 def _read_end(members: JSONObject) -> ExchangeEnd:
-    exchange, connection, cut, at_ns = _END(members)
+    exchange, connection, cut, at_ns = _end_members(members)
     by = cast("Blame", one_of(members, "by", get_args(Blame))) if "by" in members else None
     return ExchangeEnd(exchange, connection, cut, by, at_ns, optional_member(members, "left", int))
 

@@ -17,7 +17,7 @@ from mcpproxy.judge.session.frame import ExchangeEnd, Frame, RequestHead, Respon
 from mcpproxy.judge.session.masked_values import as_mask
 from mcpproxy.protocol.header_names import SESSION_ID
 
-_LENGTH: Final = len(SESSION_ID)
+_ID_FIELD_LENGTH: Final = len(SESSION_ID)
 _ID_IN_URL: Final = pattern(r"[?&]session_?id=([^&#\s]+)", re.IGNORECASE)
 """Matches a session id in a URL. The HTTP+SSE transport has no session header: its servers put the id into
 the URL for POST requests."""
@@ -76,7 +76,7 @@ def _name(id: str) -> str:
 
 def _name_in_headers(head: RequestHead | ResponseHead) -> str:
     for name, value in head.headers:
-        if len(name) == _LENGTH and name.lower() == SESSION_ID and value:
+        if len(name) == _ID_FIELD_LENGTH and name.lower() == SESSION_ID and value:
             return session_name(value)
     return ""
 

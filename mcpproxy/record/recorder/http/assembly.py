@@ -80,7 +80,8 @@ class HttpAssembly:
     """Turns the journal's records about all connections of one recording into events.
 
     ``take`` accepts the records one by one and returns the events that each record completes. ``start`` is
-    the payload of the START record, the first of the journal."""
+    the payload of the START record, the first of the journal. A payload that is not valid raises
+    ``NotARecordError``."""
 
     TRANSIENT = ("_mask", "_heads", "_contents", "_bodies")
     """Attributes that are not saved in a checkpoint, from which recording continues after a kill."""
@@ -391,7 +392,8 @@ class HttpAssembly:
             return True
         if self._keep:
             return False
-        # In forward mode the endpoint is a guess, so its bodies are masked too, except event streams.
+        # In forward mode, where each request names its server, the endpoint is a guess. So its bodies are
+        # masked too, except event streams.
         # ``Masker.body`` leaves JSON-RPC messages unchanged.
         return not exchange.endpoint or (self._is_forward and not head.streams)
 

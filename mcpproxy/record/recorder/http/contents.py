@@ -1,9 +1,9 @@
 """Decode and mask the contents of HTTP messages, and split those that are too long, for the recording.
 
 A compressed body is recorded twice: ``Encoded`` records hold the bytes that passed, and frames the decoded
-content. Encoded bytes are left out if masking changes their frames; those of an event stream, and of a body
-that cannot be decoded or is too long to be kept, already if they may contain credentials. A note says which
-bodies were masked."""
+content. Encoded bytes are left out if masking changes their frames. Those of an event stream, and of a body
+that cannot be decoded or is too long to be kept, are left out even if they only may contain credentials. A
+note says which bodies were masked."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple

@@ -41,7 +41,7 @@ _BLOCK_BYTES: Final = 64 << 10
 _DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
 _BEYOND_64_BITS: Final = (b"0" * 20, b"-" + b"0" * 19)
 """What an integer beyond 64 bits contains once its digits are replaced by zeros: 20 digits, or 19 after a
-minus, which the smallest integers of 64 bits have as well."""
+minus. The largest and the smallest integers of 64 bits have as many."""
 _ONE_BYTE_WIDE: Final = bytes(range(0xC4))  # bytes, in UTF-8, of characters that take one byte in memory
 _TWO_BYTES_WIDE: Final = bytes(range(0xF0))  # bytes of characters that take at most two bytes in memory
 

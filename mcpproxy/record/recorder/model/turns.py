@@ -185,7 +185,7 @@ def _read_answer(
 
     If an event refuses the request, add its refusal to ``refusals``.
     """
-    objects = _until_refused(events, refusals)
+    objects = _objects_until_refusal(events, refusals)
     if (first := next(objects, None)) is not None:
         folded, is_whole = dialect.fold_stream(chain((first,), objects))
         return dialect.read_answer(folded, is_whole)
@@ -193,7 +193,7 @@ def _read_answer(
     return dialect.read_answer(body, True) if body is not None else None
 
 
-def _until_refused(events: list[bytes], refusals: list[ServiceRefusal]) -> Iterator[JSONObject]:
+def _objects_until_refusal(events: list[bytes], refusals: list[ServiceRefusal]) -> Iterator[JSONObject]:
     for raw in events:
         if (event := as_object(_parse_json(raw))) is None:
             continue

@@ -1,7 +1,8 @@
 """Read the bytes that the client of a tunnel sends: find and rewrite heads, count bodies.
 
-This module does no I/O. The beginning of a head is held until the head is complete. After a request that may
-end HTTP (CONNECT, an upgrade), the following bytes are held until the answer shows whether they are HTTP.
+A tunnel is one client connection with its connection to the server. This module does no I/O. The beginning
+of a head is held until the head is complete. After a request that may end HTTP (CONNECT, an upgrade), the
+following bytes are held until the answer shows whether they are HTTP.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""One of the two sockets of a tunnel: the bytes that wait to be sent, the watched events, and the closing."""
+"""One of the two sockets of a tunnel, to the client or to the server: the bytes that wait to be sent, the
+watched events, and the closing."""
 
 from __future__ import annotations
 

@@ -124,7 +124,8 @@ class RelaySource:
     """A descriptor to read from, the sink for its bytes, and the kind of record that they become in the
     journal (the copy of the traffic).
 
-    ``is_read`` says whether it is read now, ``is_held`` whether a gate holds it back.
+    ``is_read`` says whether it is read now, ``is_held`` whether a gate, which decides whether messages pass,
+    holds it back.
     """
 
     __slots__ = ("fd", "is_held", "is_read", "kind", "sink")
