@@ -73,8 +73,9 @@ $/cancel_request            both    notification  yes    yes
 INITIALIZE: Final = frozenset({"initialize", "_proxy/initialize", "proxy/initialize"})
 """The requests that open a connection. They have the same params.
 
-A conductor, which starts a chain of ACP proxies, sends a proxy one of the two names with ``proxy``.
-``_proxy/initialize`` is the name in the SDK, ``proxy/initialize`` the name in the RFD (the proposal).
+A conductor, which starts a chain of ACP proxies, sends a proxy one of the two whose names have
+``proxy``: ``_proxy/initialize`` is the name in the SDK, ``proxy/initialize`` the name in the RFD (the
+proposal).
 Source: https://agentclientprotocol.com/rfds/proxy-chains
 """
 
@@ -284,7 +285,7 @@ def method(name: str, version: str) -> AcpMethod | None:
 
 
 def versions_with(name: str) -> tuple[str, ...]:
-    """Return the versions that define ``name``."""
+    """Return the versions that define the method ``name``, drafts included."""
     return tuple(version for version in ACP if (name, version) in _methods())
 
 

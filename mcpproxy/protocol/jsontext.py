@@ -119,7 +119,7 @@ _SPACE: Final = pattern(r"[ \t\r\n]*")
 
 
 def several_texts(raw: bytes) -> bool:
-    """Whether ``raw`` is several consecutive JSON texts: first an object, and among the others one more.
+    """Whether ``raw`` is several consecutive JSON texts: first an object, later at least one other.
 
     False for text longer than ``MAX_CHECKED_BYTES``.
     """

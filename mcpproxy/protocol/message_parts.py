@@ -72,7 +72,7 @@ def target_of(method: str, params: "JSON | Absent") -> str | None:
 def updated_resource(message: Single) -> str | None:
     """Return the URI in a notification that a resource was updated; ``None`` for other messages."""
     if isinstance(message, Notification) and message.method == "notifications/resources/updated":
-        return target_of("resources/subscribe", message.params)  # which names it in the same member
+        return target_of("resources/subscribe", message.params)  # its params name it in the same member
     return None
 
 

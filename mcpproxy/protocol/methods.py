@@ -142,7 +142,7 @@ notifications/tasks/status            sender    tasks                           
 INPUT_REQUESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     dict.fromkeys(STATELESS, ("roots/list", "sampling/createMessage", "elicitation/create"))
 )
-"""By revision: the methods that a server requests inside a result and not with a request of its own."""
+"""By revision: the methods of the requests that a server makes inside a result, not as messages."""
 
 LISTEN: Final = "subscriptions/listen"
 """Opens a stream of notifications, which ends with the answer."""

@@ -53,8 +53,8 @@ MAX_EXPLAINED: Final = 20_000
 times the size of the value: how many values are in it plus, for patterns, how many characters."""
 
 MAX_FAST_TESTS: Final = 1000
-"""The number of values that are checked against a simple schema without the library. For more values, loading
-the library is faster."""
+"""The greatest number of values that are checked against a simple schema without the library. For more
+values, loading the library is faster."""
 
 MAX_FAST_STEPS: Final = 20_000
 """The limit of the work of a check without the library. For more work, the library is faster."""
@@ -116,7 +116,7 @@ def _prepared(schema: JSON, revision: str) -> "Contract | str":
 
 @lru_cache(maxsize=MAX_CONTRACTS)
 def _cached_contract(text: bytes, has_default_dialect: bool) -> "Contract | str":
-    """Return the contract of the schema ``text``, or the reason why there is none, as ``_prepared``."""
+    """Return the contract of the schema ``text``, or the reason why there is none; see ``_prepared``."""
     schema: JSONObject = orjson.loads(text)
     dialects: tuple[Dialect | None, ...] = (DEFAULT,) if has_default_dialect else _OLD_DIALECTS
     if "$schema" in schema:

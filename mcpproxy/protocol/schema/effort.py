@@ -7,8 +7,9 @@ an upper bound of the number of subschemas that are tried on the way from the va
 leaves.
 
 If a schema cannot be used, ``survey`` returns the reason instead of an effort: the schema exceeds a limit,
-refers to another document, has a reference of an unsupported kind or a subschema of another dialect, has
-references that form a cycle on the same value, or has references and a subschema with an id of its own.
+refers to another document or to nothing, has a reference of an unsupported kind or a subschema of another
+dialect, has references that form a cycle on the same value, or has references and a subschema with an id of
+its own.
 """
 
 from collections.abc import Iterator

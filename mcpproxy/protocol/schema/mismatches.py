@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 
 class Mismatch(NamedTuple):
-    """One difference between a value and its schema. ``what`` is a clause: ``should be a string, is 3``.
+    """One difference between a value and its schema. ``what`` is a clause, such as
+    ``should be a string, is a number``.
 
     ``pointer`` is the JSON Pointer of the place in the value. For a missing member it is the place where the
     member would be.

@@ -51,8 +51,8 @@ class Body(Protocol):
         ...
 
     def missing(self) -> str:
-        """Return what would be missing if the stream ended now; empty if the body may end here. Only for a
-        body that is not ``over``."""
+        """Return a part of a sentence that says what would be missing if the stream ended now; empty if the
+        body may end here. Only for a body that is not ``over``."""
         ...
 
 

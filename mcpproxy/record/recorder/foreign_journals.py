@@ -29,7 +29,7 @@ _READ_ONLY: Final = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
 class ForeignJournalError(TraceError):
-    """A journal that must not be changed; ``fact`` says why."""
+    """A journal or a trace that must not be changed; ``fact`` says why."""
 
 
 def refuse_foreign(folder: Folder, traces: Sequence[str]) -> None:

@@ -25,10 +25,12 @@ from mcpproxy.record.trace.records import Header
 PROC: Final = "/proc"
 
 _LONGEST_START_NS: Final = 60_000_000_000
-"""How long before its recording a relay may have started: on a loaded machine, it takes some seconds."""
+"""How long before its recording a relay may have started: on a loaded machine, its start takes some
+seconds."""
 
 _TOLERANCE_NS: Final = 2_000_000_000
-"""How wrong a start time of ``ps`` may be: ``ps`` gives seconds, and the clock may have been set since."""
+"""How wrong a start time by the machine's clock may be: ``ps`` gives seconds, and the clock may have been set
+since."""
 
 
 def is_relay_there(folder: Folder, header: Header | None) -> bool:

@@ -5,7 +5,7 @@ Unless the user wants to keep credentials, these are masked:
 - header fields whose names say that they are secrets (``mcpproxy.base.secret_names``), such as Cookie and
   Mcp-Session-Id; the scheme of Authorization and Proxy-Authorization stays;
 - header fields that the START record, the first of the relay's journal, lists as secrets;
-- users and secret parameters in URLs, in request targets and in header fields that contain URLs (Location,
+- users and secret parameters of URLs: in request targets, and in header fields that contain URLs (Location,
   Content-Location, Referer, Link, Refresh);
 - form fields, parts of multipart bodies and JSON members at any depth whose names say that they are secrets,
   in bodies that are not JSON-RPC messages, such as those to and from an authorization server;

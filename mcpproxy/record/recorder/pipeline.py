@@ -418,7 +418,8 @@ class RecordingPipeline:
         return [passed - recorded for passed, recorded in zip(self._passed, kept, strict=True)]
 
     def _flush(self) -> bool:
-        """Write pending records to the disk. If that fails, say so on stderr and return false."""
+        """Write pending records to the disk. If that fails, return false, and say so on stderr unless that
+        was said already or the relay says it."""
         self._sink.settle()
         self._sink.report_judge()
         was_stuck = self.is_stuck

@@ -51,7 +51,7 @@ def recover(trace: str, make_observer: Callable[[], Observing] | None = None) ->
     ``make_observer`` makes the judge unless the journal names rules; ``None`` means the built-in rules.
 
     Returns:
-        Whether the trace was completed.
+        Whether there was a journal and the trace is complete now.
 
     Raises:
         ForeignJournalError: the files must not be changed (see ``foreign_journals``). Nothing was changed.

@@ -23,7 +23,7 @@ class Rotation:
 
 
 def limits_of(start: bytes) -> tuple[int, int]:
-    """Return the two limits in a START record, in bytes. It is the first record of the relay's journal.
+    """Return the two limits, in bytes, in a START record, the first record of the relay's journal.
 
     These are ``"max_bytes"``, how large the recording may become (0: no limit), and ``"reserve"``, how much
     of the disk must stay free (0: nothing; ``DEFAULT_RESERVE``: see ``Journal``).

@@ -160,7 +160,8 @@ class JsonMasking:
         return _apply_edits(text, edits) if edits else text
 
     def _is_paired(self, pair: "_Pair", names: list[str | int], json_token: re.Match[str]) -> bool:
-        """Whether the member ``name`` beside this value names a secret. Add this member to ``pair``."""
+        """Whether this is the member ``value`` of an object whose ``name`` names a secret. Note either
+        member in ``pair``."""
         member = names[-1].lower() if names and isinstance(names[-1], str) else ""
         if member in NAMING_MEMBERS and json_token[1] is not None and not pair.names_secret:
             pair.names_secret = self._has_secret_name(unescaped(json_token[1]), "")
@@ -208,7 +209,8 @@ class JsonMasking:
 
 
 class _Pair:
-    """Whether the member ``name`` of an object names a secret, and the value of the member ``value``."""
+    """Whether the member ``name`` of an object names a secret, and the value of the member ``value``
+    unless that is a list or an object."""
 
     __slots__ = ("names_secret", "value")
 

@@ -71,8 +71,8 @@ class _Exchange:
 
 
 class TurnReader:
-    """Makes turns from the events of a recording. ``dialect`` is the JSON format of the model's interface
-    that the recording names, or empty.
+    """Makes turns from the events of a recording. ``dialect`` is the dialect (the JSON format of
+    the model's interface) that the recording names, or empty.
 
     ``counts_in`` is for a caller that only counts turns: the limit, in bytes, of the memory for bodies. Their
     long strings, such as pictures, are then left out, because parsing takes several times the memory of a

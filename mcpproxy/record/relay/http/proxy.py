@@ -224,7 +224,7 @@ class Proxy:
         self.loop.turn(left_s)
 
     def _journal_turn(self) -> None:
-        """Let the gate read the records of the last turn, journal them, and wake the recorder if it
+        """Let the gate read the records of the last turn; then journal them, and wake the recorder if it
         sleeps."""
         if self.gate is not None:
             self.gate.read_recorded()
