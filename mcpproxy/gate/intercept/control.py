@@ -1,4 +1,4 @@
-"""The control socket beside a recording: ``mcpproxy breakpoints`` and the page release held messages by it.
+"""The control socket beside a recording: ``mcpproxy breakpoints`` and the page release messages through it.
 
 Each command is a JSON object on one line, and so is each answer. Only the user who runs the session may
 connect. The socket never blocks the relay.
@@ -19,6 +19,7 @@ from mcpproxy.protocol.jsonrpc import Batch, ErrorResponse, Notification, Reques
 from mcpproxy.protocol.message_parts import target_of
 
 Command: TypeAlias = dict[str, object]
+"""A command, or the answer to one."""
 
 CONTROL_SUFFIX: Final = ".control"
 """The suffix that makes the path of the socket from the path of the recording."""
@@ -143,7 +144,7 @@ def listen(
 ) -> Control | None:
     """Return the control of a session, with the arguments of ``Control``.
 
-    If there can be none, ``say`` why on stderr, and return ``None``.
+    If there can be none, ``say`` gets the reason as a line for stderr, and the result is ``None``.
     """
     try:
         if not path:
@@ -287,7 +288,7 @@ def _read_release(command: Command) -> Release:
     number, how = command.get("number"), _WAYS.get(str(command.get("do")))
     if how is None or type(number) is not int:
         raise NotDoneError("not a command")
-    return Release(number, how, _new_message(command) if how == "edit" else b"", _error(command))
+    return Release(number, how, _new_message(command) if how == "edit" else b"", _error_action(command))
 
 
 def _new_message(command: Command) -> bytes:
@@ -302,7 +303,7 @@ def _new_message(command: Command) -> bytes:
     return data
 
 
-def _error(command: Command) -> FaultAction:
+def _error_action(command: Command) -> FaultAction:
     code, text = command.get("code", INTERNAL_ERROR), command.get("message", "Internal error")
     if type(code) is not int or not isinstance(text, str):
         raise NotDoneError("an error has a whole number as its code, and a text")

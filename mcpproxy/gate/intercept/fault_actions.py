@@ -1,7 +1,8 @@
 """Read the action of a fault rule, from a TOML table or from the words of ``--fault``.
 
 An action is one verb with its parameters. Any verb can be combined with ``delay``; it then acts after the
-delay.
+delay. But ``reorder``, ``join`` and ``pause`` act at once all the same, and for ``stall`` the delay replaces
+its own duration.
 """
 
 import json

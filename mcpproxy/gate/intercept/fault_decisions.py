@@ -20,9 +20,9 @@ class FaultDecision:
     """A rule that acts on a message, and the random numbers for its action.
 
     ``occurrence`` is the position, from 1, of the message among those that the rule matched in this session
-    and direction. ``delay_ns`` is for how many nanoseconds the message is held before the rule acts. If the
-    rule is a breakpoint, the message is held until it is released. ``_key`` is the hash from which the random
-    numbers are derived.
+    and direction. ``delay_ns`` is how many nanoseconds the message is held before the rule acts. If the rule
+    is a breakpoint, the message is held until it is released, and ``delay_ns`` does not count. ``_key`` is
+    the hash from which the random numbers are derived.
     """
 
     rule: FaultRule
@@ -34,7 +34,7 @@ class FaultDecision:
 
     def draw(self, purpose: str) -> float:
         """Return a number from 0 up to, not including, 1; always the same for a message and a ``purpose``."""
-        return _number(self._key, purpose)
+        return _fraction(self._key, purpose)
 
 
 @slotted()
@@ -49,14 +49,14 @@ class FaultDecider:
 
     rules: FaultRules
     for_answers: frozenset[str] = FROM_SERVERS
-    """The verbs that act on answers only."""
+    """The verbs that act only on what servers send."""
     _counts: dict[tuple[str, int, Sender], _Count] = field(
         default_factory=dict[tuple[str, int, Sender], _Count]
     )
 
     @property
     def matched(self) -> set[str]:
-        """The names of the rules that have matched a message."""
+        """The names of the rules that have matched a message on which their action can act."""
         return {rule for rule, _, _ in self._counts}
 
     def decide(
@@ -79,7 +79,7 @@ class FaultDecider:
             if decision is not None or (rule.limit and count.acted >= rule.limit):
                 continue
             key = _key(self.rules.seed, rule.name, session, sender, count.matched)
-            if _is_chosen(rule, count.matched) and _number(key, "fires") * 100 < rule.percentage:
+            if _is_chosen(rule, count.matched) and _fraction(key, "fires") * 100 < rule.percentage:
                 count.acted += 1
                 delay_ns = delay_of(rule, key, size)
                 decision = FaultDecision(rule, count.matched, delay_ns, key, messages[0].findings)
@@ -94,7 +94,7 @@ def delay_of(rule: FaultRule, key: bytes, size: int) -> int:
     action = rule.action
     delay_ns = action.delay_ns
     if action.jitter_ns:
-        delay_ns += round((2 * _number(key, "jitter") - 1) * action.jitter_ns)
+        delay_ns += round((2 * _fraction(key, "jitter") - 1) * action.jitter_ns)
     if action.verb == "bandwidth":
         delay_ns += size * 1_000_000_000 // action.count
     return max(0, delay_ns)
@@ -118,6 +118,6 @@ def _key(seed: int, rule: str, session: int, sender: Sender, occurrence: int) ->
     return hashlib.blake2b("\0".join(parts).encode(), digest_size=32).digest()
 
 
-def _number(key: bytes, purpose: str) -> float:
+def _fraction(key: bytes, purpose: str) -> float:
     digest = hashlib.blake2b(purpose.encode(), digest_size=8, key=key).digest()
     return (int.from_bytes(digest, "big") >> 11) / (1 << 53)

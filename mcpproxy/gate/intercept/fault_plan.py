@@ -44,7 +44,7 @@ class FaultPlanner:
 
     @property
     def unmatched(self) -> list[str]:
-        """The names of the rules that have matched no message."""
+        """The names of the rules that have matched no message on which their action can act."""
         matched = self._over_stdio.matched | self._over_http.matched
         return [rule.name for rule in self._rules.rules if rule.name not in matched]
 

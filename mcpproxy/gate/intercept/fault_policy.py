@@ -30,7 +30,7 @@ class _Session:
 class FaultPolicy(Policy):
     """Applies ``rules`` to each message that enters. ``say`` writes a line to stderr.
 
-    ``is_http``: the messages pass over HTTP, where more verbs act on answers only.
+    ``is_http``: the messages pass over HTTP, where more verbs act only on what servers send.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class FaultPolicy(Policy):
 
     @property
     def matched(self) -> set[str]:
-        """The names of the rules that have matched a message."""
+        """The names of the rules that have matched a message on which their action can act."""
         return self._decider.matched
 
     def enter(self, passing: Passing) -> AppliedFault | None:

@@ -150,7 +150,7 @@ def read_faults(
     file_seed: int | None = None
     for name in files:
         path = path_of(name)
-        content = _content(path)
+        content = _read_content(path)
         digest.update(b"file %d\n" % len(content) + content)
         file_rules, own_seed = _rules_in(path, content, len(rules))
         rules += file_rules
@@ -164,7 +164,7 @@ def read_faults(
     others = [rule for rule in rules if rule.on not in ("", transport)]
     rules = [rule for rule in rules if rule.on in ("", transport)]
     for name in addons:
-        content = _content(name) if os.path.isfile(name) else b""
+        content = _read_content(name) if os.path.isfile(name) else b""
         digest.update(b"addon %d\n" % len(content) + content)
     if not rules and (others or not addons):
         fact = f"all rules are for {others[0].on if others else 'nothing'}, and this is {transport}"
@@ -188,7 +188,7 @@ def about(name: str) -> str:
     """
     import tomli
 
-    members: dict[str, object] = tomli.loads(_content(path_of(name)).decode("utf-8"))
+    members: dict[str, object] = tomli.loads(_read_content(path_of(name)).decode("utf-8"))
     return str(members.get("about", ""))
 
 
@@ -198,13 +198,13 @@ def transports_of(name: str) -> tuple[str, ...]:
     Raises:
         FaultRuleError: the file cannot be read, or has a rule that cannot be used.
     """
-    rules, _ = _rules_in(name, _content(path_of(name)), 0)
+    rules, _ = _rules_in(name, _read_content(path_of(name)), 0)
     return tuple(
         transport for transport in ("stdio", "http") if any(rule.on in ("", transport) for rule in rules)
     )
 
 
-def _content(path: str) -> bytes:
+def _read_content(path: str) -> bytes:
     try:
         return files.read(path, _FILE_BYTES, follows=True)
     except OSError as error:

@@ -45,7 +45,8 @@ class GateOptions:
     ) -> ClosedGate:
         """Append the policies of a session to ``policies``, in the order in which they act.
 
-        Return the closed gate, which withholds messages that no addon can be asked about.
+        Return the closed gate: if an addon fails closed, it withholds messages that no addon can be asked
+        about.
         """
         gate = ClosedGate(addons.fail_closed if addons is not None else "", say)
         if self.rules is not None:

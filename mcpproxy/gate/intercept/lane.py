@@ -1,4 +1,4 @@
-"""A lane: the lines that wait in one direction of a stdio session with a gate, in order and time."""
+"""A lane: the lines that wait in one direction of a stdio session with a gate, and when each is due."""
 
 import heapq
 from collections import deque

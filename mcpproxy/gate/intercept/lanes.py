@@ -289,7 +289,7 @@ class Lanes:
         else:
             due_ns = max(now_ns + decision.delay_ns, earliest_ns)
         end = b"\n" if line.endswith(b"\n") else b""
-        for pieces in _with_ends(applied.effect, end):
+        for pieces in _effect_lines(applied.effect, end):
             after_ns, data = pieces[0]
             due_ns += after_ns
             self._schedule_step(LaneStep("give", sender, data, mark), due_ns, action.keeps_order, pieces[1:])
@@ -363,7 +363,7 @@ def _as_line(given: bytes, line: bytes) -> bytes:
     return given.replace(b"\n", b" ") + (b"\n" if line.endswith(b"\n") else b"")
 
 
-def _with_ends(effect: FaultEffect, end: bytes) -> list[Pieces]:
+def _effect_lines(effect: FaultEffect, end: bytes) -> list[Pieces]:
     """Return the lines of an effect, each as its pieces; ``end`` is the line end of the last line."""
     if not effect.given:
         return []

@@ -61,7 +61,10 @@ class Passing:
 
     @property
     def tools(self) -> tuple[str, ...]:
-        """The names of the tools that are called: of one request, or in order of all requests of a batch."""
+        """The names of the tools that the request, or the requests of the batch in order, call.
+
+        A name is empty if the call has none.
+        """
         return tuple(
             target_of(one.method, one.params) or ""
             for one in singles(self.message)
@@ -147,7 +150,7 @@ class Policy:
 
 
 def refusal(passing: Passing, by: str, code: int, text: str) -> Refused | None:
-    """Return a refusal with a JSON-RPC error; ``None`` if the message is no request and has none.
+    """Return a refusal with a JSON-RPC error; ``None`` for a message that is or has no request.
 
     A batch is refused as a whole, with an error for each of its requests. ``code`` and ``text`` are those of
     the error, and ``by`` names in the recording what refuses the request.

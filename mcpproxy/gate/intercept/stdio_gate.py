@@ -82,8 +82,8 @@ class StdioGate:
         assert self._lanes is not None
         sink = source.sink
         self._queue_steps(sink, self._lanes.take_bytes(_SENDERS[source.kind], data, now_ns), now_ns)
-        self._hold_full()
-        self._run_or_pause(sink)
+        self._hold_full_sources()
+        self._run_queue_or_pause(sink)
 
     def take_end(self, source: RelaySource, now_ns: int) -> bool:
         assert self._lanes is not None
@@ -139,7 +139,7 @@ class StdioGate:
                 self._end_streams(step)
             elif (own_sink := self._sink_of(step.sender)) is not sink:
                 self._queues.setdefault(own_sink, deque()).append((step, at_ns))
-                self._run_or_pause(own_sink)
+                self._run_queue_or_pause(own_sink)
             elif not self._give_data(sink, step):
                 return False
         return True
@@ -174,7 +174,7 @@ class StdioGate:
         """Return the sink to which the lines of ``sender`` go."""
         return self._relay.peers[0 if sender == CLIENT else 1]
 
-    def _run_or_pause(self, sink: Sink) -> None:
+    def _run_queue_or_pause(self, sink: Sink) -> None:
         if sink.rest is None and not self.run_queue(sink):
             self._relay.pause(sink)
 
@@ -223,8 +223,8 @@ class StdioGate:
                 self._judge.note_step(step, now_ns)
             sink = self._sink_of(step.sender)
             self._queues.setdefault(sink, deque()).append((step, now_ns))
-            self._run_or_pause(sink)
-        self._hold_full()
+            self._run_queue_or_pause(sink)
+        self._hold_full_sources()
 
     @property
     def is_host_behind(self) -> bool:
@@ -232,7 +232,7 @@ class StdioGate:
         is_behind = lanes is not None and lanes.is_waiting(SERVER) and not lanes.is_stalled(SERVER)
         return is_behind and self._relay.peers[1].open
 
-    def _hold_full(self) -> None:
+    def _hold_full_sources(self) -> None:
         """Stop reading each stream whose lane is full; read it again when nothing waits in the lane."""
         assert self._lanes is not None
         for source in self._relay.sources:

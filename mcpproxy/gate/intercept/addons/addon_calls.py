@@ -8,7 +8,8 @@ If the host does not answer within the budget of its addons, or has ended, the q
 has failed; a new host is started, and gets the other questions. With concurrent addons all open questions
 have failed. No more than ``_MOST_STARTS`` hosts are started within ``_STARTS_NS``, whatever messages do to
 them; while there is no host, every question fails at once. A message whose question has failed passes, unless
-an addon fails closed: then it is answered with an error."""
+an addon fails closed: then a request is answered with an error, an answer is replaced by one, and a
+notification is dropped."""
 
 import json
 import os
@@ -99,7 +100,7 @@ class AddonHostProcess:
         """Wait until the addons are loaded. ``where`` names the command in an error.
 
         Raises:
-            UsageError: an addon cannot be used.
+            UsageError: an addon cannot be used, or the host ends or does not answer for ``_START_S`` seconds.
         """
         self.sock.settimeout(_START_S)
         try:
@@ -122,7 +123,7 @@ class AddonHostProcess:
         Raises:
             LookupError: an addon cannot be used; the error has the reason.
             OSError: nothing has arrived, or the host has ended.
-            ValueError: what has arrived are not frames of a host.
+            ValueError: the bytes that have arrived are not frames of a host.
         """
         data = self.sock.recv(_CHUNK_BYTES)
         if not data:
@@ -132,10 +133,10 @@ class AddonHostProcess:
             _, words, content = frames.pop(0)
             if words == ["refused"]:
                 raise LookupError(content.decode("utf-8", "replace"))
-            self._read_about(content)
+            self._read_description(content)
         return frames
 
-    def _read_about(self, content: bytes) -> None:
+    def _read_description(self, content: bytes) -> None:
         try:
             about = json.loads(content)
             self.hooks = frozenset(about["hooks"])
@@ -269,7 +270,7 @@ class AddonCalls:
             self._tell_host("closed", "", session)
 
     def _tell_host(self, *words: str, content: bytes = b"") -> None:
-        """Send the host a frame that it does not answer."""
+        """Send the host a frame that it does not answer; nothing, if no host is ready."""
         if self._host is not None and self._host.is_ready:
             self._unsent += encode_frame(0, *words, content=content)
             self._flush_unsent()
@@ -288,7 +289,7 @@ class AddonCalls:
 
     @property
     def _late_ns(self) -> int:
-        """When the oldest question that was sent should have been answered."""
+        """By when the oldest question that was sent has to be answered, in monotonic ns."""
         _, since_ns = next(iter(self._asked.values()))
         if not self._first.is_concurrent:  # the host began with it after it had answered the one before
             since_ns = max(since_ns, self._answered_ns)
@@ -344,9 +345,9 @@ class AddonCalls:
         fd = self._host.sock.fileno()
         with suppress(KeyError):  # it is not watched yet
             self._unregister(fd)
-        self._register(fd, self._on_host, select.POLLIN | (select.POLLOUT if self._unsent else 0))
+        self._register(fd, self._on_host_events, select.POLLIN | (select.POLLOUT if self._unsent else 0))
 
-    def _on_host(self, events: int) -> None:
+    def _on_host_events(self, events: int) -> None:
         if self._host is None:
             return
         if events & select.POLLOUT:

@@ -100,7 +100,7 @@ class AddonHost:
         opened = self._sessions.get(session) or await self._open_session(session)
         message = Message(question.content, cast("Sender", sender))
         if hook == "remember":
-            self._remember(opened, message)
+            self._remember_request(opened, message)
             return "same", "", b""
         return await self._call_hooks(hook, opened, message)
 
@@ -109,11 +109,11 @@ class AddonHost:
         how = by = ""
         request: tuple[Message | None, ...] = ()
         if hook == "response":
-            request = (opened.requests.take(other(message.sender), _id(message)),)
+            request = (opened.requests.take(other(message.sender), _message_id(message)),)
         for addon, function in self._hooks[hook]:
             try:
-                result = await self._call(addon, function, opened.session, *request, message)
-                given = _checked(result, hook)
+                result = await self._call_hook(addon, function, opened.session, *request, message)
+                given = _checked_result(result, hook)
             except (Exception, asyncio.CancelledError) as error:  # it concerns this message only
                 if _is_cancelled():
                     raise
@@ -130,7 +130,7 @@ class AddonHost:
             if given.raw != message.raw:
                 message, how, by = given, "new", addon_name(addon)
         if hook == "request" and self._hooks["response"]:
-            self._remember(opened, message)
+            self._remember_request(opened, message)
         return (how, by, message.raw) if how else ("same", "", b"")
 
     async def close(self, id: str | None = None) -> None:
@@ -156,13 +156,13 @@ class AddonHost:
         """Call hooks whose results are ignored."""
         for addon, function in self._hooks[hook]:
             try:
-                await self._call(addon, function, session, *arguments)
+                await self._call_hook(addon, function, session, *arguments)
             except (Exception, asyncio.CancelledError) as error:  # as in ``_call_hooks``
                 if _is_cancelled():
                     raise
                 self._note_failure(addon, hook, error)
 
-    async def _call(self, addon: Addon, function: Callable[..., object], *arguments: object) -> object:
+    async def _call_hook(self, addon: Addon, function: Callable[..., object], *arguments: object) -> object:
         """Call a hook, and wait for its result as long as the budget of its addon allows."""
         result = function(*arguments)
         if result is None or not inspect.isawaitable(result):
@@ -191,8 +191,8 @@ class AddonHost:
         why = f": {_error_text(error)}" if isinstance(error, BaseException) else ""
         self.note(f"{', '.join(map(addon_name, self._addons))}: {about.get('message', '')}{why}")
 
-    def _remember(self, opened: _OpenSession, message: Message) -> None:
-        opened.requests.add(message.sender, _id(message), message)
+    def _remember_request(self, opened: _OpenSession, message: Message) -> None:
+        opened.requests.add(message.sender, _message_id(message), message)
 
 
 def addon_name(addon: Addon) -> str:
@@ -212,7 +212,7 @@ def _is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _checked(result: object, hook: str) -> Result:
+def _checked_result(result: object, hook: str) -> Result:
     """Return the result of a hook, if it is valid.
 
     Raises:
@@ -229,7 +229,7 @@ def _checked(result: object, hook: str) -> Result:
     return result
 
 
-def _id(message: Message) -> RequestId | None:
+def _message_id(message: Message) -> RequestId | None:
     """Return the id of a request or response; ``None`` if there is no valid id."""
     try:
         return request_id(message.id)

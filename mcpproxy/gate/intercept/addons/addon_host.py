@@ -1,8 +1,8 @@
 """The addon host: ``python -m mcpproxy.gate.intercept.addons.addon_host FD TRANSPORT NAME...``.
 
-This process runs the addons. It reads messages from a socket, and answers what becomes of each. A bad addon
-harms only this process: if there is no answer within the addon's budget, the relay kills it and starts
-another.
+This process runs the addons. It reads messages from a socket, and answers with what becomes of each. A bad
+addon harms only this process: if no answer comes within the budget of the addons, the relay kills the process
+and starts another.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from mcpproxy.gate.intercept.addons.addon_hooks import AddonHost, addon_name
 from mcpproxy.gate.intercept.addons.addon_loading import AddonError, load_addons
 
 _CHUNK_BYTES: Final = 64 << 10
-_LOOK_S: Final = 0.2
+_READ_INTERVAL_S: Final = 0.2
 """The interval at which the recording is read for findings, if an addon has a ``finding`` hook."""
 _GRACE_S: Final = 2.0
 """For how long hooks may go on running after the relay has gone."""
@@ -48,7 +48,8 @@ class HostLoop:
     async def run(self) -> None:
         """Handle the frames of the relay until it has gone.
 
-        Then cancel the hooks that still run, and call those for the last findings, and for closed sessions.
+        Then cancel the hooks that still run, and call the ``finding`` hooks for the last findings and the
+        ``closed`` hooks for all open sessions.
         """
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(self._host.note_asyncio)
@@ -76,7 +77,7 @@ class HostLoop:
             question = self._backlog.popleft()
             if question.words[0] == "recording":
                 self._findings = FindingReader(os.fsdecode(question.content))
-                self._follow_task = asyncio.create_task(self._follow(self._findings))
+                self._follow_task = asyncio.create_task(self._follow_findings(self._findings))
             elif self._host.has_only_functions:
                 _run_at_once(self._host.take_frame(question))
             else:
@@ -89,9 +90,9 @@ class HostLoop:
         if not self._relay_left.is_set():
             self._take_frames()
 
-    async def _follow(self, findings: FindingReader) -> None:
+    async def _follow_findings(self, findings: FindingReader) -> None:
         while True:
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_READ_INTERVAL_S)
             await self._host.tell_findings(findings)
 
 

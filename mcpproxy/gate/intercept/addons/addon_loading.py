@@ -25,22 +25,24 @@ def load_addons(names: Sequence[str]) -> list[Addon]:
     Raises:
         AddonError: an addon cannot be used.
     """
-    return [addon for name in names for addon in _loaded(name)]
+    return [addon for name in names for addon in _load_named(name)]
 
 
-def _loaded(name: str) -> Iterator[Addon]:
+def _load_named(name: str) -> Iterator[Addon]:
     try:
-        classes = _in_file(name) if name.endswith(".py") or os.sep in name else _installed(name)
+        classes = (
+            _classes_in_file(name) if name.endswith(".py") or os.sep in name else _installed_classes(name)
+        )
         for addon_class in classes:
             yield addon_class()
     except AddonError:
         raise
     except Exception as error:  # an addon is foreign code, and may raise anything
-        place = _place(error, name)
+        place = _error_place(error, name)
         raise AddonError(f"{place}: {type(error).__name__}: {error}; correct it") from None
 
 
-def _in_file(path: str) -> list[type[Addon]]:
+def _classes_in_file(path: str) -> list[type[Addon]]:
     spec = importlib.util.spec_from_file_location("mcpproxy_addon_" + str(abs(hash(path))), path)
     if spec is None or spec.loader is None or not os.path.isfile(path):
         raise AddonError(f"{path}: no such file; name a file of Python, or an installed addon")
@@ -48,7 +50,7 @@ def _in_file(path: str) -> list[type[Addon]]:
     sys.modules[spec.name] = module
     folder = os.path.dirname(os.path.abspath(path))
     # The folder comes first while the addon is loaded, as for any program. Afterwards it comes last, so that
-    # later imports of mcpproxy, and the next addon, do not find modules here.
+    # its modules do not shadow what mcpproxy or the next addon imports.
     sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
@@ -69,7 +71,7 @@ def _addon_classes(module: ModuleType) -> list[type[Addon]]:
     ]
 
 
-def _installed(name: str) -> list[type[Addon]]:
+def _installed_classes(name: str) -> list[type[Addon]]:
     from importlib.metadata import entry_points
 
     known = entry_points(group=GROUP)
@@ -82,7 +84,7 @@ def _installed(name: str) -> list[type[Addon]]:
     return [found]
 
 
-def _place(error: Exception, name: str) -> str:
+def _error_place(error: Exception, name: str) -> str:
     """Return the place in an addon's file at which an error was raised: ``FILE:LINE``, or the name alone."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{error.filename}:{error.lineno}"

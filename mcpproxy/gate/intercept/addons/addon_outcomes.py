@@ -10,7 +10,7 @@ from mcpproxy.gate.intercept.policies import Instead
 from mcpproxy.judge.session.frame import Sender
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Message, Notification, Request, Response
 
-_FAILED: Final = FaultAction("error", text="An addon failed")
+_ADDON_ERROR: Final = FaultAction("error", text="An addon failed")
 
 
 @slotted(frozen=True)
@@ -54,7 +54,7 @@ def instead_after(outcome: AddonOutcome, raw: bytes, message: Message) -> Instea
             given = outcome.raw
         case "answer":
             answer = outcome.raw
-        case "error" if (effect := error_effect(_FAILED, raw, message)) is not None:
+        case "error" if (effect := error_effect(_ADDON_ERROR, raw, message)) is not None:
             given, answer = (effect.given[0][1] if effect.given else None), effect.answer
         case _:
             pass

@@ -27,7 +27,7 @@ A_FAULT: Final = "a fault of mcpproxy"
 _TWICE: Final = "two members of an object in it have the same name"
 """Reasons why addons cannot see a message; in them, the message is "it"."""
 
-_UNKNOWN: Final = b'{"jsonrpc":"2.0","id":null,'
+_UNKNOWN_ID_START: Final = b'{"jsonrpc":"2.0","id":null,'
 """The beginning of an error for a request whose id is not known."""
 
 ENDS_BYTES: Final = 64 << 10
@@ -59,7 +59,7 @@ class Withheld:
     @property
     def is_known(self) -> bool:
         """Whether there is an answer, other than a single error for the id ``null``."""
-        return self.answer is not None and not self.answer.startswith(_UNKNOWN)
+        return self.answer is not None and not self.answer.startswith(_UNKNOWN_ID_START)
 
 
 class ClosedGate:
@@ -75,12 +75,12 @@ class ClosedGate:
 
     def withhold_unseen(self, sender: Sender, raw: bytes, message: Message) -> Withheld | None:
         """Withhold a message if no addon can be asked about it; otherwise return ``None``."""
-        if not self.addons or not (why := _unseen(raw, message)):
+        if not self.addons or not (why := _why_unseen(raw, message)):
             return None
         return self.withhold(sender, raw, why)
 
     def withhold(self, sender: Sender, raw: bytes, why: str, end: bytes | None = None) -> Withheld:
-        """Return what its peers get instead of a message that must not pass.
+        """Return what the peers get instead of a message that must not pass.
 
         Unless it is a batch, only its beginning and its end are read. If ``end`` is given, ``raw`` is only
         the beginning.
@@ -122,7 +122,7 @@ _UNREADABLE: Final = set(map(_reason_of, (Flaw.NOT_JSON, Flaw.NOT_UTF8, Flaw.TOO
 """Reasons for which it is not known whether a message without an id is a notification."""
 
 
-def _unseen(raw: bytes, message: Message) -> str:
+def _why_unseen(raw: bytes, message: Message) -> str:
     """Return why no addon can be asked about a message; empty if one can be, or if the message is empty."""
     if isinstance(message, Malformed):
         return "" if message.flaw is Flaw.EMPTY else _reason_of(message.flaw)

@@ -87,7 +87,7 @@ def check_request(route: Route, *, is_gated: bool, is_json: bool) -> None:
     JSON.
 
     Raises:
-        Refusal: no addon could be asked about its body.
+        Refusal: no addon could be asked about its body, or about what follows it, as after an upgrade.
     """
     head = route.request
     if route.is_last:

@@ -43,7 +43,7 @@ def ask(trace: str, command: Command, answer_s: float = _ANSWER_S) -> Command:
             is refused.
     """
     try:
-        line = _exchange(trace, json.dumps(command).encode() + b"\n", answer_s)
+        line = _exchange_lines(trace, json.dumps(command).encode() + b"\n", answer_s)
     except FileNotFoundError:
         fact = "this session holds nothing at breakpoints"
         raise UsageError(trace, fact, "start one with --break FILTER") from None
@@ -66,7 +66,7 @@ def ask(trace: str, command: Command, answer_s: float = _ANSWER_S) -> Command:
     return answer
 
 
-def _exchange(trace: str, line: bytes, answer_s: float) -> bytes:
+def _exchange_lines(trace: str, line: bytes, answer_s: float) -> bytes:
     """Send a line to the relay, and return the line that it answers.
 
     Raises:
@@ -104,7 +104,7 @@ def _checked_answer(command: Command, value: object) -> Command:
             raise ValueError(do)
         return {"done": do, "number": _count(answer["number"])}
     if command.get("starts") is not True:
-        messages = [_read_members(item, _WHOLE) for item in _list(answer["held"])]
+        messages = [_read_members(item, _WHOLE_READERS) for item in _list(answer["held"])]
         if do == "show" and len(messages) != 1:
             raise ValueError(do)
         return {"held": messages}
@@ -113,7 +113,7 @@ def _checked_answer(command: Command, value: object) -> Command:
     state = answer["state"]
     if not isinstance(state, int):
         raise TypeError(state)
-    return {"state": state, "held": [_read_members(item, _START) for item in _list(answer["held"])]}
+    return {"state": state, "held": [_read_members(item, _START_READERS) for item in _list(answer["held"])]}
 
 
 def _object(value: object) -> Command:
@@ -167,7 +167,7 @@ def _read_members(value: object, readers: Mapping[str, Callable[[object], object
     return {name: read(members[name]) for name, read in readers.items()}
 
 
-_FACTS: Final[dict[str, Callable[[object], object]]] = {
+_FACT_READERS: Final[dict[str, Callable[[object], object]]] = {
     "number": _count,
     "from": _text,
     "rule": _text,
@@ -176,9 +176,9 @@ _FACTS: Final[dict[str, Callable[[object], object]]] = {
     "then": _text,
     "findings": _findings,
 }
-_WHOLE: Final[dict[str, Callable[[object], object]]] = {**_FACTS, "base64": _base64}
-_START: Final[dict[str, Callable[[object], object]]] = {
-    **_FACTS,
+_WHOLE_READERS: Final[dict[str, Callable[[object], object]]] = {**_FACT_READERS, "base64": _base64}
+_START_READERS: Final[dict[str, Callable[[object], object]]] = {
+    **_FACT_READERS,
     "kind": _text,
     "method": _text,
     "target": _text_or_none,

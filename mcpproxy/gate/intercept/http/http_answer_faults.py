@@ -30,10 +30,10 @@ from mcpproxy.protocol.raw_json import value_bytes
 from mcpproxy.record.framing.bodies import Chunked, Length
 from mcpproxy.record.framing.sse import SseBlock
 
-_IN_BODIES: Final = ("duplicate",)
-"""The verbs that cannot act on the message of a body."""
-_IN_EVENTS: Final = ("status",)
-"""The verbs that cannot act on the message of an event."""
+_UNFIT_FOR_BODIES: Final = ("duplicate",)
+"""The verbs that cannot act on a message that is a whole body."""
+_UNFIT_FOR_EVENTS: Final = ("status",)
+"""The verbs that cannot act on a message in an event."""
 
 
 class AnswerFaults:
@@ -42,9 +42,10 @@ class AnswerFaults:
     In its methods, ``raw`` and ``sent`` are bytes as the server sent them, and ``content`` is the content of
     a body without its transfer coding.
 
-    ``mark`` makes the mark of a fault. ``connection`` returns the number of the connection. ``on_endpoint``
-    is called, if an addon fails closed, when a server of the HTTP+SSE transport names the URL to which
-    clients post, with that URL as the server names it, and the target of the request.
+    ``mark(rule, action)`` makes the mark by which the recording names a fault. ``connection`` returns the
+    number of the connection. ``on_endpoint`` is called, if an addon fails closed, when a server of the
+    HTTP+SSE transport names the URL to which clients post, with that URL as the server names it, and the
+    target of the request.
     """
 
     def __init__(
@@ -134,10 +135,10 @@ class AnswerFaults:
     # A body
 
     def body(self, answer: HeldAnswer, raw: bytes, content: bytes) -> list[AnswerStep] | None:
-        """Return the steps for an answer that is held whole, and no event stream; ``None`` if it passes."""
+        """Return the steps for an answer that is held whole and is no event stream; ``None`` if it passes."""
         if answer.unseen:
             return self.refused(answer, raw, answer.unseen) if content else None
-        passing = self._passing(answer, content, _IN_BODIES, is_gated=answer.expected.is_gated)
+        passing = self._passing(answer, content, _UNFIT_FOR_BODIES, is_gated=answer.expected.is_gated)
 
         def given_body(fault: FaultMark, head: bytes, new: bytes) -> list[AnswerStep]:
             """Return the steps that give ``new``, in the transfer coding of the answer."""
@@ -219,7 +220,7 @@ class AnswerFaults:
     def stream(self, answer: HeldAnswer, raw: bytes, content: bytes) -> list[AnswerStep] | None:
         """Return the steps for an event stream of a known length; ``None`` if it passes."""
         blocks = answer.framer.feed(content, 0)
-        self._learn_endpoint(answer, blocks)
+        self._report_endpoint(answer, blocks)
         rest = content[sum(len(block.raw) for block in blocks) :]
         if self.gate.addons and answer.expected.is_gated and rest.strip():
             return self.refused(answer, raw, NOT_COMPLETE)
@@ -240,8 +241,8 @@ class AnswerFaults:
         if rest:
             steps.append(AnswerStep("pass", rest))
             length += len(rest)
-        # The exchange ends with the record of the server's last bytes, unless that record has more. So it
-        # gets more if something is given after it.
+        # The exchange ends at the record of the server's last bytes, unless that is marked ``has_more``. So
+        # it is marked if something is given after it.
         last = max(index for index, step in enumerate(steps) if step.kind in ("pass", "alter"))
         gives = [index for index, step in enumerate(steps) if step.kind == "give" and index > last]
         for index in (last, *gives)[: len(gives)]:
@@ -279,7 +280,7 @@ class AnswerFaults:
 
         ``tail`` is the beginning of an event that is never completed; it does not pass.
         """
-        self._learn_endpoint(answer, blocks)
+        self._report_endpoint(answer, blocks)
         decisions = [self._enter(answer, block) for block in blocks]
         is_missing = answer.body.over and bool(answer.unseen and answer.expected.id)
         if not any(action is not None for action, _ in decisions) and not tail and not is_missing:
@@ -304,7 +305,7 @@ class AnswerFaults:
         action: Action | None,
         passing: Passing,
     ) -> Iterator[AnswerStep]:
-        """Yield the steps for an event on which ``action`` acts."""
+        """Yield the steps for an event on which ``action`` acts; if it is ``None``, the event passes."""
         sent = coded(answer.body, block.raw)
 
         def given(fault: FaultMark, data: bytes) -> AnswerStep:
@@ -367,13 +368,20 @@ class AnswerFaults:
     def _enter(self, answer: HeldAnswer, block: SseBlock) -> tuple[Action | None, Passing]:
         """Return the policies' action for the message in an event, and the message."""
         is_gated = bool(self.gate.addons) and answer.expected.is_gated
-        is_place = _endpoint(block) is not None
-        passing = self._passing(answer, block.data or b"", _IN_EVENTS, is_gated=is_gated and not is_place)
+        names_endpoint = _endpoint(block) is not None
+        passing = self._passing(
+            answer, block.data or b"", _UNFIT_FOR_EVENTS, is_gated=is_gated and not names_endpoint
+        )
         if not block.complete or len(block.raw) > LIMIT_BYTES:
             action: Action | None = self.gate.withhold(SERVER, b"", TOO_LONG) if is_gated else None
         else:
             action = self._policies.enter(passing) if block.data else None
-        if is_gated and not is_place and block.data is not None and not isinstance(action, AppliedFault):
+        if (
+            is_gated
+            and not names_endpoint
+            and block.data is not None
+            and not isinstance(action, AppliedFault)
+        ):
             self._note_answered(answer, passing, action)
         return action, passing
 
@@ -395,7 +403,7 @@ class AnswerFaults:
         frame = Frame(0, SERVER, content, connection=self._connection())
         return Passing(frame, answer.expected.session, is_gated=is_gated, unfit=unfit)
 
-    def _learn_endpoint(self, answer: HeldAnswer, blocks: list[SseBlock]) -> None:
+    def _report_endpoint(self, answer: HeldAnswer, blocks: list[SseBlock]) -> None:
         """Report the URL to which clients of an HTTP+SSE server post, if an addon that fails closed needs it.
 
         What becomes of the event does not matter.
@@ -414,5 +422,5 @@ class AnswerFaults:
 def _endpoint(block: SseBlock) -> str | None:
     """Return the URL to which clients of an HTTP+SSE server post; ``None`` if the event does not name it."""
     data = (block.data or b"").strip()
-    is_place = block.event == "endpoint" and block.data is not None and data[:1] not in (b"{", b"[")
-    return data.decode("utf-8", "surrogateescape") if is_place else None
+    names_endpoint = block.event == "endpoint" and block.data is not None and data[:1] not in (b"{", b"[")
+    return data.decode("utf-8", "surrogateescape") if names_endpoint else None

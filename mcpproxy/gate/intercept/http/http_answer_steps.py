@@ -103,7 +103,7 @@ class HeldAnswer:
     blocks: list[SseBlock] = field(default_factory=list[SseBlock])
     """The complete events of a stream that are held."""
     unseen: str = ""
-    """Why no addon can be asked about the body; empty if addons can be asked, or nothing is gated."""
+    """Why no addon can be asked about the body, or about an event in it; empty if there is no such reason."""
     held_bytes: int = 0
     """How many bytes of events were read and not passed on."""
 

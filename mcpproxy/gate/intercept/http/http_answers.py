@@ -64,7 +64,7 @@ class AnswerReader:
         self._held += data
         steps: list[AnswerStep] = []
         try:
-            self._take_answers(steps, at_ns)
+            self._read_answers(steps, at_ns)
         except Exception as fault:  # a bug in mcpproxy must not end the connection
             self._on_bug(fault)
             steps += self._give_up()
@@ -72,7 +72,7 @@ class AnswerReader:
             steps += self._pass_bytes()
         return steps
 
-    def _take_answers(self, steps: list[AnswerStep], at_ns: int) -> None:
+    def _read_answers(self, steps: list[AnswerStep], at_ns: int) -> None:
         """Append the steps for the held bytes to ``steps``."""
         while self._held and not self.is_done:
             before = len(self._held), self._read, self._answer

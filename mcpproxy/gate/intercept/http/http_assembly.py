@@ -43,7 +43,7 @@ class Assembly:
         self._raw = raw
         self._blocks = blocks
         self._rest = rest
-        self._left = [(index, *decision) for index, decision in enumerate(decisions)]
+        self._undecided = [(index, *decision) for index, decision in enumerate(decisions)]
         self._mark = mark
         self._gate = gate
         self._unchanged = unchanged
@@ -59,7 +59,7 @@ class Assembly:
         self._marks = list(self._pauses)
         self._is_recorded_first = bool(self._marks)
         """Whether the first step records what the server sent; otherwise one of the last steps does."""
-        self._ends: list[AnswerStep] = []
+        self._end_steps: list[AnswerStep] = []
 
     def steps(self) -> list[AnswerStep]:
         """Return the steps up to the first one that waits; ``on_release`` or ``on_outcome`` returns more."""
@@ -76,8 +76,8 @@ class Assembly:
         self._events[index] = [] if given is None else [with_data(self._blocks[index], given)]
 
     def _next_steps(self) -> list[AnswerStep]:
-        while self._left:
-            index, action, passing = self._left.pop(0)
+        while self._undecided:
+            index, action, passing = self._undecided.pop(0)
             match action:
                 case Withheld(given=given):
                     self._replace_event(index, self._mark(f"addon {self._gate}", "error"), given)
@@ -121,21 +121,21 @@ class Assembly:
         if action.verb == "cut":
             self._events[index] = [block.raw[: cut_at(applied.decision, block.raw)]]
         if action.verb in ("cut", "disconnect"):
-            self._left.clear()
+            self._undecided.clear()
             self._events[index + 1 :] = []
-            self._ends.append(AnswerStep("end", fault=mark, is_reset=action.text == "reset"))
+            self._end_steps.append(AnswerStep("end", fault=mark, is_reset=action.text == "reset"))
 
     def _last_steps(self) -> list[AnswerStep]:
         if not self._marks:
             return self._unchanged()
         own, mark = self._own(), self._marks[0]
-        whole = () if self._ends else (self._rest, *own)
+        whole = () if self._end_steps else (self._rest, *own)
         events = (event for group in self._events for event in group)
         given = [event for event in (*events, *whole) if event]
         # If the connection is to be closed early, the head keeps the full length, so that the client notices.
-        length = len(self._raw) - len(self._answer.head) if self._ends else sum(map(len, given))
+        length = len(self._raw) - len(self._answer.head) if self._end_steps else sum(map(len, given))
         head = with_length(given_head(self._answer), length)
         steps = [] if self._is_recorded_first else [AnswerStep("alter", self._raw, mark, has_more=True)]
         steps.append(AnswerStep("give", head, mark, head, "head", has_more=True))
         steps += [AnswerStep("give", event, mark, event, "event", has_more=True) for event in given]
-        return [*steps[:-1], replace(steps[-1], has_more=False), *self._ends]
+        return [*steps[:-1], replace(steps[-1], has_more=False), *self._end_steps]

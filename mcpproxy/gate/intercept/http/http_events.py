@@ -17,7 +17,8 @@ from mcpproxy.record.trace.records import Encoded
 
 _ALTERED: Final = {journals.CLIENT_ALTERED: journals.CLIENT, journals.SERVER_ALTERED: journals.SERVER}
 _GIVEN: Final = (journals.CLIENT_GIVEN, journals.SERVER_GIVEN)
-"""Kinds of journal records: for bytes that a policy has changed or withheld, and for bytes given instead."""
+"""Kinds of journal records: of bytes that a policy has changed or withheld -> of bytes that pass; and of
+bytes given instead."""
 
 
 class HttpEvents:

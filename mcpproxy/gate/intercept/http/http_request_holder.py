@@ -1,7 +1,7 @@
 """Split the bytes of an HTTP client into requests that are held until they are complete, and bytes that pass.
 
-*Limits.* A body over ``LIMIT_BYTES``, or a body whose client waits for ``100 Continue``, is forwarded without
-being judged, and a note in the trace says so. If an addon fails closed, it is refused instead."""
+A body over ``LIMIT_BYTES``, or a body whose client waits for ``100 Continue``, is forwarded without being
+shown to a policy, and a note in the trace says so. If an addon fails closed, it is refused instead."""
 
 from __future__ import annotations
 

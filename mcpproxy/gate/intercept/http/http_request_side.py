@@ -50,7 +50,7 @@ class RequestSide:
         )
         self._fails_closed = bool(gate.policies.gate.addons)
         self._ids: deque[bytes] = deque()
-        """The ids, in JSON, of the requests that were read and not forwarded yet; empty for none."""
+        """The id, in JSON, of each request that was read and not forwarded yet; empty if it has none."""
         self._head_decision: FaultDecision | None = None
         """The fault that changes the head of the answer to the next forwarded request."""
         self._altered: tuple[bytes, FaultMark, bytes, bytes] | None = None
@@ -138,9 +138,10 @@ class RequestSide:
         self._tunnel.records.note("unjudged", why, journals.now_ns())
 
     def _on_unreadable(self, refusal: Refusal, rest: bytes, now_ns: int) -> None:
-        """Handle ``rest``, which begins with a request that cannot be read.
+        """Forward ``rest``, which begins with a request that cannot be read.
 
-        It is forwarded; if an addon fails closed, it is refused.
+        If an addon fails closed, ``rest`` is refused; it may then also begin with a request that must not
+        pass.
         """
         tunnel = self._tunnel
         if not self._fails_closed:
@@ -236,7 +237,7 @@ class RequestSide:
         addons.ask(hook, passing.session, CLIENT, passing.raw, on_outcome)
 
     def _hold_request(self, applied: AppliedFault, passing: Passing, held: HeldRequest, now_ns: int) -> None:
-        """Hold a request at a breakpoint. It is recorded now, and what is forwarded, after the release."""
+        """Hold a request at a breakpoint. It is recorded now; what is forwarded, after the release."""
         rule = applied.decision.rule
         fault = self._gate.mark(rule.name, rule.action.verb)
         self._tunnel.records.add(journals.CLIENT_ALTERED, now_ns, marked(fault, held.raw, has_more=True))
@@ -365,7 +366,10 @@ class RequestSide:
         self._tunnel.close()
 
     def _forward_request(self, request: bytes, held: HeldRequest, now_ns: int) -> None:
-        """Forward ``request`` in the place of ``held`` unless a policy refuses it; take what follows it."""
+        """Forward ``request`` in the place of ``held``, unless a policy refuses it.
+
+        Then take the bytes that follow ``held``.
+        """
         tunnel, is_altered = self._tunnel, self._altered is not None
         refused = self._gate.leave(request, now_ns, tunnel.records.number, is_altered=is_altered)
         if refused is not None:
