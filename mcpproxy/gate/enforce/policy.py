@@ -146,6 +146,7 @@ def _error(request: Request, finding: Finding) -> bytes:
 
 
 def _refused(message: Message, findings: list[Finding]) -> Refused:
+    """Return the refusal; its HTTP status is 400 in a revision without sessions, which each request names."""
     rules = dict.fromkeys(finding.rule for finding in findings)
     is_stateless = any(member(item.params, "_meta", VERSION_KEY) is not None for item in _requests(message))
     return Refused(

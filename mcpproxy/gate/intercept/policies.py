@@ -150,7 +150,7 @@ class Policy:
 
 
 def refusal(passing: Passing, by: str, code: int, text: str) -> Refused | None:
-    """Return a refusal with a JSON-RPC error; ``None`` for a message that is or has no request.
+    """Return a refusal with a JSON-RPC error; ``None`` if the message has no request.
 
     A batch is refused as a whole, with an error for each of its requests. ``code`` and ``text`` are those of
     the error, and ``by`` names in the recording what refuses the request.

@@ -2,7 +2,7 @@
 
 A file is closed when its last record says so and nobody may write it again: the recording has ended, or the
 recorder has saved that it writes a later file. A recording whose recorder was killed is completed first. A
-file without such a record, which nobody writes or has changed for a minute, counts as closed, too.
+file without such a record counts as closed, too, if nobody writes it and it was not changed for a minute.
 """
 
 import os
@@ -86,8 +86,8 @@ def closed_files(folder: str, settled: Collection[tuple[str, Signature]] = (), o
         OSError: the folder cannot be read.
     """
     found = FoundFiles()
-    recordings = read_journals(folder, _names(folder, only))
-    names = _names(folder, only)  # again: a recording that was completed may have new files
+    recordings = read_journals(folder, _list_names(folder, only))
+    names = _list_names(folder, only)  # again: a recording that was completed may have new files
     running, firsts = recordings.running, dict[str, str]()
     found.faults = {os.path.basename(first): why for first, why in recordings.stuck.items()}
     for name in names:
@@ -125,7 +125,7 @@ def closed_files(folder: str, settled: Collection[tuple[str, Signature]] = (), o
     return found
 
 
-def _names(folder: str, only: str) -> list[str]:
+def _list_names(folder: str, only: str) -> list[str]:
     names = sorted(os.listdir(folder))
     if not only:
         return names
@@ -211,7 +211,7 @@ def _header_and_last(path: str) -> tuple[Header | None, CloseRecord | Continued 
 
 
 def record_of(line: bytes) -> object:
-    """Return the record of a line of a recording; ``None`` if it has none."""
+    """Return the record that a line of a recording holds; ``None`` if the line cannot be decoded."""
     try:
         return decode(line)
     except McpProxyError:

@@ -48,7 +48,7 @@ class Deletion:
         Callers pass the files of a running recording in order, and those of an ended one in reverse order.
 
         Raises:
-            StoreError: the store cannot be reached.
+            StoreError: the object of the file cannot be read.
         """
         if time.time() - file.signature[3] / 1e9 < self._age_s:
             return KEPT

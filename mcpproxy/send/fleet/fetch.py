@@ -201,7 +201,7 @@ class _Cache:
     def __init__(self, store: "Store") -> None:
         self._store = store
         where = f"{store.scheme}/{store.bucket}/{store.prefix}".replace("\\", "/")
-        self._folder = os.path.join(cache_folder(), *map(_segment, filter(None, where.split("/"))))
+        self._folder = os.path.join(cache_folder(), *map(_safe_folder_name, filter(None, where.split("/"))))
         paths.make_private(self._folder)
         self._budget: Final = _CacheBudget(cache_folder())
 
@@ -215,10 +215,10 @@ class _Cache:
 
     def _fetch_file(self, key: str, stored: "StoredObject") -> str:
         *folders, _ = key.split("/")
-        folder = os.path.join(self._folder, *map(_segment, folders))
+        folder = os.path.join(self._folder, *map(_safe_folder_name, folders))
         path = os.path.join(folder, _file_name(key))
         self._budget.keep(path)
-        # The file has the time of its object, so an object that has replaced it is fetched.
+        # The cached file has the time of its object, so that an object that was replaced is fetched again.
         written_us = round(stored.written_s * 1e6)
         try:
             if os.stat(path).st_mtime_ns // 1000 == written_us:
@@ -232,7 +232,7 @@ class _Cache:
         return path
 
 
-def _segment(name: str) -> str:
+def _safe_folder_name(name: str) -> str:
     """Return a part of a key as the name of a folder, safe on every system."""
     safe = _UNSAFE.sub("_", name)
     is_safe = urls.is_file_name(safe) and not safe.endswith(".journal")  # a fetched recording has no journal

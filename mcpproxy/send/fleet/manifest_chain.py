@@ -92,12 +92,12 @@ class ManifestChain:
             self._by_key[added.key] = added
             return added
 
-    def _read(self, number: int) -> bytes:
+    def _read_manifest(self, number: int) -> bytes:
         return self._store.read(manifest.key_of(self.name, number), manifest.LIMIT_BYTES)
 
     def _read_if_there(self, number: int) -> bytes:
         try:
-            return self._read(number)
+            return self._read_manifest(number)
         except (NoSuchObjectError, TooLargeError):
             return b""  # verify reports it
 

@@ -26,7 +26,7 @@ _WINDOW_BYTES: Final = 128 << 20
 
 
 class DiskBudget(ByteBudget):
-    """The bytes that all threads together may fetch into ``folder``: ``limit``, or half of the free disk."""
+    """The bytes that all threads may fetch into ``folder``: at most ``limit`` and half of the free disk."""
 
     __slots__ = ("_lock",)
 

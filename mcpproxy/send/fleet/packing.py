@@ -27,7 +27,7 @@ _LEVEL: Final = 6
 _FINDING: Final = b'"finding"'
 _CONTINUED: Final = b'{"type":"continued"'
 _START_BYTES: Final = 96
-"""The start of a line, which has the kind and the time of its record."""
+"""How many bytes at the start of a line have the kind and the time of its record."""
 _TIME: Final = re.compile(rb'"t":(\d{1,20})[,}]')
 _DATE: Final = re.compile(r"\d{4}-\d\d-\d\d")
 _LABEL_CHARACTERS: Final = 60
@@ -94,13 +94,13 @@ def pack(file: ClosedFile, mask_key: bytes | None) -> Packed:
         OSError: it cannot be read, or the folder for temporary files is full.
     """
     content = cast("IO[bytes]", tempfile.SpooledTemporaryFile(SINGLE_PUT_BYTES))  # noqa: SIM115 # the caller closes it
-    header, lines = file.header, _lines(file.path)
+    header, lines = file.header, _plain_lines(file.path)
     if mask_key is not None:
         redaction = Redaction(
             RedactionScope(secrets=True), mask_key=digest(mask_key, recording_id(file).encode(), "sha256")
         )
         header = redaction.header(header)
-        lines = _masked(file, redaction, header)
+        lines = _masked_lines(file, redaction, header)
     facts = Facts()
     try:
         _write_packed(lines, content, facts)
@@ -117,12 +117,12 @@ def label_of(file: ClosedFile, mask_key: bytes | None) -> str:
     return Redaction(RedactionScope(secrets=True), mask_key=mask_key).header(file.header).label
 
 
-def _lines(path: str) -> Iterator[bytes]:
+def _plain_lines(path: str) -> Iterator[bytes]:
     with open(open_regular(path), "rb") as file:
         yield from file
 
 
-def _masked(file: ClosedFile, redaction: Redaction, header: Header) -> Iterator[bytes]:
+def _masked_lines(file: ClosedFile, redaction: Redaction, header: Header) -> Iterator[bytes]:
     yield encode_header(header)
     trace = read_trace(file.path)
     trace.files[:] = [file.path]

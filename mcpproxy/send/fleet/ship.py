@@ -40,8 +40,8 @@ _WORKERS: Final = 2
 _KEY_NAME: Final = ".ship-key"
 _KEY_BYTES: Final = 32
 """The name and the size of the file with the key of the masks."""
-_OTHERS: Final = stat.S_IRWXO
-"""The group's permissions are not checked: volumes of containers belong to a group."""
+_OTHERS_PERMISSIONS: Final = stat.S_IRWXO
+"""All permissions of others. Those of the group are not checked: volumes of containers belong to a group."""
 _CHAIN_CHARACTERS: Final = 40
 """How many characters of the host name the name of a chain has."""
 
@@ -314,7 +314,7 @@ def _mask_key(folder: str) -> bytes:
             with suppress(FileExistsError):
                 opened.put_new(_KEY_NAME, os.urandom(_KEY_BYTES))
             status = opened.stat(_KEY_NAME)
-            if not is_mine(status) or (status.st_mode & _OTHERS and os.name == "posix"):
+            if not is_mine(status) or (status.st_mode & _OTHERS_PERMISSIONS and os.name == "posix"):
                 raise NotShippedError(
                     f"{path}: another user may have made or read this key of the masks; see where it comes "
                     f"from and delete it"

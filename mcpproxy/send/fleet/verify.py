@@ -28,7 +28,10 @@ _READERS: Final = 8
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An object that is not as it was shipped; ``key`` is its key, or the head that no manifest has."""
+    """An object that is not as it was shipped; ``key`` is its key, or the head that no manifest has.
+
+    ``text`` is a clause whose subject is ``key``.
+    """
 
     kind: Kind
     key: str
@@ -37,7 +40,10 @@ class Fault:
 
 @dataclass(slots=True)
 class Verified:
-    """Totals, faults and ``heads``: chain -> its length and the link of its last manifest."""
+    """Totals, faults and ``heads``: chain -> its length and the link of its last manifest.
+
+    ``bytes`` is the size of all files, decompressed.
+    """
 
     files: int = 0
     bytes: int = 0
@@ -150,7 +156,7 @@ def _read_chain(
         earlier = shipped.get(entry.key)
         if earlier is None:
             shipped[entry.key] = entry
-        elif _content(earlier) != _content(entry):  # the same file may be shipped from two machines
+        elif _digests(earlier) != _digests(entry):  # the same file may be shipped from two machines
             verified.faults.append(Fault("doubled", key, f"names {entry.key}, as another manifest does"))
     verified.heads[name] = before, link
 
@@ -168,7 +174,7 @@ def _read_manifest(store: Store, key: str) -> bytes:
         return b""  # it was deleted since it was listed, or is too large for a manifest
 
 
-def _content(entry: Manifest) -> tuple[int, str, int, str]:
+def _digests(entry: Manifest) -> tuple[int, str, int, str]:
     return entry.bytes, entry.sha256, entry.packed_bytes, entry.packed_sha256
 
 

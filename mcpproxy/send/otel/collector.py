@@ -1,7 +1,7 @@
 """Sends spans to a collector over HTTP.
 
 The exporter of OpenTelemetry encodes them, sends them, and tries again. The variables
-``OTEL_EXPORTER_OTLP_*`` configure it, apart from the URL.
+``OTEL_EXPORTER_OTLP_*`` configure it; a URL that the user gives takes precedence over theirs.
 """
 
 import logging

@@ -56,9 +56,10 @@ class Streams:
             stream.links.append(link(earlier, "stream"))
 
     def add_frame(self, frame: Frame) -> OpenStream | None:
-        """Count a frame, unless it is empty, in the stream in which the server sent it; return that stream.
+        """Return the open stream in which the server sent a frame; ``None`` if it sent it in none.
 
-        ``None`` if the server did not send it in an open stream.
+        The frame is counted, unless it is empty, and the id of its event is remembered for a request that
+        resumes the stream.
         """
         stream = self._open.get(frame.exchange) if frame.sender == SERVER else None
         if stream is not None:

@@ -41,7 +41,7 @@ class Links:
         if task := self._contexts.get((session, "task", _task_named(method, params))):
             links.append(link(task, "task"))
         if "inputResponses" in params or "requestState" in params:
-            key = (session, "round", method, target, _state(params))
+            key = (session, "round", method, target, _request_state(params))
             if earlier := self._contexts.pop(key, None):
                 links.append(link(earlier, "round"))
         if method == "resources/unsubscribe" and (
@@ -57,7 +57,7 @@ class Links:
         if (task := _task_made(method, result)) is not None:
             self._remember_context((session, "task", task), context)
         if result.get("resultType") == "input_required":
-            self._remember_context((session, "round", method, target, _state(result)), context)
+            self._remember_context((session, "round", method, target, _request_state(result)), context)
         if method == "resources/subscribe":
             self._remember_context((session, "subscription", target), context)
 
@@ -90,6 +90,6 @@ def _task_made(method: str, result: JSONObject) -> str | None:
     return id if isinstance(id, str) else None
 
 
-def _state(members: JSONObject) -> str:
+def _request_state(members: JSONObject) -> str:
     state = members.get("requestState")
     return state if isinstance(state, str) else ""

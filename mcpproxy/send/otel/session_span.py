@@ -54,7 +54,7 @@ def session_span(
     close = view.ended if view.header.transport == "stdio" else None
     if close is not None and close.exit_code is not None:
         values["process.exit.code"] = close.exit_code
-    if close is not None and not was_stopped and (error := _error(close)):
+    if close is not None and not was_stopped and (error := _error_type(close)):
         values["error.type"] = error
         status = Status(StatusCode.ERROR)
     return ReadableSpan(
@@ -71,7 +71,7 @@ def session_span(
     )
 
 
-def _error(close: Close) -> str:
+def _error_type(close: Close) -> str:
     """Return how a server failed, as the value of ``error.type``; empty if it did not."""
     if close.ending == "signalled":
         return f"signal_{close.signal}"

@@ -138,7 +138,7 @@ class SpanReader:
                 yield span
 
     def _is_new(self, kind: str) -> bool:
-        """Count a span or finding; return whether it was not made before ``restart``, in the same order."""
+        """Count a span or finding; return whether it is beyond those that were made before ``restart``."""
         self._made[kind] += 1
         return self._made[kind] > self._repeated[kind]
 

@@ -104,11 +104,11 @@ class FrameBatch:
         for name in columns.names:
             numbers = self._numbers_of.get(name)
             if numbers is None:
-                numbers = self._numbers_of[name] = self._new_name(*name)
+                numbers = self._numbers_of[name] = self._numbers_for(*name)
             self._method_of.append(numbers[0])
             self._tool_of.append(numbers[1])
 
-    def _new_name(self, method: str, target: str | None) -> tuple[int, int]:
+    def _numbers_for(self, method: str, target: str | None) -> tuple[int, int]:
         methods, tools = self._methods, self._tools
         is_tool = method == CALL_TOOL and target is not None
         return (
@@ -139,8 +139,8 @@ class FrameBatch:
             "time": pc.add(pc.divide(_arrow(self._time_ns), _NS_IN_US), started_us),
             "sender": _words(_arrow(self._is_of_client), ("server", "client")),
             "kind": _words(kind, MESSAGE_KINDS),
-            "method": _words(_known(pc.take(_arrow(self._method_of), name)), self._methods),
-            "tool": _words(_known(pc.take(_arrow(self._tool_of), name)), self._tools),
+            "method": _words(_with_nulls(pc.take(_arrow(self._method_of), name)), self._methods),
+            "tool": _words(_with_nulls(pc.take(_arrow(self._tool_of), name)), self._tools),
             "session": pc.take(_arrow(self._session), call),
             "call": _where(pc.greater(first_seq, _ZERO), first_seq),
             "outcome": _words(_where(is_request, pc.take(_arrow(self._outcome), call)), OUTCOMES),
@@ -158,7 +158,7 @@ class FrameBatch:
 
 
 def text(value: str | None) -> str:
-    """Return a text that a file can hold: a peer may send half of a surrogate pair."""
+    """Return a text whose lone surrogates, which UTF-8 cannot encode, are escaped; empty for ``None``."""
     return (value or "").encode("utf-8", "backslashreplace").decode()
 
 
@@ -174,7 +174,7 @@ def _words(numbers: Array, words: Iterable[str]) -> Array:
     return pa.DictionaryArray.from_arrays(pc.cast(numbers, pa.int32()), known)
 
 
-def _known(numbers: Array) -> Array:
+def _with_nulls(numbers: Array) -> Array:
     """Return ``numbers`` with null instead of -1."""
     return _where(pc.greater_equal(numbers, _ZERO), numbers)
 

@@ -32,7 +32,7 @@ class _NumberedColumns(Columns):
 class FrameScan(Scan):
     """A scan that also keeps a row for each message.
 
-    The columns with ``of_``, and ``is_of_client``, have one number a row. ``of_kind`` is a position in
+    The columns with ``of_``, and ``is_of_client``, have one number for each row. ``of_kind`` is a position in
     ``MESSAGE_KINDS``. Sizes and numbers of exchanges are at most ``LARGEST``; exchange 0 means none.
     """
 

@@ -21,7 +21,7 @@ _READERS: Final = 16
 """How many manifests are read at once."""
 _BATCH: Final = 1024
 """How many manifests are waiting or in memory at a time."""
-_OLD: Final = "2024-11-05"
+_OLD_REVISION: Final = "2024-11-05"
 """The revision that the last question is about."""
 _NO_TIME: Final = datetime.fromtimestamp(0, UTC)
 """Stands for a time that cannot be read."""
@@ -29,7 +29,7 @@ _NO_TIME: Final = datetime.fromtimestamp(0, UTC)
 
 @dataclass(slots=True)
 class _Recording:
-    """A recording, as the manifest of its last file describes it; ``ending`` is empty if that has none.
+    """A recording, as the manifest of its last file describes it; ``ending`` is empty if it names none.
 
     ``part`` is the place of that file in the recording, from 1.
     """
@@ -108,7 +108,7 @@ class _Fleet:
 
     def add(self, entry: Manifest) -> None:
         """Add a file. The files of a recording come in any order; the last has the counts of all of them."""
-        started = _time(entry.started_at)
+        started = _parsed_time(entry.started_at)
         server = entry.label or entry.server or "unknown"
         recording = f"{entry.recording}/{entry.first_name}"
         known = self._recordings.get(recording)
@@ -178,17 +178,17 @@ class _Fleet:
         columns = ("server", "first_client", "recordings", "last")
         pairs: dict[tuple[str, str], list[datetime]] = {}
         for recording in self._recordings.values():
-            if recording.revision == _OLD:
+            if recording.revision == _OLD_REVISION:
                 pairs.setdefault((recording.server, recording.client), []).append(recording.started)
         rows = [(server, client, len(starts), max(starts)) for (server, client), starts in pairs.items()]
         rows.sort(key=lambda row: (-row[2], row[0], row[1]))
         return QueryAnswer("old_revisions", columns, tuple(rows))
 
 
-def _time(text: str) -> datetime:
-    """Return the time in a manifest, in UTC if it names no zone.
+def _parsed_time(text: str) -> datetime:
+    """Return the time in a manifest, in UTC if it names no zone; ``_NO_TIME`` if it is no time.
 
-    A header that somebody wrote by hand may have any text there: ``_NO_TIME`` if it is no time.
+    A manifest has the text of a header, which somebody may have written by hand.
     """
     try:
         time = datetime.fromisoformat(text)

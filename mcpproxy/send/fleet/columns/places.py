@@ -133,7 +133,7 @@ class FolderPlace:
 
     @contextmanager
     def new_table(self, path: str) -> Generator[IO[bytes]]:
-        """Yield the new file ``path``."""
+        """Create the file ``path``, and yield it to be written."""
         *below, name = path.split("/")
         with open(self._folder(*below).create(name, 0o666), "wb") as file:
             yield file
@@ -147,8 +147,8 @@ class StorePlace:
     """A folder of an object store. Its methods are as in ``FolderPlace``, and raise ``StoreError``.
 
     Raises:
-        UsageError: the URL cannot be used; in ``lists``, one of them is no list; in ``new_table``
-            and ``put_list``, the object exists already.
+        UsageError: the URL cannot be used; in ``lists``, one of them is no list; in ``new_table``, the object
+            exists already; in ``put_list``, it exists with other content.
     """
 
     def __init__(self, url: str) -> None:

@@ -32,6 +32,7 @@ def open_tables(folder: str) -> duckdb.DuckDBPyConnection:
 
     Raises:
         UsageError: there are none, or one of them is not a regular file.
+        duckdb.Error: they cannot be read.
     """
     if not _has_tables(Path(folder) / "recordings"):
         raise UsageError(folder, "holds no tables", "make them with mcpproxy export parquet")

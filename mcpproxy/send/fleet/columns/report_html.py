@@ -24,7 +24,10 @@ MOST_ROWS: Final = 1000
 
 
 def pieces(folder: str, answers: Sequence[QueryAnswer], page_style: str) -> Iterator[str]:
-    """Yield the text of the page. ``page_style`` is the style sheet of the page of ``mcpproxy ui``."""
+    """Yield the text of the page, which names ``folder`` as the source.
+
+    ``page_style`` is the style sheet of the page of ``mcpproxy ui``.
+    """
     style = page_style + _STYLE
     digest = b64encode(sha256(style.encode()).digest()).decode()
     policy = f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; form-action 'none'"

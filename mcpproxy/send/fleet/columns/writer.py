@@ -22,7 +22,7 @@ from mcpproxy.send.fleet.columns.schema import TABLES, VERSION, in_file
 from mcpproxy.send.fleet.judge.shard import Shard
 
 _GROUP_ROWS: Final = 128 << 10
-"""How many rows a row group of a file has."""
+"""How many rows a row group of a file has at most."""
 _FLUSH_ROWS: Final = 1 << 20
 _FLUSH_RECORDINGS: Final = 20_000
 """How many rows or recordings stay in memory before they are written."""
@@ -112,6 +112,7 @@ class ColumnsWriter:
         return path
 
     def _read_lists(self) -> None:
+        """Read which recordings the tables hold; delete the files of this shard that no list names."""
         if self._place.has_others():
             raise UsageError(self._folder, "holds other files", "name a new folder")
         stems: set[str] = set()

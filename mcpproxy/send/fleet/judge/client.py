@@ -50,7 +50,7 @@ class JudgeJob:
 class JudgeAnswer:
     """The outcome of the recording that was sent with ``number``.
 
-    ``counts`` are its frames, errors, warnings and infos.
+    ``reason`` is as in ``UnitResult``. ``counts`` are its frames, errors, warnings and infos.
     """
 
     number: int

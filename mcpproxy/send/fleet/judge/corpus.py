@@ -70,7 +70,8 @@ class FolderCorpus:
     def recordings(self) -> Iterator[FleetRecording]:
         """Yield the recordings, those of one folder in order. A rotated one has the name of its first file.
 
-        Of the state folder, the sessions of ``mcpproxy validate`` and ``fuzz`` are left out.
+        In the state folder, where recordings are kept by default, the sessions of ``mcpproxy validate`` and
+        ``fuzz`` are left out.
         """
         for where, folders, files in os.walk(self._folder):
             recorded = sorted(name for name in folders if not name.endswith(_JOURNAL_SUFFIX))
@@ -145,7 +146,10 @@ class StoreCorpus:
 
     @contextmanager
     def _empty_folder(self) -> Generator[str]:
-        """Yield an empty folder, and empty it afterwards: making one takes a tenth of a recording's time."""
+        """Yield an empty folder, which is emptied or deleted afterwards.
+
+        It is ``scratch`` if there is one: making a folder takes a tenth of the time of a recording.
+        """
         if not self._scratch:
             with TemporaryDirectory(prefix="mcpproxy-") as folder:
                 yield folder

@@ -31,6 +31,7 @@ def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]
     Raises:
         UsageError: the cluster cannot be reached, or a batch failed for good.
         NoJudgeError: as ``judge_batch``.
+        RayTaskError: a task failed because of a bug.
     """
     _connect(workers)
     task: Any = ray.remote(num_cpus=1, max_retries=_RETRIES)(judge_batch)

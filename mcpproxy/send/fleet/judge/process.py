@@ -36,7 +36,7 @@ def main() -> int:
     """Judge recordings until stdin ends."""
     commands, answers = sys.stdin.buffer, _own_stdout()
     job: dict[str, Any] = orjson.loads(commands.readline())
-    rules = JudgeRules(**{name: _tuples(value) for name, value in job["rules"].items()})
+    rules = JudgeRules(**{name: _list_as_tuple(value) for name, value in job["rules"].items()})
     ruleset, selection = rules.load()
     corpus, results = open_corpus(job["source"], job["scratch"]), open_results(job["out"], job["key"])
     _limit_memory(job["memory_bytes"])
@@ -90,10 +90,10 @@ def _answer_members(kept: KeptResult) -> dict[str, object]:
 
 def _decode_turn(line: bytes) -> JudgeTurn:
     number, *recording = orjson.loads(line)
-    return JudgeTurn(number, FleetRecording(*map(_tuples, recording)))
+    return JudgeTurn(number, FleetRecording(*map(_list_as_tuple, recording)))
 
 
-def _tuples(value: Any) -> Any:
+def _list_as_tuple(value: Any) -> Any:
     return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
 
 

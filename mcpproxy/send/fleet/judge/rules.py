@@ -29,8 +29,8 @@ class JudgeRules:
 
     ``select`` is ``None`` for all rules that are on by default, and ``extend`` is ``--extend-select``.
     ``rules`` are folders of custom rules, ``versions`` and ``pins`` are paths of files, or empty. ``hosts``
-    are the names of hosts whose limits count, too, and ``hosts_grade`` is the weakest kind of source of those
-    limits, or empty.
+    are the names of hosts whose limits count, too, and ``hosts_grade`` is the lowest grade of facts about
+    them that counts, empty for ``source``.
     """
 
     select: tuple[str, ...] | None = None
@@ -75,7 +75,8 @@ class JudgeRules:
         """Return the choice of ``hosts``; ``None`` if there are none.
 
         Raises:
-            UsageError: there is no such host.
+            UsageError: there is no such host, version or grade.
+            RuleError: a table of facts is not valid.
         """
         if not self.hosts:
             return None
@@ -87,7 +88,7 @@ class JudgeRules:
         """Return the hosts in ``hosts``, without the client of a recording (``seen``).
 
         Raises:
-            UsageError: there is no such host.
+            UsageError, RuleError: as ``host_choice``.
         """
         choice = self.host_choice()
         if choice is None:

@@ -26,7 +26,7 @@ OUT_OF_MEMORY: Final = 86
 """The exit code of the process if it ran out of memory."""
 
 _STACK_BYTES: Final = 1 << 20
-"""The stacks of all threads count towards the memory that the process may have."""
+"""The size of a thread's stack: the stacks of all threads count towards the memory of the process."""
 
 
 @dataclass(slots=True)

@@ -101,10 +101,10 @@ def _counts(judged: JudgedTrace) -> tuple[int, int, int]:
 
 def _named(located: Located, name: str) -> Located:
     """Return a finding with the name of its file instead of the path at which this machine read it."""
-    return replace(located, path=_in_fleet(located.path, name))
+    return replace(located, path=_fleet_path(located.path, name))
 
 
-def _in_fleet(path: str, name: str) -> str:
+def _fleet_path(path: str, name: str) -> str:
     folder, _, _ = name.rpartition("/")
     return f"{folder}/{os.path.basename(path)}" if folder else os.path.basename(path)
 
@@ -112,7 +112,7 @@ def _in_fleet(path: str, name: str) -> str:
 def _without_path(fault: Exception, name: str) -> str:
     """Return the text of a fault, with the name of the recording instead of its path."""
     if isinstance(fault, TraceError):
-        where = _in_fleet(fault.path, name)
+        where = _fleet_path(fault.path, name)
         where = where if fault.line is None else f"{where}:{fault.line}"
         return f"{where}: {fault.fact}; {fault.next_step}"
     if isinstance(fault, OSError):
