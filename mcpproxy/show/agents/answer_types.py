@@ -196,9 +196,9 @@ class CallPage(RecordedTexts):
 class PartRow:
     """A record of a call, or successive lines on stderr.
 
-    ``cut`` is the number of characters left out of ``text``; get_frame returns the whole text of a frame. In
-    brief, of long stderr only the most telling line is shown. With ``full``, texts outside frames are not
-    cut: a long one spans successive parts.
+    ``cut`` is the number of characters left out of ``text``; get_frame returns the whole text of a frame. A
+    brief answer of get_call has only the most telling line of long stderr. With ``full``, texts outside
+    frames are not cut: a long one spans successive parts.
     """
 
     role: str
@@ -289,7 +289,7 @@ class FindingPage(RecordedTexts):
 
 @dataclass(frozen=True, slots=True)
 class StatisticsRow:
-    """The requests of a sender with a method; if that names a tool, prompt or resource, of that one alone.
+    """The requests of a sender with a method; with ``name``, only those for this tool, prompt or resource.
 
     ``at_least`` names the latencies that are lower bounds: the waiting time of a call without an answer.
     """

@@ -58,7 +58,7 @@ class CallTools:
         if full or cursor:
             return self._full_detail(opened, detail, cursor)
         shown = detail.told[:_BRIEF_PARTS]
-        findings = _findings(opened, detail.findings[:_BRIEF_FINDINGS])
+        findings = _finding_rows(opened, detail.findings[:_BRIEF_FINDINGS])
         more_findings = len(detail.findings) - len(findings)
         parts = list(_brief_parts(shown, _BRIEF_BYTES))
         is_brief = len(shown) < len(detail.told) or more_findings or any(part.cut for part in parts)
@@ -82,7 +82,7 @@ class CallTools:
         """
         question = ("get_call", opened.handle, detail.call.number)
         start, _ = cursors.read(question, cursor)
-        findings = [] if start else _findings(opened, detail.findings[:_MAX_FINDINGS])
+        findings = [] if start else _finding_rows(opened, detail.findings[:_MAX_FINDINGS])
         head = CallDetail(
             opened.handle,
             _row_without_cause(detail),
@@ -178,7 +178,7 @@ def _row_without_cause(detail: Detail) -> CallRow:
     return replace(call_row(detail.call), cause="")
 
 
-def _findings(opened: OpenedRecording, broken: tuple[FoundRule, ...]) -> list[FindingRow]:
+def _finding_rows(opened: OpenedRecording, broken: tuple[FoundRule, ...]) -> list[FindingRow]:
     return [finding_row(opened, rule.finding, rule.row) for rule in broken]
 
 

@@ -62,7 +62,7 @@ class JudgementTools:
             note = "; ".join(filter(None, (failed_start, note)))
         page, rules, rows = AnswerPage(50, note), dict[str, RuleRow](), list[FindingRow]()
         next = ""
-        for number, (row, broken) in enumerate(self._findings(opened, groups, start)):
+        for number, (row, broken) in enumerate(self._rows_with_rules(opened, groups, start)):
             texts = {} if row.rule in rules else rule_rows([broken])
             if not page.count_item([row, texts]):
                 next = cursors.write(question, start + number)
@@ -72,7 +72,7 @@ class JudgementTools:
         not_judged = self._library.shown(opened.view.not_judged)
         return FindingPage(rows, rules, sum(counts.values()), not_judged, note, next)
 
-    def _findings(
+    def _rows_with_rules(
         self, opened: OpenedRecording, groups: list[RuleFindings], start: int
     ) -> Iterator[tuple[FindingRow, FoundRule]]:
         """Yield the findings of ``groups`` from number ``start`` on, each as a row and with its rule."""

@@ -22,7 +22,7 @@ FRAME_BYTES: Final = 2_500
 
 
 def as_json(value: object) -> Any:
-    """Return a value with all in it, such as a dataclass, as JSON values.
+    """Return a value, such as a dataclass, with everything in it as JSON values.
 
     Members that have their default value are left out, unless their metadata has ``ALWAYS``.
     """
@@ -85,7 +85,7 @@ class AnswerPage:
 
 
 def beginning(text: str, limit: int) -> str:
-    """Return the beginning of a text that costs at most ``limit`` bytes: the longest, or a little less."""
+    """Return the longest beginning of a text that costs at most ``limit`` bytes, or a little less of it."""
     part = text[:limit]
     while part and (size := cost(part)) > limit:
         part = part[: min(len(part) - 1, len(part) * limit // size)]

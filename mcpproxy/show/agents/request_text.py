@@ -1,8 +1,7 @@
 """Correct the text of requests before the SDK reads it.
 
 A JSON text can hold half of a surrogate pair as an escape. That is no character: the SDK drops the message,
-so the call would get no answer. So it is read as U+FFFD. In the lines of stdin, bytes that are not UTF-8 are,
-too.
+so the call would get no answer. So it becomes U+FFFD, and so do bytes of stdin that are not UTF-8.
 """
 
 import io

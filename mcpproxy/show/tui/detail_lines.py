@@ -21,7 +21,7 @@ from mcpproxy.show.tui.spans import Line, Span
 SHOWN_BYTES: Final = 100_000
 """How many bytes of one message are shown at most."""
 
-_WHOLE: Final = frozenset(
+_SHOWN_WHOLE: Final = frozenset(
     {
         Role.REQUEST,
         Role.ANSWER,
@@ -63,7 +63,7 @@ def detail_lines(
             yield from finding_lines(finding, more=folded.count_text)
     is_alone = len(detail.parts) == 1
     for part in detail.told:
-        yield from _part_lines(part, call, width, raw=raw, whole=is_alone or part.role in _WHOLE)
+        yield from _part_lines(part, call, width, raw=raw, whole=is_alone or part.role in _SHOWN_WHOLE)
     if detail.left_out:
         yield (Span(f"… {count(detail.left_out, 'more record')} in the middle …", "warning"),)
     for finding, folded in folded_findings:
@@ -162,7 +162,10 @@ def _part_lines(part: Part, call: Call, width: int, *, raw: bool, whole: bool) -
 
 
 def message_lines(frame: Frame, width: int, *, raw: bool = False) -> Iterator[Line]:
-    """Yield a message laid out for reading. With ``raw``, or if it is not JSON, yield its bytes as text."""
+    """Yield a message laid out for reading, at most ``SHOWN_BYTES`` of it.
+
+    With ``raw``, or if it is not a message of JSON-RPC, its bytes are shown as text.
+    """
     shown = frame.raw[:SHOWN_BYTES]
     is_json = not raw and not isinstance(frame.message, Malformed)
     text = shown.decode("utf-8", "replace" if is_json else "backslashreplace")

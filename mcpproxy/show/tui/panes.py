@@ -97,7 +97,7 @@ class CallPane(CursorPane):
         self.go_to(rows.place(number) if rows and number else 0, tell=False)
 
     def show_changes(self, first: int, *, follow: bool) -> None:
-        """Show the rows from the number ``first`` on, which are new or have changed.
+        """Show the rows from the number ``first`` on, which are new or have changed; 0 means all rows.
 
         With ``follow`` the cursor goes to the last row, else it stays on its call.
         """

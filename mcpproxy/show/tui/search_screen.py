@@ -26,7 +26,7 @@ from mcpproxy.show.tui.spans import Line, Span, Tone, cut, padded
 MOST_FOUND: Final = 500
 """The most calls that are listed."""
 
-_NAME: Final = 20
+_NAME_COLUMNS: Final = 20
 """How many columns the name of a recording takes."""
 
 
@@ -55,11 +55,11 @@ class FoundPane(CursorPane):
     def line(self, index: int, width: int) -> Line:
         """Return the name of the recording, and the call; without a call, how the recording ended."""
         entry, call = self.found[index]
-        name = padded(entry.title, _NAME)
+        name = padded(entry.title, _NAME_COLUMNS)
         if call is None:
-            return Span(f"{name} ", "info"), Span(cut(entry.ended, width - _NAME - 1), "bad")
+            return Span(f"{name} ", "info"), Span(cut(entry.ended, width - _NAME_COLUMNS - 1), "bad")
         waited_ns = call.waited_ns if entry.running and may_be_answered(call) else None
-        return Span(f"{name} ", "info"), *call_line(call, width - _NAME - 1, waited_ns=waited_ns)
+        return Span(f"{name} ", "info"), *call_line(call, width - _NAME_COLUMNS - 1, waited_ns=waited_ns)
 
 
 class SearchScreen(ModalScreen[FoundCall | None]):

@@ -56,9 +56,9 @@ _MOST_RECORDS: Final = 400
 _MOST_COPIED: Final = 1 << 20
 """The most characters that are copied. Terminals ignore larger texts, and many ignore even smaller ones."""
 
-_NARROW: Final = 100
+_WIDE_COLUMNS: Final = 100
 """From this many columns on, the list of sessions is wide."""
-_WIDE: Final = 140
+_WIDEST_COLUMNS: Final = 140
 """From this many columns on, it is widest."""
 
 
@@ -158,9 +158,9 @@ class Viewer(App[None]):
 
     def on_resize(self, event: Resize) -> None:
         """Choose the sizes of the panes for the size of the window."""
-        is_wide = event.size.width >= _NARROW
+        is_wide = event.size.width >= _WIDE_COLUMNS
         self._left.set_class(is_wide, "wide")
-        self._left.set_class(event.size.width >= _WIDE, "widest")
+        self._left.set_class(event.size.width >= _WIDEST_COLUMNS, "widest")
         self._bottom.set_class(event.size.height >= 40, "wide")
         self.call_after_refresh(self._draw_bars)
 

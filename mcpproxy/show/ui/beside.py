@@ -35,6 +35,9 @@ def start(trace: str) -> "subprocess.Popen[bytes]":
     """Start the page on the recording ``trace``. Its address is written to stderr.
 
     The page ends when the ``stdin`` of the returned process is closed.
+
+    Raises:
+        OSError: the process cannot be started.
     """
     command = own_command("mcpproxy", "ui", f"--beside={'json' if is_json() else 'text'}", trace)
     return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=_STDERR, start_new_session=True)

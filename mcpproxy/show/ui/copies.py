@@ -10,7 +10,7 @@ from mcpproxy.judge.session.masked_values import is_masked
 from mcpproxy.read.view.calls import Role
 from mcpproxy.read.view.view import View
 
-_CURL_FIELDS: Final = (
+_OMITTED_FIELDS: Final = (
     "host",
     "content-length",
     "connection",
@@ -37,7 +37,7 @@ def text(view: View, number: int, form: str) -> str:
         case "json":
             return _messages(view, number)
         case "curl":
-            return _curl(view, number)
+            return _curl_command(view, number)
         case "trim":
             frame = view.call(number).frame
             if not frame:
@@ -57,7 +57,7 @@ def _messages(view: View, number: int) -> str:
     return "\n".join(frame.raw.decode("utf-8", "backslashreplace") for frame in frames)
 
 
-def _curl(view: View, number: int) -> str:
+def _curl_command(view: View, number: int) -> str:
     """Return a call over HTTP as a curl command. Masked header fields are left to the user.
 
     Raises:
@@ -69,7 +69,7 @@ def _curl(view: View, number: int) -> str:
         raise NoSuchFormError("only a call over HTTP can be written for curl")
     words = ["curl", "-sN", "-X", head.method, _url(view.header.upstream, head)]
     for name, value in head.headers:
-        if name.lower() not in _CURL_FIELDS:
+        if name.lower() not in _OMITTED_FIELDS:
             field = f"{name}: PUT-IT-HERE" if is_masked(value) else f"{name}: {value}"
             words += ["-H", field]
     body = next(

@@ -38,7 +38,7 @@ _SEARCH_S: Final = 2.0
 _MOST_RECORDS: Final = 200
 """How many records of a call, at both ends, are read to find out why it has no result."""
 
-_VISIBLE: Final = 45
+_VISIBLE_CHARACTERS: Final = 45
 """How many characters of arguments and result are visible in a row of a narrow window."""
 
 
@@ -71,9 +71,9 @@ def found_rows(
 ) -> JSONObject:
     """Return rows that pass ``wanted``, and where to continue if there may be more.
 
-    The findings of a recording that belong to no row share one after its rows. If ``wanted`` asks for
-    unsuccessful calls, a recording whose server failed before any message has a row, too. ``static/types.js``
-    describes the answer as ``FoundRows``.
+    The findings of a recording that belong to none of its rows share one row after them. If ``wanted`` asks
+    for unsuccessful calls, a recording whose server failed before any message has a row, too.
+    ``static/types.js`` describes the answer as ``FoundRows``.
 
     ``entries`` are searched in their order, from the recording with the id ``begin`` on; of this recording,
     only the rows after ``last``. Without ``begin``, all are searched. A recording is not opened if nothing in
@@ -94,7 +94,7 @@ def found_rows(
         for call in calls_after(view, wanted, last if id == begin else 0):
             cause = _cause(view, call)
             preview = call.arguments if cause else f"{call.arguments} → {call.result}"
-            shown = f"{call.method} {call.target}\n{preview[:_VISIBLE]}\n{cause}".lower()
+            shown = f"{call.method} {call.target}\n{preview[:_VISIBLE_CHARACTERS]}\n{cause}".lower()
             hidden = (place for place in passages(call.number) if place.found.lower() not in shown)
             row: JSONObject = {
                 "recording": id,
@@ -143,9 +143,9 @@ def _may_match(entry: RecordingEntry, wanted: Filter) -> bool:
 
 
 def _asks_for_failures(wanted: Filter) -> bool:
-    """Whether a filter keeps only unsuccessful calls.
+    """Whether a filter keeps only unsuccessful calls: it has ``status:unsuccessful`` and ``kind:request``.
 
-    An HTTP exchange without a request of JSON-RPC is not a call.
+    Without the second, HTTP exchanges without a request of JSON-RPC pass, too.
     """
     terms = {(term.key, term.values) for term in wanted.terms if not term.negated}
     return terms >= {("kind", ("request",)), ("status", ("unsuccessful",))}

@@ -44,7 +44,7 @@ OFF: Final = "This page only shows. Start it with --allow-send to answer here."
 
 SDK_LIMIT_S: Final = 60.0
 """How long the TypeScript SDK waits for an answer by default; most clients use it."""
-_WITHOUT_LIMIT: Final = ("mcp", "0.1.0")
+_PYTHON_SDK: Final = ("mcp", "0.1.0")
 """The client name and version that the Python SDK sends by default. It waits without a limit."""
 
 
@@ -127,7 +127,7 @@ class Breakpoints:
                 session.answered_at_s = time.monotonic()
 
     async def text(self, id: str, number: int) -> JSONObject:
-        """Return a held message to read and to edit: ``text``, its beginning, and its whole ``length``.
+        """Return the beginning of a held message as ``text`` to read and to edit, and its whole ``length``.
 
         Raises:
             NotReleasedError: it is not held any more, or its session does not answer.
@@ -141,7 +141,7 @@ class Breakpoints:
         """Release one message or several, as the page asks in ``body``.
 
         Returns:
-            How many were released, and how many were not. Of several messages to edit, only the first is.
+            How many were ``released``, and how many not (``missing``): ``edit`` releases only the first.
 
         Raises:
             NotReleasedError: none was released.
@@ -294,6 +294,6 @@ def probable_limit(view: View, sender: str) -> JSONObject:
                     "why": f"it gave up call {call.number} after that time",
                 }
     clients = {(session.client, session.client_version) for session in view.sessions}
-    if sender == "client" and clients == {_WITHOUT_LIMIT}:
+    if sender == "client" and clients == {_PYTHON_SDK}:
         return {"seconds": None, "why": "the Python SDK has no limit"}
     return {"seconds": SDK_LIMIT_S, "why": "the limit of the TypeScript SDK"}

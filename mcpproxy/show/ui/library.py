@@ -127,7 +127,7 @@ class Library:
         return "" if is_all else os.path.abspath(self._path)
 
     async def below(self) -> tuple[list[FolderBelow], int]:
-        """Return the first folders below that hold recordings, and the number of others.
+        """Return the first folders below this one that hold recordings, and the number of others.
 
         Each has the command that opens its page. The result is empty if the folder itself has recordings, or
         if the library is one recording.

@@ -15,7 +15,7 @@ from mcpproxy.show.ui.access import Access
 _NICE: Final = 5
 """How much the process lowers its priority, as for ``nice``."""
 _KEEP_ALIVE_S: Final = 300
-"""How long a connection may be idle. A client that sends a request just then loses it."""
+"""How long a connection may be idle before it is closed. A request that is sent just then is lost."""
 
 
 class PageServer:
@@ -82,7 +82,7 @@ class PageServer:
 
 
 def _lower_priority() -> None:
-    """Let the recorded sessions have the processor first. Only Linux is told so."""
+    """Let the recorded sessions have the processor first. This is done on Linux only."""
     if sys.platform == "linux":
         try:
             # A batch process does not preempt the process that wakes it, whatever the nice values are.

@@ -30,8 +30,8 @@ from mcpproxy.read.prompt.words import (
 from mcpproxy.read.view.recording_entry import RecordingEntry
 from mcpproxy.show.ui.library import id_of
 
-_SHOWN: Final = 200
-"""How many characters are shown before and behind the place where a text was cut."""
+_SHOWN_CHARACTERS: Final = 200
+"""How many characters are shown before and after the place where a text was cut."""
 
 
 def prompt_in_file(
@@ -162,7 +162,7 @@ def _cut_place(text: str, kept: int) -> JSON:
     """Return the text on both sides of the place where it was cut, and how many more characters were lost."""
     lost = text[kept:]
     return {
-        "kept": f"…{text[kept - _SHOWN : kept]}" if kept > _SHOWN else text[:kept],
-        "lost": lost[:_SHOWN],
-        "more": max(0, len(lost) - _SHOWN),
+        "kept": f"…{text[kept - _SHOWN_CHARACTERS : kept]}" if kept > _SHOWN_CHARACTERS else text[:kept],
+        "lost": lost[:_SHOWN_CHARACTERS],
+        "more": max(0, len(lost) - _SHOWN_CHARACTERS),
     }

@@ -56,8 +56,8 @@ class RecordedCall:
 class SentAnswer:
     """The answer to a call that was sent again.
 
-    ``path`` is the recording of the new session, ``call`` the row of the call in it, and ``took`` the time
-    until the answer came, such as ``12 ms``.
+    ``text`` is the answer as it came. ``path`` is the recording of the new session, ``call`` the row of the
+    call in it, and ``took`` the time until the answer came, such as ``12 ms``.
     """
 
     path: str
