@@ -62,10 +62,11 @@ class FaultDecider:
     def decide(
         self, session: int, sender: Sender, messages: Sequence[MessageFacts], size: int = 0
     ) -> FaultDecision | None:
-        """Return the decision of the first rule that acts on a frame with ``messages``, if one does.
+        """Return the decision of the first rule that acts on a frame; ``None`` if none does.
 
-        ``size`` is how many bytes the frame has on the wire; ``bandwidth`` delays it in proportion. Every
-        rule that matches the frame, and whose action can act on it, counts it, even if another rule acts.
+        ``messages`` are the messages in it. ``size`` is how many bytes it has on the wire; ``bandwidth``
+        delays it in proportion. Every rule that matches the frame, and whose action can act on it, counts it,
+        even if another rule acts.
         """
         decision: FaultDecision | None = None
         for rule in self.rules.rules:

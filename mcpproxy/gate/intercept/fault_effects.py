@@ -88,7 +88,7 @@ def error_effect(action: FaultAction, raw: bytes, message: Message) -> FaultEffe
 def _edited(action: FaultAction, raw: bytes) -> bytes | None:
     """Return ``raw`` with all edits.
 
-    Return ``None`` if ``raw`` is not an object or array, or an edit names a place that is not in it.
+    Return ``None`` if ``raw`` is not an object or array, or has no place for one of the edits.
     """
     if locate(raw, ()) is None or raw.lstrip()[:1] not in (b"{", b"["):
         return None

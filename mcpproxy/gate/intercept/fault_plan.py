@@ -51,9 +51,9 @@ class FaultPlanner:
     def plan(self, events: Iterable[object], findings: Iterable[Finding] = ()) -> Iterator[PlannedFault]:
         """Yield the fault of each of ``events`` that a rule would act on, in order.
 
-        What mcpproxy itself sent is left out, and so are empty frames and the later parts of long messages.
-        If a rule acts on the head of a request, no rule is planned for its body. ``findings`` are the
-        findings of the recording, for breakpoints that ask for them.
+        What mcpproxy itself sent is left out, and so are empty frames, and all pieces of a long message but
+        the last. If a rule acts on the head of a request, no rule is planned for its body. ``findings`` are
+        the findings of the recording, for breakpoints that ask for them.
         """
         for finding in findings:
             self._findings[finding.frame] = (*self._findings.get(finding.frame, ()), finding)

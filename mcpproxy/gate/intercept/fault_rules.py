@@ -215,7 +215,7 @@ def _read_content(path: str) -> bytes:
 
 
 def _rules_in(path: str, content: bytes, count: int) -> tuple[list[FaultRule], int | None]:
-    """Return the rules in a file, and its seed.
+    """Return the rules in a file, and its seed, ``None`` if it has none.
 
     ``count`` is how many rules were read before it; the numbers in default names go on from there.
     """

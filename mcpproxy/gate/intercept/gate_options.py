@@ -125,7 +125,11 @@ def judge_factory(rules: FaultRules | None, rule_options: RuleOptions | None) ->
 
 
 def with_faults(rule_options: RuleOptions | None) -> RuleOptions:
-    """Return ``rule_options`` for judging a session that has faults."""
+    """Return ``rule_options``, sealed (see ``RuleOptions.sealed``), for judging a session that has faults.
+
+    Raises:
+        OSError: a folder or a file with rules cannot be read.
+    """
     return replace(rule_options or RuleOptions(), has_faults=True).sealed()
 
 

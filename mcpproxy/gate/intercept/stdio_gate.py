@@ -1,8 +1,8 @@
 """The gate of a stdio session: it holds each line until it is decided what to do with it.
 
-This module is imported only with an option that holds messages. ``Lanes`` decides, and this gate has the
-relay carry it out. The withheld lines and their replacements are written to the journal, so that the
-recording shows both, and no peer is blamed for what mcpproxy did.
+This module is imported only with an option that holds messages. ``Lanes`` decides, with a lane for each
+direction, and this gate has the relay carry it out. The withheld lines and their replacements are written to
+the journal, so that the recording shows both, and no peer is blamed for what mcpproxy did.
 
 *Order.* A sink is the stream to one of the peers. Steps wait in a queue of their sink while it has no room.
 The steps that a line causes are done after what was sent before that line, so our answer to a line waits in

@@ -48,7 +48,7 @@ class Deletion:
         Callers pass the files of a running recording in order, and those of an ended one in reverse order.
 
         Raises:
-            StoreError: the object of the file cannot be read.
+            StoreError: the object of the file cannot be read, or is longer than its manifest says.
         """
         if time.time() - file.signature[3] / 1e9 < self._age_s:
             return KEPT
@@ -107,7 +107,11 @@ class Deletion:
         return Deleted(is_gone=True)
 
     def _fault_of(self, manifest: Manifest) -> str:
-        """Return why the object cannot replace the file; empty if it has the SHA-256 in its manifest."""
+        """Return why the object cannot replace the file; empty if it has the SHA-256 in its manifest.
+
+        Raises:
+            StoreError: as ``delete``.
+        """
         packed = sha256()
         for piece in self._store.stream(manifest.key, manifest.packed_bytes):
             packed.update(piece)

@@ -240,7 +240,7 @@ class RuleRow:
 
 @dataclass(frozen=True, slots=True)
 class CallDetail(RecordedTexts):
-    """A call: why it failed, its request and answer, then the records before and between them.
+    """A call: why it failed, its request and answer, then all other records that belong to it.
 
     ``model_saw`` is what the model asked for and received, if that was recorded; ``more`` says how to get the
     parts that were left out.

@@ -1,8 +1,8 @@
 """Sends a call again to the server of its recording, in a session of its own that is recorded.
 
-The client of ``mcpproxy validate`` opens the new session, in the revision of the recorded session. Nothing is
-sent before the user asks for it. A tool that does not say that it only reads needs a confirmation, and so
-does the command or the URL of a recording that somebody else may have written.
+The client of ``mcpproxy validate`` opens the new session, in the revision of the recorded session if that is
+known. Nothing is sent before the user asks for it. A tool that does not say that it only reads needs a
+confirmation, and so does the command or the URL of a recording that somebody else may have written.
 """
 
 import os

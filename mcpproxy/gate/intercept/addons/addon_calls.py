@@ -4,12 +4,12 @@ The addon host is a process that runs the addons. Its answer arrives by a callba
 concurrent, the host works on one question after the other; the next questions are sent ahead, so that it need
 not wait for them.
 
-If the host does not answer within the budget of its addons, or has ended, the question that it was working on
-has failed; a new host is started, and gets the other questions. With concurrent addons all open questions
-have failed. No more than ``_MOST_STARTS`` hosts are started within ``_STARTS_NS``, whatever messages do to
-them; while there is no host, every question fails at once. A message whose question has failed passes, unless
-an addon fails closed: then a request is answered with an error, an answer is replaced by one, and a
-notification is dropped."""
+If the host does not answer within the budget of its addons (how long these may work on a message), or has
+ended, the question that it was working on has failed; a new host is started, and gets the other questions.
+With concurrent addons all open questions have failed. No more than ``_MOST_STARTS`` hosts are started within
+``_STARTS_NS``, whatever messages do to them; while there is no host, every question fails at once. A message
+whose question has failed passes, unless an addon fails closed: then a request is answered with an error, an
+answer is replaced by one, and a notification is dropped."""
 
 import json
 import os
@@ -242,7 +242,7 @@ class AddonCalls:
         self._send_questions()
 
     def only_remembers(self, hook: str) -> bool:
-        """Whether addons see the messages of ``hook`` only beside their responses, so they need not wait.
+        """Whether addons see the messages of ``hook`` only beside their responses, so that no message waits.
 
         If an addon fails closed, it must not see a response without its request, so the request waits."""
         return self._is_remembered(hook) and not self.fail_closed

@@ -1,8 +1,9 @@
 """The frames that a relay and its addon host exchange: each has a number, some words, and bytes.
 
-The words of a question are the hook, the sender and the session; its bytes are the message. Its answer has
-the same number; the words are an outcome and the name of the addon that caused it, and the bytes are the new
-message, if any. Each message takes two frames, so for speed they are not JSON.
+The words of a question are the hook, the sender and the id of the session, which is empty on stdio; its bytes
+are the message. Its answer has the same number; the words are an outcome and the name of the addon that
+caused it, and the bytes are the new message, if any. Each message takes two frames, so for speed they are not
+JSON.
 """
 
 import struct

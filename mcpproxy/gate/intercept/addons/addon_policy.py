@@ -11,8 +11,8 @@ from mcpproxy.judge.session.frame import CLIENT
 class AddonPolicy(Policy):
     """Asks addons about each message that enters.
 
-    ``wants(hook, passing)`` returns whether addons have to be asked about a message. ``gate`` withholds
-    messages that they cannot be asked about.
+    ``wants(hook, passing)`` returns whether addons have to be asked about a message. If one of them fails
+    closed, ``gate`` withholds messages that they cannot be asked about.
     """
 
     def __init__(self, wants: Callable[[str, Passing], bool], gate: ClosedGate) -> None:

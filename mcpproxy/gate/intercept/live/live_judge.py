@@ -86,7 +86,7 @@ class LiveJudge:
         self._judge(event, other(_sender_of(event)))
 
     def note_event(self, event: Event, peer: Sender | None = None) -> None:
-        """Take note of any other event. Only ``peer`` saw it; ``None``: the event's own marks say who did."""
+        """Take note of any other event, which only ``peer`` saw; with ``None``, its own marks say who did."""
         self._judge(event, peer)
 
     def stop(self, fault: Exception) -> None:
