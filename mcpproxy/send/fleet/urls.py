@@ -20,7 +20,7 @@ _URL: Final = re.compile(r"(?:s3|gs|az|file)://", re.IGNORECASE)
 _UNSAFE: Final = re.compile(r"[^A-Za-z0-9._-]")
 _ESCAPED: Final = re.compile(rb"=([0-9A-F]{2})")
 _LONGEST_NAME: Final = 240
-"""In bytes. File systems allow 255, and temporary files have longer names."""
+"""The longest name, in bytes. File systems allow 255, and temporary files have longer names."""
 
 
 def is_url(named: str) -> bool:

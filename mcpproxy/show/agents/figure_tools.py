@@ -41,7 +41,7 @@ class FigureTools:
     ) -> StatisticsPage:
         """Count the calls of each method and tool that pass a filter: how many failed, latencies, bytes."""
         wanted = parse_filter(filter)
-        statistics, counted, note = self._count(recording, match, wanted, sort)
+        statistics, counted, note = self._collect_statistics(recording, match, wanted, sort)
         question = ("get_statistics", counted, wanted.text, sort)
         start, _ = cursors.read(question, cursor)
         rows, has_more = AnswerPage(_MAX_ROWS, note).fill(map(self._statistics_row, statistics.calls[start:]))
@@ -49,7 +49,7 @@ class FigureTools:
         duration_ms = milliseconds(statistics.duration_ns)
         return StatisticsPage(statistics.frames, duration_ms, rows, statistics.recordings, note, next)
 
-    def _count(
+    def _collect_statistics(
         self, recording: str, match: str, wanted: Filter | None = None, order: Order = "calls"
     ) -> tuple[Statistics, str, str]:
         """Return the statistics of a recording, or of all that ``match`` finds.
@@ -114,7 +114,7 @@ class FigureTools:
         self, recording: Handle = "", match: MatchTogether = "", cursor: Cursor = ""
     ) -> CostPage:
         """Estimate how many tokens the definitions and the results of tools take in a model's context."""
-        statistics, counted, note = self._count(recording, match)
+        statistics, counted, note = self._collect_statistics(recording, match)
         question = ("get_context_cost", counted)
         start, _ = cursors.read(question, cursor)
         tools = sorted(statistics.tools, key=lambda tool: -tool.definition_bytes)

@@ -25,7 +25,7 @@ class CallRows:
         self.session: int | None = None
         self._cached: Final[dict[int, Call]] = {}
         self._combined = self.filter
-        self._state = self._state_now()
+        self._last_running_and_unread = self._running_and_unread()
 
     def apply_filter(self, filter: Filter, session: int | None) -> Iterator[Progress]:
         """Show only the calls that pass ``filter``, of one session or all, once the iterator is exhausted.
@@ -51,16 +51,16 @@ class CallRows:
         none.
         """
         refreshed = self.view.refresh(for_s)
-        before, self._state = self._state, self._state_now()
+        before, self._last_running_and_unread = self._last_running_and_unread, self._running_and_unread()
         # When the recording ends, the outcome of a call without an answer changes, although its row does not.
-        if refreshed.rebuilt or self._state != before:
+        if refreshed.rebuilt or self._last_running_and_unread != before:
             self._cached.clear()
         elif refreshed.first:
             for place in [place for place, call in self._cached.items() if call.number >= refreshed.first]:
                 del self._cached[place]
         return refreshed.first
 
-    def _state_now(self) -> tuple[bool, bool]:
+    def _running_and_unread(self) -> tuple[bool, bool]:
         return self.view.running, self.view.unread is not None
 
     @property

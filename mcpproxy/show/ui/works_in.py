@@ -16,8 +16,7 @@ _FAMILY = "HOST"
 def works_in(path: str) -> JSONObject:
     """Return the matrix of ``mcpproxy check --hosts all`` for the recording at ``path``.
 
-    ``states`` are those of hosts about which there are facts, the best first.
-
+    ``states`` are the states that a server can have in a host about which there are facts, the best first.
     ``has_server`` says whether a server of MCP has answered in the recording; if not, all states are unknown.
 
     Raises:

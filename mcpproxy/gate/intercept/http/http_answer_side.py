@@ -98,7 +98,8 @@ class AnswerSide:
     def _suspend(self, step: AnswerStep, next_steps: Callable[[], list[AnswerStep]]) -> Callable[[], None]:
         """Let an answer wait, and stop reading the server; return a function that resumes both.
 
-        It then calls ``next_steps``, which returns the steps that come first.
+        Unless the connection has ended, it then calls ``next_steps``, which returns the steps that come
+        first.
         """
         tunnel, self._waiting = self._tunnel, step
         tunnel.holds_upstream = True

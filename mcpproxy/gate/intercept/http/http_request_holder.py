@@ -70,9 +70,9 @@ class RequestHolder:
         return self._held is not None
 
     def feed(self, data: bytes, passing: list[bytes]) -> HeldRequest | None:
-        """Append the bytes of ``data`` that pass to ``passing``; return the first request that is complete.
+        """Append the bytes that pass to ``passing``, up to the first held request that is complete.
 
-        Return ``None`` if no held request is complete.
+        Return this request; ``None`` if none is complete.
 
         Raises:
             Refusal: the bytes that ``take_held`` returns must not pass.

@@ -30,8 +30,9 @@ from mcpproxy.send.fleet.columns.model_rows import ModelRows
 class RecordingRows:
     """The rows of one recording. ``date`` (of its start, ISO 8601) and ``server`` name their folders.
 
-    ``scan`` has the frames, with times since ``started_us`` (Unix time, microseconds). ``rows`` has the rows
-    of the other tables: name of the table -> rows.
+    ``server`` is the label of the recording, or else the name that the server gave, or ``unknown``. ``scan``
+    has the frames, with times since ``started_us`` (Unix time, microseconds). ``rows`` has the rows of the
+    other tables: name of the table -> rows.
     """
 
     date: str

@@ -66,7 +66,7 @@ def _has_tables(folder: Path) -> bool:
 
 
 def answer_query(connection: duckdb.DuckDBPyConnection, name: str) -> QueryAnswer:
-    """Return the answer to one query.
+    """Return the answer to the query ``name``, one of ``TITLES``.
 
     Raises:
         duckdb.Error: the tables cannot be read.
