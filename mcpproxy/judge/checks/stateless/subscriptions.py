@@ -307,8 +307,9 @@ def message_of_request(context: MessageContext[Notification], history: History) 
         return ()
     if context.sender != SERVER:
         return ()
-    if history.over_http and message.method == "notifications/message":
-        return ()  # Over HTTP no rule reports a log message on an open subscription.
+    is_answered = subscription is not None and bool(subscription.asked.answered_seq)
+    if message.method == "notifications/message" and is_answered and not has_id:
+        return ()  # LOG-006 reports it: the log message comes after the response to its request.
     progress_token = member(message.params, "progressToken")
     if (
         subscription is not None

@@ -96,7 +96,7 @@ def unrequested(context: MessageContext[Notification], history: History) -> Iter
     client, level = history.client, _level(context)
     pending = list(client.pending.values())
     if _on_subscription(context, pending):
-        return  # SUB-008 reports log messages of subscriptions on stdio; over HTTP no rule does.
+        return  # SUB-008 reports log messages of subscriptions.
     described = f"server sent a log message{f' of level {level}' if level else ''}"
     pointer = context.at + "/method"
     if context.frame.exchange and not pending and client.last_answered_seq:
