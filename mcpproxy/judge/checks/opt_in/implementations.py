@@ -10,8 +10,9 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, TypeAlias
 
-from mcpproxy.base.slotted import field, slotted
+from mcpproxy.base.slotted import slotted
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shortened
+from mcpproxy.judge.checks.engine.once import Keyed, remember, unreported
 from mcpproxy.judge.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender
 from mcpproxy.judge.session.history import History
@@ -21,9 +22,6 @@ from mcpproxy.protocol.meta_keys import CLIENT_INFO_KEY, SERVER_INFO_KEY
 
 ANY: Final = "any"
 """Used in place of a revision: applies to every revision."""
-
-MAX_REMEMBERED: Final = 1_000
-"""The number of implementations remembered per session, far more than a usual session has."""
 
 
 @slotted(frozen=True)
@@ -46,13 +44,6 @@ Range: TypeAlias = Callable[[str], str]
 
 Ranges: TypeAlias = Mapping[str, Mapping[str, Range]]
 """By revision (or ``any``) and by name of the implementation: the versions that are allowed."""
-
-
-@slotted()
-class CheckedImplementations:
-    """The implementations of this session, or stateless request over HTTP, that were already checked."""
-
-    checked: set[SpokenRevision] = field(default_factory=set[SpokenRevision])
 
 
 def implementations(context: MessageContext) -> Iterator[SpokenRevision]:
@@ -89,46 +80,44 @@ def collector(receive: Callable[[SpokenRevision], None]) -> RuleFamily:
 def range_checks(ranges: Ranges) -> RuleFamily:
     """Make a family that checks implementations against ``ranges`` and reports each once per session.
 
-    Over HTTP each stateless request counts as a session here.
-
     Without ranges its check reports nothing.
     """
 
     def version_outside_range(context: MessageContext, history: History) -> Iterator[Violation]:
         """Report an implementation whose version is outside its range (VER-001)."""
-        if not ranges:
-            return
-        checked = history.of(CheckedImplementations).checked
-        for implementation in implementations(context):
-            version = implementation.version
-            if version is None or implementation in checked or len(checked) >= MAX_REMEMBERED:
-                continue
-            for revision in (implementation.revision, ANY):
-                version_range = ranges.get(revision, {}).get(implementation.name)
-                if version_range is not None and (fault := version_range(version)):
-                    software = f"{shortened(implementation.name)} {shortened(version)}"
-                    problem = f"{implementation.role} is {software}, {fault}"
-                    frame = context.answers.seq if implementation.role == CLIENT and context.answers else None
-                    yield Violation(
+        return unreported("VER", _outside_range(ranges, context), history)
+
+    def remember_reported(context: MessageContext, history: History) -> None:
+        """Record the findings as reported."""
+        remember("VER", _outside_range(ranges, context), history)
+
+    return RuleFamily(
+        checks=(Check(("VER-001",), version_outside_range, (Response,)),),
+        updates=(StateUpdate(remember_reported, (Response,)),) if ranges else (),
+    )
+
+
+def _outside_range(ranges: Ranges, context: MessageContext) -> Keyed:
+    """Yield a violation for each implementation in this answer whose version is outside its range."""
+    for implementation in implementations(context) if ranges else ():
+        role, name, version = implementation.role, implementation.name, implementation.version
+        if version is None:
+            continue
+        for revision in (implementation.revision, ANY):
+            version_range = ranges.get(revision, {}).get(name)
+            if version_range is not None and (fault := version_range(version)):
+                problem = f"{role} is {shortened(name)} {shortened(version)}, {fault}"
+                yield (
+                    (role, name, version, revision),
+                    Violation(
                         "VER-001",
                         "X-006",
                         problem,
                         pointer=implementation.pointer or None,
-                        blame=implementation.role,
-                        frame=frame,
-                    )
-
-    def remember(context: MessageContext, history: History) -> None:
-        """Record the implementations in the answer as checked."""
-        checked = history.of(CheckedImplementations).checked
-        for implementation in implementations(context):
-            if len(checked) < MAX_REMEMBERED:
-                checked.add(implementation)
-
-    return RuleFamily(
-        checks=(Check(("VER-001",), version_outside_range, (Response,)),),
-        updates=(StateUpdate(remember, (Response,)),) if ranges else (),
-    )
+                        blame=role,
+                        frame=context.answers.seq if role == CLIENT and context.answers else None,
+                    ),
+                )
 
 
 def _implementation_in(role: Sender, info: JSON, revision: str, pointer: str) -> Iterator[SpokenRevision]:
