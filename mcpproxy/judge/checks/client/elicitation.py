@@ -264,16 +264,21 @@ def parse_url(url: str) -> "SplitResult | None":
 def is_local(host: str) -> bool:
     """Whether ``host`` seems to be this machine or one on the local network, or is a reserved name.
 
-    A host without a dot, such as an IPv6 address, counts as local.
+    A host without a dot counts as local, but not an IPv6 address that is public.
     """
-    return "." not in host or LOCAL.search(host) is not None
+    return LOCAL.search(host) is not None or ("." not in host and PUBLIC_IPV6.search(host) is None)
 
 
 LOCAL: Final = pattern(
-    r"^(127|10)\.|^192\.168\.|^172\.(1[6-9]|2[0-9]|3[01])\.|^169\.254\."
+    r"^([0-9a-f:]*:)?((127|10)\.|192\.168\.|172\.(1[6-9]|2[0-9]|3[01])\.|169\.254\.)"
     r"|(^|\.)(localhost|local|internal|test|example|invalid)$"
 )
-"""Finds loopback, private and link-local IPv4 addresses, and the names that no public host has."""
+"""Finds loopback, private and link-local IPv4 addresses, also within an IPv6 address, and the names that no
+public host has.
+"""
+
+PUBLIC_IPV6: Final = pattern(r"^(?!2001:0?db8:)[23][0-9a-f]{3}:")
+"""Finds IPv6 addresses of 2000::/3, the public ones, without those of documentation (RFC 3849)."""
 
 
 # The state
