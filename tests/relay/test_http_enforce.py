@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 
 import pytest
 
+from mcpproxy import api
 from mcpproxy.judge.session.frame import Event, Finding, Frame, Note, ResponseHead
 from mcpproxy.record.trace.reader import read_trace
 from tests.peers.web_server import WebServer
@@ -194,6 +195,8 @@ def test_a_request_in_a_session_is_refused_with_200_and_has_not_happened(
     assert [n.why for n in told if isinstance(n, Note) and n.what == "refused"] == [
         "PROTO-009: client sent prompts/list, but the server never declared prompts"
     ]
+    # As on stdio, the refused request is no call of the session.
+    assert [call.method for call in api.open_trace(proxied.trace).calls()] == ["initialize", "tools/list"]
 
 
 def test_a_request_that_stands_alone_is_refused_with_400(server: Server, proxied: Proxied) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 from mcpproxy.errors import TraceError
 from mcpproxy.judge.session.exchanges import Fields
 from mcpproxy.judge.session.frame import (
+    CLIENT,
     Eof,
     Event,
     ExchangeEnd,
@@ -196,7 +197,8 @@ def from_trace(
     session_names = {
         exchange: name for name, exchanges in exchanges_of(trace.events()).items() for exchange in exchanges
     }
-    reader = _SessionReader(session_names)
+    own_answers = frozenset[int]() if peer == CLIENT else _answered_by_us(trace)
+    reader = _SessionReader(session_names, own_answers)
     for event in trace.events() if peer is None else seen_by(peer, trace):
         reader.add(masked(event) if masked else event)
     notes = [*trace.notes, *reader.notes()]
@@ -204,15 +206,28 @@ def from_trace(
     return LoadedTrace(trace.path, trace.header, sessions, trace.complete, notes)
 
 
+def _answered_by_us(trace: Trace) -> frozenset[int]:
+    """Return the exchanges whose request mcpproxy refused or answered itself, other than by a fault."""
+    if trace.header.transport != "http":
+        return frozenset()
+    return frozenset(
+        event.exchange
+        for event in trace.events()
+        if isinstance(event, ResponseHead) and event.by_proxy and event.fault is None
+    )
+
+
 class _SessionReader:
     """Sorts the events of a trace into sessions.
 
-    ``session_names`` maps the number of an exchange to the name of its session.
+    ``session_names`` maps the number of an exchange to the name of its session. The messages of the exchanges
+    in ``own_answers`` are left out.
     """
 
-    def __init__(self, session_names: Mapping[int, str]) -> None:
+    def __init__(self, session_names: Mapping[int, str], own_answers: frozenset[int]) -> None:
         self.sessions: Final[dict[str, RecordedSession]] = {}
         self._session_names = session_names
+        self._own_answers = own_answers
         self._conversation = Conversation()
         self._named_requests = NamedRequests()
         self._indices_of: Final[dict[int, list[int]]] = {}  # number of a frame -> indices of its messages
@@ -263,7 +278,7 @@ class _SessionReader:
         return self.sessions.setdefault(name, RecordedSession(name))
 
     def _add_frame(self, frame: Frame) -> None:
-        if frame.by_proxy or frame.refused:
+        if frame.by_proxy or frame.refused or frame.exchange in self._own_answers:
             return
         stream = (frame.exchange, frame.sender)
         if frame.continues or stream in self._in_pieces:
