@@ -42,6 +42,8 @@ HELP_COLUMNS: Final = 100
 SPAN_FORMS: Final = "90, 90s or 10m"
 """The forms of a time, as the help of an option names them."""
 _AGE: Final = pattern(r"(\d{1,6})(s|m|h|d|w)")
+_HEADER_NAME: Final = pattern(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+"""The name of a header (``field-name`` of RFC 9110)."""
 _UNIT_S: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 
 
@@ -230,18 +232,18 @@ def seconds_or_none(text: str) -> float:
 
 
 def header(text: str) -> tuple[str, str]:
-    """Return name and value of a header. Errors omit what follows the colon, which may be a credential."""
-    name, colon, value = text.partition(":")
-    if not colon or not name.strip() or "\n" in text:
-        raise argparse.ArgumentTypeError(f"{text.partition(':')[0]!r} is not a header such as 'Name: value'")
-    return name.strip(), value.strip()
+    """Return name and value of a header. Errors show nothing of ``text``, which may be a credential alone."""
+    name, colon, value = (part.strip() for part in text.partition(":"))
+    if not colon or not _HEADER_NAME.fullmatch(name) or "\n" in text:
+        raise argparse.ArgumentTypeError("what is given has not the form 'Name: value'")
+    return name, value
 
 
 def variable(text: str) -> tuple[str, str]:
-    """Return name and value of an environment variable. Errors omit the value, which may be a secret."""
+    """Return name and value of an environment variable. Errors show nothing of ``text``, as in ``header``."""
     name, sign, value = text.partition("=")
     if not sign or not name:
-        raise argparse.ArgumentTypeError(f"{name!r} is not a variable such as NAME=VALUE")
+        raise argparse.ArgumentTypeError("what is given has not the form NAME=VALUE")
     return name, value
 
 

@@ -164,6 +164,9 @@ def test_what_programs_read(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         (("--only=pimg", "--", "x"), "did you mean ping?"),
         (("--skip=nothing-like-it", "--", "x"), "neither a category nor a check"),
         (("--header=A: b", "--", "x"), "goes together with a URL"),
+        (("--header=Bearer s3cr3t", "http://127.0.0.1:1/mcp"), "has not the form 'Name: value'"),
+        (("--header=Bearer s3cr3t: x", "http://127.0.0.1:1/mcp"), "has not the form 'Name: value'"),
+        (("--env=s3cr3t", "--", "x"), "has not the form NAME=VALUE"),
         (("--env=A=b", "http://127.0.0.1:1/mcp"), "goes together with -- COMMAND"),
         (("--timeout=never", "--", "x"), "is not a number of seconds"),
         (("--call=add=[1]", "--", "x"), "is not a tool with arguments"),
@@ -185,6 +188,7 @@ def test_what_cannot_be_run(
     assert outcome.out == ""
     assert outcome.err.startswith("mcpproxy: ")
     assert says in outcome.err
+    assert "s3cr3t" not in outcome.err
     assert outcome.err.count("\n") == 1
 
 
