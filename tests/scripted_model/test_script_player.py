@@ -1,5 +1,6 @@
 """Which turn answers which request: hosts send conversations again, twice, and ask for themselves."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 import pytest
@@ -65,6 +66,15 @@ def test_results_lead_from_turn_to_turn(sends_ids: bool) -> None:
         ("forecast", "sunny"), ("tides", "low"), ("forecast", "cloudy"),
     ]  # fmt: skip
     assert problems(played) == []
+
+
+@pytest.mark.parametrize("more", ["1", "0" * 5000])
+def test_a_host_that_changes_the_ids_of_calls_gets_the_same_turn_again(more: str) -> None:
+    host = Host(player(FORECAST, {"say": "Done."}))
+    host.go_on("sunny")
+    host.results = [replace(result, call_id=result.call_id + more) for result in host.results]
+    assert host.go_on("sunny") == ["mcp__weather__forecast"]
+    assert host.go_on() == ["Done."]
 
 
 def test_a_request_that_is_sent_again_gets_the_same_again() -> None:

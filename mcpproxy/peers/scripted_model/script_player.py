@@ -58,7 +58,7 @@ class ScriptPlayer:
         self.asides = 0
         self.beyond = 0
         self._mark: Final = secrets.token_hex(4)  # calls of other runs may be in the same conversation
-        self._call_id: Final = re.compile(rf"{self._mark}_(\d+)_(\d+)(?!\d)")
+        self._call_id: Final = re.compile(rf"{self._mark}_(\d{{1,9}})_(\d{{1,9}})(?!\d)")
         self._answered: Final[dict[int, str]] = {}
         """By index of a turn: the digest of the conversation that it answered."""
 
@@ -109,16 +109,19 @@ class ScriptPlayer:
     def _note_results(self, request: ModelRequest) -> int:
         """Note the results in a conversation; return the index of the turn after the last one that has any.
 
-        Not every client sends ids back. Results without an id come in the order of the calls.
+        Not every client sends ids back. Results without an id come in the order of the calls. One with
+        an id that names no call of the script, because the host has changed it, is passed over.
         """
-        without_id = ((at, n) for at, state in enumerate(self.turns) for n in range(len(state.turn.calls)))
+        indexes = ((at, n) for at, state in enumerate(self.turns) for n in range(len(state.turn.calls)))
+        places = dict.fromkeys(indexes)
+        without_id = iter(places)
         after = 0
         for result in request.results:
             match = self._call_id.search(result.call_id)
             place = (int(match[1]), int(match[2])) if match else None
             if place is None and not result.call_id:
                 place = next(without_id, None)
-            if place is not None:
+            if place is not None and place in places:
                 at, number = place
                 state = self.turns[at]
                 state.results[number] = given_result(state.turn.calls[number].tool, result)
