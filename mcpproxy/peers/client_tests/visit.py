@@ -79,7 +79,8 @@ async def wait_for_visit(
     """Wait until the client has finished with a server, at most ``invitation.limit_s`` seconds.
 
     It has finished if it has sent ``invitation.wanted``, and then ends its sessions or sends nothing for
-    ``quiet_s`` seconds (0 switches this off). A client that has sent no ``initialize`` has no session to end.
+    ``quiet_s`` seconds (0 switches this off). A client that has sent no ``initialize`` has no session to end,
+    and may send one yet, so only that silence counts.
     If the server never answers, that silence counts only after the client gave up its call. The wait also
     ends when ``pressed`` is set; that is cleared first.
     """
@@ -98,7 +99,7 @@ async def wait_for_visit(
 def _has_finished(seen: SeenClient, invitation: Invitation, rested_s: float, quiet_s: float) -> bool:
     if not seen.has_sent(invitation.wanted):
         return False
-    if seen.sessions_ended >= seen.requests["initialize"]:
+    if 0 < seen.requests["initialize"] <= seen.sessions_ended:
         return True
     waits = invitation.scenario.is_silent and not seen.gave_up_ns
     return 0 < quiet_s < rested_s and not waits
