@@ -270,6 +270,20 @@ def test_a_redirect_may_name_any_character() -> None:
     assert targets == [b"/mcp", b"/caf%C3%A9%20x?a=%20"]
 
 
+@pytest.mark.parametrize("redirects", [5, 6])
+def test_five_redirects_are_followed(redirects: int) -> None:
+    moved = b"HTTP/1.1 307 Go\r\nContent-Length: 0\r\nLocation: /on\r\n\r\n"
+
+    async def story(server: RemoteServer) -> None:
+        if redirects == 5:
+            assert await post(server) == (200, b"hi")
+        else:
+            with pytest.raises(RemoteError, match=r"^redirects more than 5 times$"):
+                await post(server)
+
+    converse(answering(*[moved] * redirects, OK), story)
+
+
 def test_a_certificate_that_is_not_trusted_is_said() -> None:
     async def story(server: RemoteServer) -> None:
         with pytest.raises(RemoteError, match=r"^cannot be reached \(its certificate is not trusted"):

@@ -197,7 +197,7 @@ class RemoteServer:
         names = {name.lower() for name, _ in fields}
         if (body or method == "POST") and not names & {b"content-length", b"transfer-encoding"}:
             fields.append((b"Content-Length", b"%d" % len(body)))
-        for _ in range(_MOST_REDIRECTS):
+        for _ in range(_MOST_REDIRECTS + 1):
             target = url or self.url
             async with self._connected(target) as connection:
                 try:
