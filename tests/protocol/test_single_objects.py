@@ -53,6 +53,16 @@ def test_undefined_members_are_extensions(kind: str, obj: JSON, found: list[str]
     assert protocol.extensions(obj, kind, "2025-11-25") == found
 
 
+def test_a_member_that_selects_a_type_and_is_no_text_is_not_taken_for_an_absent_one() -> None:
+    form: dict[str, JSON] = {
+        "message": "m",
+        "requestedSchema": {"type": "object", "properties": {}},
+        "more": 1,
+    }
+    assert protocol.extensions(form, "ElicitParams", "2025-11-25") == ["/more"]
+    assert protocol.extensions({**form, "mode": 5}, "ElicitParams", "2025-11-25") == []
+
+
 def test_a_member_is_an_extension_until_a_revision_defines_it() -> None:
     tool: JSON = {"name": "add", "inputSchema": {}, "outputSchema": {}}
     verdicts = {revision: protocol.extensions(tool, "tool", revision) for revision in REVISIONS}

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias, cast
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.protocol import wording
-from mcpproxy.protocol.jsonrpc import ABSENT, JSON
+from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent
 
 ViolationKind: TypeAlias = Literal["missing", "mismatch", "unknown-variant"]
 Test: TypeAlias = Callable[[JSON], bool]
@@ -285,9 +285,7 @@ class VariantByValue(Shape):
             return
         key = value.get(self.member, ABSENT)
         member_pointer = pointer + wording.token(self.member)
-        shape = self._absent if key is ABSENT else self._other
-        if isinstance(key, str):
-            shape = self._named.get(key, self._other)
+        shape = self._variant(key)
         if shape is not None:
             yield from shape.report(value, pointer)
         elif key is ABSENT:
@@ -299,11 +297,16 @@ class VariantByValue(Shape):
 
     def extras(self, value: JSON, pointer: str) -> Iterator[str]:
         if isinstance(value, dict):
-            key = value.get(self.member)
-            shape = self._named.get(key, self._other) if isinstance(key, str) else self._absent
+            shape = self._variant(value.get(self.member, ABSENT))
             selector = pointer + wording.token(self.member)
             if shape is not None:
                 yield from (extra for extra in shape.extras(value, pointer) if extra != selector)
+
+    def _variant(self, key: "JSON | Absent") -> Shape | None:
+        """Return the object that a value of ``member`` selects; ``None`` if there is none."""
+        if isinstance(key, str):
+            return self._named.get(key, self._other)
+        return self._absent if key is ABSENT else self._other
 
 
 class VariantByMember(Shape):
