@@ -2,8 +2,9 @@
 
 A record has the bytes of its message unchanged, so they can be searched in the file. JSON can escape the same
 text in several ways, so the search looks for the plain text and for its two usual escaped forms. Odd lines,
-whose record has the message in another form (short lines, base64), are decoded one by one; there are few. A
-body that was recorded without the bytes it repeats (``Shortened``) is not searched.
+whose record has the message in another form (short lines, base64), are decoded one by one; there are few. Of
+a body that was recorded without the bytes it repeats (``Shortened``) only the new bytes are searched: a text
+of a conversation is found in the request that first had it.
 """
 
 import json
