@@ -2,8 +2,8 @@
 
 A test that drives programs mostly waits for them, so there are more workers than cores: on two cores, four
 workers left a third of the processors idle, and six leave next to nothing. The tests of a file run in one
-worker, so that what the module reads or judges once is not repeated. Long tests run one by one, in any worker,
-but tests of the same pair of real peers run together, because they share a recording.
+worker, so that what the module reads or judges once is not repeated. Long tests run one by one, in any
+worker, but tests of the same pair of real peers run together, because they share a recording.
 """
 
 import os
