@@ -28,8 +28,8 @@ EVERYTHING: Span = (0, None)
 def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, following: bool) -> Iterator[str]:
     """Yield a header, the lines of the events that pass ``shown``, and notes.
 
-    The notes say what the recording lacks, and why it was not judged. With ``following``, the lines come
-    until the recording ends, and there are no notes.
+    The notes say what the recording lacks, and why it was not judged. ``full`` is as for ``Transcript``. With
+    ``following``, the lines come until the recording ends, and there are no notes.
 
     Raises:
         TraceError: the recording cannot be read.
@@ -51,7 +51,8 @@ def as_text(path: str, shown: EventFilter, style: Style, *, full: bool, followin
 def as_json(path: str, shown: EventFilter, *, full: bool, following: bool) -> Iterator[str]:
     """Yield the header, the events that pass ``shown``, and notes on missing parts, a JSON object each.
 
-    With ``following``, the events come until the recording ends, and there are no notes.
+    ``full`` is as for ``transcript_json.lines``. With ``following``, the events come until the recording
+    ends, and there are no notes.
 
     Raises:
         TraceError: the recording cannot be read.

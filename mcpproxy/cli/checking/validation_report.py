@@ -153,7 +153,7 @@ def conclude(
     base: str | None,
     hosts: "HostMatrix | None" = None,
 ) -> Validation:
-    """Compare a validation with the baseline, report it as the options say, and return it.
+    """Compare a validation with the baseline ``accepted``, report it as the options say, and return it.
 
     Paths of recordings are relative to ``base``; it is ``None`` if the user did not ask for the recordings.
     ``hosts`` is what the hosts that the user named do with the server.
@@ -204,7 +204,7 @@ def report(
     """Print the whole report, or write it to ``path``. For ``github``, also add it to the step summary.
 
     ``fixed`` are the entries of the baseline whose findings did not occur, ``None`` without a baseline.
-    ``base`` and ``hosts`` are as for ``conclude``.
+    ``base`` and ``hosts`` are as for ``conclude``, ``detail`` as for ``ProgressPrinter``.
 
     Raises:
         UsageError: the file cannot be written.

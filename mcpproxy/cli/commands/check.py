@@ -360,7 +360,8 @@ def judge(
     """Judge the frames of one trace in the same way as during the session.
 
     With ``session``, only findings about frames of that session are reported. With ``located``, a trace that
-    has findings is read again for their fingerprints, and for the places of related frames.
+    has findings is read again for their fingerprints, and for the places of related frames. ``progress``
+    counts the bytes that were read.
 
     Raises:
         TraceError: the trace cannot be read.
