@@ -27,7 +27,7 @@ def address(option: str, text: str) -> tuple[str, int]:
 
 
 def split_listen(where: str, text: str, option: str = "--listen") -> tuple[str, int]:
-    """Return the host, without brackets, and the port of ``HOST:PORT``, for the command ``where``.
+    """Return host (without brackets) and port of the ``HOST:PORT`` in ``text``, the value of ``option``.
 
     Raises:
         UsageError: ``text`` does not have that form.

@@ -62,7 +62,7 @@ def compared(
 
 
 def write(former: "Baseline", renewed: "Baseline", known: int) -> None:
-    """Write a baseline. Print the number of findings ``known`` now, and how it differs from the former one.
+    """Write ``renewed``. Print the number of findings ``known`` now, and how it differs from ``former``.
 
     Raises:
         UsageError: the file cannot be written.

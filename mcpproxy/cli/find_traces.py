@@ -112,7 +112,7 @@ def is_url(named: str) -> bool:
 
 
 def stem(named: str | None, path: str) -> str:
-    """Return ``path`` without its suffix; for a fetched or unpacked recording, only its name."""
+    """Return ``path`` without its suffix; only its name if ``named`` is a URL or a compressed file."""
     without_suffix = os.path.splitext(path)[0]
     is_fetched = named is not None and (is_url(named) or named.endswith(PACKED))
     return os.path.basename(without_suffix) if is_fetched else without_suffix

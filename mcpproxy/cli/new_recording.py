@@ -401,7 +401,8 @@ def create_recording(
 def start_payload(label: str, started_ns: int, members: Mapping[str, str]) -> bytes:
     """Return the payload of the START record: the data for the header of the trace and for the recorder.
 
-    ``members`` are further members, among them ``transport`` and ``command``; each value is JSON.
+    ``started_ns`` is from ``now_ns``. ``members`` are further members, among them ``transport`` and
+    ``command``; each value is JSON.
     """
     wall_ns = time.time_ns()
     started_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ns // 1_000_000_000))

@@ -158,7 +158,7 @@ def plan_http_wrap(entry: ServerEntry, listen: str) -> EntryPlan:
 
 
 def plan_unwrap(entry: ServerEntry, record: WrapRecord | None) -> EntryPlan:
-    """Return the plan that restores the command, or the address, of a wrapped entry."""
+    """Return the plan that restores the address of a wrapped entry, or its command, even without a record."""
     document = entry.file.document
     changes = record.changes if record else ()
     if entry.url_at is not None:

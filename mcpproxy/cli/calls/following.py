@@ -45,7 +45,7 @@ _LOOK_BACK: Final = 50
 def follow_calls(named: str | None, wanted: Filter, screen: Screen) -> int:
     """Follow one recording until it ends; without a name, or with a folder, follow one after the other.
 
-    Return the exit code, which is 0.
+    Only calls that pass the filter ``wanted`` are printed. Return the exit code, which is 0.
 
     Raises:
         TraceError: the one recording cannot be read.
@@ -87,7 +87,7 @@ def sessions_of(folder: str) -> Iterator[str]:
 
 
 def follow_one(path: str, wanted: Filter, screen: Screen, *, poll_s: float = POLL_S) -> None:
-    """Print the calls of one recording until it ends, then how it ended.
+    """Print the calls of one recording that pass ``wanted`` until it ends, then how it ended.
 
     Raises:
         TraceError: the recording cannot be read.
