@@ -30,7 +30,7 @@ def split_listen(where: str, text: str, option: str = "--listen") -> tuple[str, 
     """Return host (without brackets) and port of the ``HOST:PORT`` in ``text``, the value of ``option``.
 
     Raises:
-        UsageError: ``text`` does not have that form.
+        UsageError: ``text`` does not have that form; the error names the command ``where``.
     """
     host, colon, port = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
