@@ -83,8 +83,7 @@ PLAIN: Final = Style()
 def columns(text: str) -> int:
     """Return the width of ``text`` in terminal columns.
 
-    A wide East Asian character or emoji takes 2, a combining or format character (a joiner, say) 0, any other
-    1.
+    Wide East Asian characters and emoji take 2, combining and format characters (joiners, say) 0, others 1.
     """
     if text.isascii():
         return len(text)
@@ -130,7 +129,7 @@ def _suffix_start(text: str, room: int) -> int:
 def _is_inside(text: str, at: int) -> bool:
     """Whether the character at ``at`` continues the one before it.
 
-    It does if it is joined to it, takes no column, or is a skin tone or the second half of a flag.
+    It does if a joiner precedes it, it takes no column, or it is a skin tone or the second half of a flag.
     """
     char = text[at]
     if char.isascii():

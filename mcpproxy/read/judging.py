@@ -106,7 +106,7 @@ def judge(
 
 
 def _calls_so_far(trace: Trace) -> tuple[CallCounts, int | None]:
-    """Count the calls of a trace without a close record, its last, or without the tally (the counts) in it.
+    """Count the calls of a trace whose close record, the last one, is missing or has no counts (``tally``).
 
     Such a trace is still growing, was cut off, or is an import. The second value is ``waiting_ns`` of a
     ``JudgedTrace``.

@@ -32,7 +32,7 @@ T = TypeVar("T")
 FINISH_S: Final = 5.0
 """How long the reader of a recording waits for the recorder of a session that has ended."""
 _FINISH_POLL_S: Final = 0.01
-"""The time between two looks whether that recorder has finished."""
+"""The seconds between two checks whether that recorder has finished."""
 
 
 def open_trace(path: str | os.PathLike[str], *, finish_s: float = FINISH_S) -> Trace:

@@ -18,8 +18,8 @@ def tls_context(settings: UpstreamSettings, *, accepts_any: bool = False) -> ssl
     """Return the TLS context of our client.
 
     With ``accepts_any`` or ``settings.is_insecure`` it accepts any certificate of the server. Without
-    ``settings.ca`` it trusts the certificates that OpenSSL
-    finds: those of the system, or of ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``.
+    ``settings.ca`` it trusts the certificates that OpenSSL finds: those of the system, or of
+    ``SSL_CERT_FILE`` and ``SSL_CERT_DIR``.
 
     Raises:
         OSError: a file of ``settings`` cannot be read, or OpenSSL cannot use it (``ssl.SSLError``).

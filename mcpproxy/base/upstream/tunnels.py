@@ -44,7 +44,7 @@ async def proxied_socket(proxy: HttpProxy, host: str, port: int, *, is_tls: bool
     """Return a socket that is connected to a proxy; with ``is_tls``, through a tunnel to the server.
 
     Raises:
-        ProxyError: the proxy cannot be reached, or refuses the tunnel.
+        ProxyError: the proxy cannot be reached, breaks off, or refuses the tunnel.
     """
     try:
         sock = await _connected_socket(proxy)

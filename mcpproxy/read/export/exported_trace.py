@@ -60,7 +60,7 @@ def open_exported(original: Trace, *, keep_secrets: bool) -> Generator[ExportedT
 def masked_copy(trace: Trace) -> Generator[str]:
     """Yield the path of a temporary copy in which secrets are masked.
 
-    A copy is needed because the findings about a frame may come long after the frame.
+    A copy is needed because masking reads a recording in order, and exports read its findings first.
 
     Raises:
         TraceError: the recording cannot be read.

@@ -126,8 +126,8 @@ def _argument_violation(
 def _is_by_the_host(change: ValueChange, given: JSON, tool: ToolWay) -> bool:
     """Whether a host changed or left out a value that its model gave.
 
-    A change of the arguments as a whole does not count. Nor does it that a host undoes its own change of the
-    schema: it removes a property that it had added, or a null that means "no value" there.
+    Two things do not count: that the arguments differ as a whole, and that a host undoes its own change of
+    the schema (it removes a property that it had added, or a null that means "no value" there).
     """
     if not change.pointer:
         return False

@@ -54,9 +54,9 @@ class TextChange:
 class ValueChange:
     """A difference of two values at ``pointer``. ``name`` is the name of the member there or around it.
 
-    Only the first value has what is ``lost``, and only the second what is ``added``.
-    For a member of ``properties``, or of a keyword like it, ``name`` is ``property NAME``. ``as text`` is for
-    a keyword of a schema whose name and value the host wrote into the description.
+    Only the first value has what is ``lost``, and only the second what is ``added``. For a member of
+    ``properties``, or of a keyword like it, ``name`` is ``property NAME``. ``as text`` is for a keyword of a
+    schema whose name and value the host wrote into the description.
     """
 
     what: Literal["lost", "as text", "added", "changed"]

@@ -116,7 +116,7 @@ def _shares_call(way: ServerWay) -> bool:
 def _shares_description(way: ServerWay, report: PromptReport) -> bool:
     """Whether a description is on both sides, and no session with the same server was open beside it.
 
-    Only descriptions of tools count whose match is certain.
+    Only the descriptions of tools with a certain match count.
     """
     server = way.server
     began, ended = server.open_ns

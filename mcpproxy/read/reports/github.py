@@ -32,10 +32,8 @@ def lines(
 ) -> Iterator[str]:
     """Yield a command for each group of equal findings that no baseline accepts, then one for each remark.
 
-    A remark is a note about a recording that is no finding.
-
-    Among findings of equal severity, those of rules come before the failed checks of ``mcpproxy validate``,
-    which often are consequences of the former.
+    A remark is a note about a recording, and no finding. Among findings of equal severity, those of rules
+    come before the failed checks of ``mcpproxy validate``, which often are consequences of the former.
 
     File paths are relative to ``base``, the root of the repository. GitHub cannot show a recording outside
     ``base``, or any recording if ``base`` is ``None``, so the message has its name instead.

@@ -45,7 +45,7 @@ _COLUMNS: Final = 96
 class HostReason:
     """One thing that a host does. ``text`` is a clause with the host as its subject.
 
-    ``effect`` is ``refused``, ``lost``, ``changed`` or ``perhaps``.
+    ``effect`` is ``refused``, ``lost``, ``changed``, or ``perhaps`` if it is in doubt.
     """
 
     rule: str

@@ -40,15 +40,14 @@ class JudgedTrace:
     what was not judged or not listed. ``revision`` is the protocol revision at the end, ``None`` if the
     recording does not show it. ``located`` are the findings with their places, if places were requested. They
     include the findings that a baseline (a file of known findings) accepts, which ``findings`` leaves out.
-    ``more`` are the repeated findings that
-    were only counted. ``journal_fault`` says why the journal of a killed session (the traffic that is not in
-    the trace yet) could not be read; in that case only a part was judged. ``places`` maps the number of each
-    frame with findings to its file and line (from 1), if they are known; frame 0 is the session. ``calls``
-    are the counts of failed and other calls, so far if the recording is running, or ``None`` if it does not
-    have them. ``waiting_ns`` is how long the oldest unanswered call of a running recording has waited,
-    ``None`` if there is none. ``not_begun`` is a clause if the server could not be started, or failed
-    before any message; otherwise it is empty. ``not_judged`` is the reason if the recording is of a kind that
-    is not judged; otherwise it is empty.
+    ``more`` are the repeated findings that were only counted. ``journal_fault`` says why the journal of a
+    killed session (the traffic that is not in the trace yet) could not be read; in that case only a part was
+    judged. ``places`` maps the number of each frame with findings to its file and line (from 1), if they are
+    known; frame 0 is the session. ``calls`` are the counts of failed and other calls, so far if the recording
+    is running, or ``None`` if it does not have them. ``waiting_ns`` is how long the oldest unanswered call of
+    a running recording has waited, ``None`` if there is none. ``not_begun`` is a clause if the server could
+    not be started, or failed before any message; otherwise it is empty. ``not_judged`` is the reason if the
+    recording is of a kind that is not judged; otherwise it is empty.
     """
 
     path: str

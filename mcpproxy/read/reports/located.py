@@ -61,7 +61,7 @@ not judged, a server that failed before any message, or anything else. Reports u
 
 @slotted(frozen=True)
 class Remark:
-    """A sentence about a recording that is no finding."""
+    """A sentence about a recording; it is no finding."""
 
     path: str
     text: str

@@ -75,8 +75,7 @@ def collectors(
 ) -> Iterator[RuleFamily]:
     """Yield rule families that add to ``seen``, for the rules that ``takes`` accepts.
 
-    ``key`` is that of the digests of secrets (see ``secrets.collector``). ``hosts`` are those that the user
-    named.
+    ``key`` is for the digests of secrets (see ``secrets.collector``). ``hosts`` are those the user named.
     """
     if takes(LOOKALIKE):
         yield lookalikes.collector(seen.add_name)

@@ -114,8 +114,8 @@ def cause_of(call: Call, parts: Sequence[Part], stray: Part | None, ended: HowEn
 def brief_cause(call: Call, latest: Sequence[Part], stray: Part | None, ended: HowEnded) -> str:
     """Return why a call was unsuccessful, in a few words for its row, which also shows outcome and result.
 
-    It is empty for any other call, and if ``cause_of`` is empty. ``latest`` are some of the last
-    records of the call, without its request; the other parameters are those of ``cause_of``.
+    It is empty for any other call, and if ``cause_of`` is empty. ``latest`` are some of the last records of
+    the call, without its request; the other parameters are those of ``cause_of``.
     """
     if call.outcome not in LOST or _is_unread(call):
         return ""

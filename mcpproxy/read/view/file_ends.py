@@ -183,7 +183,7 @@ def _now_ns(header: Header) -> int:
 
 
 def _with_calls(entry: RecordingEntry, header: Header) -> RecordingEntry:
-    """Return the entry with the calls counted, of a short and readable recording; else unchanged.
+    """Return the entry with its calls counted; unchanged if the recording is long or cannot be read.
 
     If it runs, add how long its oldest open call has waited.
     """

@@ -88,7 +88,7 @@ def _skip_empty(ends_of: dict[str, FileEnds]) -> None:
 
 
 def _skip_shipped(folder: str, ends_of: dict[str, FileEnds]) -> None:
-    """Link the first file of a recording to the next one that is left, if those between were uploaded."""
+    """Link a recording's first file to the next that is left, if those between were uploaded and deleted."""
     for name, ends in list(ends_of.items()):
         if ends.continues or not ends.goes_on_in or ends.goes_on_in in ends_of:
             continue

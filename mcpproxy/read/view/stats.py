@@ -32,12 +32,11 @@ Latency: TypeAlias = Literal["p50", "p95", "max"]
 class CallStatistics:
     """The requests of one sender with one method and, if they name one, the same tool, prompt or resource.
 
-    ``name`` is the tool, prompt or resource, or ``None``.
-
-    ``p50_ns`` (the median), ``p95_ns`` and ``max_ns`` are of the latencies; a request without an answer
-    counts with the time that it waited, cancelled or not. ``at_least`` names those that are such a waiting
-    time: an answer would have taken longer. The three are ``None`` if no request has a known latency or
-    waiting time. ``bytes_in`` is the sum of the sizes of all requests, ``bytes_out`` that of all answers.
+    ``name`` is the tool, prompt or resource, or ``None``. ``p50_ns`` (the median), ``p95_ns`` and ``max_ns``
+    are of the latencies; a request without an answer counts with the time that it waited, cancelled or not.
+    ``at_least`` names those that are such a waiting time: an answer would have taken longer. The three are
+    ``None`` if no request has a known latency or waiting time. ``bytes_in`` is the sum of the sizes of all
+    requests, ``bytes_out`` that of all answers.
     """
 
     method: str

@@ -71,8 +71,7 @@ def lanes_of(
 ) -> TimeLanes:
     """Return the rows that pass a filter and were open between two times.
 
-    Bars shorter than ``narrow_ns`` are merged. If more than ``limit`` bars remain, longer ones are merged
-    too.
+    Bars shorter than ``narrow_ns`` are merged. If more than ``limit`` bars remain, longer ones are, too.
     """
     columns, last_ns = view.columns, view.index.now_ns()
     started_ns, latency_ns, outcome = columns.started_ns, columns.latency_ns, columns.outcome
