@@ -107,7 +107,7 @@ class Redaction:
         # In texts that are not JSON, a key is found as ``name=value`` or ``name: value``.
         self._text_patterns: Final = [*patterns, value_after(scope.keys)] if scope.keys else patterns
         self._only_secrets: Final = scope.kinds == "secrets"
-        self._json: Final = JsonMasking(scope.pointers, self._has_secret_name, self._mask, self.text)
+        self._json: Final = JsonMasking(scope.pointers, self._masks_name, self._mask, self.text)
         self._credentials: Final = Masker(self._mask_key, keep=not scope.secrets)  # ``keep``: masks nothing
         self._unfinished: Final[set[tuple[Sender, int]]] = set()  # streams whose next frame is another piece
         self._altered: Final[set[int]] = set()  # the numbers of frames and heads with masked values
@@ -197,7 +197,7 @@ class Redaction:
         self.masked += 1
         return str(mask(value, self._mask_key))
 
-    def _has_secret_name(self, name: str, value: str = "") -> bool:
+    def _masks_name(self, name: str, value: str = "") -> bool:
         return name.lower() in self._key_names or (self._scope.secrets and names_credential(name, value))
 
     def url(self, text: str) -> str:
@@ -215,7 +215,7 @@ class Redaction:
             yield self._count_change(before, after)
 
     def _masks_option(self, name: str) -> bool:
-        is_secret = self._has_secret_name(name) or self._has_secret_name(name.replace("-", "_"))
+        is_secret = self._masks_name(name) or self._masks_name(name.replace("-", "_"))
         return is_secret or (self._scope.secrets and names_option(name))
 
     def _mask_headers(self, headers: Headers) -> Headers:
@@ -234,7 +234,7 @@ class Redaction:
         """Whether the value of a header is to be masked; ``Mcp-Param-*`` headers repeat tool arguments."""
         name = header.lower()
         return name in self._key_names or (
-            name.startswith(PARAM_PREFIX) and self._has_secret_name(name.removeprefix(PARAM_PREFIX))
+            name.startswith(PARAM_PREFIX) and self._masks_name(name.removeprefix(PARAM_PREFIX))
         )
 
     def _mask_plain(self, raw: bytes) -> bytes:

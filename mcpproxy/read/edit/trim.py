@@ -314,7 +314,7 @@ def trimmed(
         return trace.header, trace.lines()
     note = f"trimmed to frames {spans(kept, numbers)} of {numbers[-1]}"
     partial = "; ".join(filter(None, (trace.header.partial, note)))
-    return replace(trace.header, partial=partial), _lines(trace, index, kept, exchanges)
+    return replace(trace.header, partial=partial), _trimmed_lines(trace, index, kept, exchanges)
 
 
 def spans(kept: set[int], numbers: list[int]) -> str:
@@ -333,7 +333,7 @@ def spans(kept: set[int], numbers: list[int]) -> str:
     return ",".join(str(start) if start == end else f"{start}-{end}" for start, end in ranges)
 
 
-def _lines(
+def _trimmed_lines(
     trace: Trace, index: _DependencyIndex, kept: set[int], exchanges: set[int]
 ) -> Iterator[tuple[Event | Finding | Encoded, bytes]]:
     connections: set[int] = set()

@@ -135,7 +135,7 @@ def head_bytes(head: Head, framing: Framing = AS_RECORDED) -> bytes:
         first = f"{head.method} {head.target} HTTP/{head.version}"
     else:
         first = f"HTTP/{head.version} {head.status} {head.reason}"
-    lines = [first, *(f"{name}: {value}" for name, value in _headers(head.headers, framing))]
+    lines = [first, *(f"{name}: {value}" for name, value in _changed_headers(head.headers, framing))]
     # An imported recording may have line feeds where HTTP has none.
     return b"".join(_without_line_ends(line).encode("latin-1", "replace") + b"\r\n" for line in (*lines, ""))
 
@@ -145,7 +145,7 @@ def chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data) if data else b""
 
 
-def _headers(headers: Headers, framing: Framing) -> Headers:
+def _changed_headers(headers: Headers, framing: Framing) -> Headers:
     changed: list[tuple[str, str]] = []
     for name, value in headers:
         match name.lower():

@@ -168,13 +168,13 @@ def _read_entry(value: JSON) -> Entry:
     return Entry(
         member(value, "fingerprint", str),
         member(value, "rule", str),
-        _text(value, "message"),
+        _text_member(value, "message"),
         count,
-        *(_text(value, name) for name in ("severity", "blame", "requirement", "why")),
+        *(_text_member(value, name) for name in ("severity", "blame", "requirement", "why")),
     )
 
 
-def _text(value: JSONObject, name: str) -> str:
+def _text_member(value: JSONObject, name: str) -> str:
     return member(value, name, str, "")
 
 

@@ -18,19 +18,19 @@ _MAX_NAMES_CHARACTERS: Final = 240
 
 def arguments_digest(method: str, params: Mapping[str, Any]) -> str:
     """Return the text for a request of ``method``; empty if its params are to be shown as JSON."""
-    return _digest(_ARGUMENTS, method, params)
+    return _text_of(_ARGUMENTS, method, params)
 
 
 def result_digest(method: str, result: Mapping[str, Any]) -> str:
     """Return the text for an answer to ``method``; empty if the result is to be shown as JSON."""
-    return _digest(_RESULTS, method, result)
+    return _text_of(_RESULTS, method, result)
 
 
 _Digest = Callable[[Mapping[str, Any]], str]
 """Makes the text from the params or the result of a message; empty if they lack the usual members."""
 
 
-def _digest(digests: Mapping[str, _Digest], method: str, members: Mapping[str, Any]) -> str:
+def _text_of(digests: Mapping[str, _Digest], method: str, members: Mapping[str, Any]) -> str:
     digest = digests.get(method)
     return visible(digest(members)) if digest else ""
 

@@ -78,7 +78,7 @@ class _Probe:
 
     def __init__(self, view: View, call: Call) -> None:
         self._call: Final = call
-        self.wanted: Final = _version(_message(view, call.frame, Request), "params")
+        self.wanted: Final = _revision_in(_message(view, call.frame, Request), "params")
         self.given: Final = tuple(_given_revisions(_message(view, call.answer, Response)))
 
     @property
@@ -114,7 +114,7 @@ def _message(view: View, seq: int | None, kind: type[Request | Response]) -> JSO
     return messages[0].value if len(messages) == 1 and isinstance(messages[0], kind) else None
 
 
-def _version(message: JSON, part: str) -> str:
+def _revision_in(message: JSON, part: str) -> str:
     for path in (("protocolVersion",), ("_meta", VERSION_META)):
         version = member(message, part, *path)
         if isinstance(version, int | str) and not isinstance(version, bool):
@@ -123,7 +123,7 @@ def _version(message: JSON, part: str) -> str:
 
 
 def _given_revisions(answer: JSON) -> Iterator[str]:
-    if version := _version(answer, "result"):
+    if version := _revision_in(answer, "result"):
         yield version
         return
     listed = member(answer, "result", "supportedVersions")

@@ -279,7 +279,7 @@ def _seconds(ns: int) -> str:
 
 def _name_and_id(turn: Turn) -> tuple[str, str]:
     """Return the name of a message, and its id as JSON: 7 and "7" are different ids."""
-    id = "" if isinstance(turn.id, Absent) else f" id {_id(turn.id)}"
+    id = "" if isinstance(turn.id, Absent) else f" id {_id_text(turn.id)}"
     match turn.kind:
         case "request" | "notification":
             return visible(turn.method or ""), id
@@ -291,7 +291,7 @@ def _name_and_id(turn: Turn) -> tuple[str, str]:
             return turn.flaw or "", ""
 
 
-def _id(request_id: RequestId | None) -> str:
+def _id_text(request_id: RequestId | None) -> str:
     if request_id is None:
         return "unusable"
     return visible(preview(request_id, 60, is_short=type(request_id) is int))

@@ -112,7 +112,7 @@ def _arrows(detail: Detail, server: int) -> Iterator[tuple[tuple[int, int], Arro
             continue
         last_seq = part.seq
         outcome = call.outcome if part.role is Role.ANSWER else None
-        words = _words(call, part)
+        words = _arrow_text(call, part)
         yield (part.at_ns, part.seq), _arrow(call, part.at_ns, record.sender, words, outcome, server)
     if call.outcome is Outcome.UNANSWERED and call.waited_ns is not None:
         at_ns = call.started_ns + call.waited_ns
@@ -128,7 +128,7 @@ def _arrow(call: Call, at_ns: int, sender: Sender, text: str, outcome: Outcome |
     return Arrow(at_ns, call.number, sender, text, outcome, f"    {ends[0]}{head}{ends[1]}: {escape(text)}")
 
 
-def _words(call: Call, part: Part) -> str:
+def _arrow_text(call: Call, part: Part) -> str:
     if part.role is Role.REQUEST:
         return _call_name(call)
     if part.role is not Role.ANSWER:

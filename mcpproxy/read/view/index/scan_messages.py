@@ -110,7 +110,7 @@ class MessageScan:
         if method in TARGETS:
             target = target_of(method, members)
         elif method in acp.INITIALIZE:
-            self._initialize(members, session)
+            self._take_initialize(members, session)
             if exchange is not None:
                 exchange.initialize = members
         row = columns.add(
@@ -397,7 +397,7 @@ class MessageScan:
         """Return the number of the session of a message on stdio. In ACP the params name the session."""
         return self._session_number(acp.session_in(params) if self._is_acp else "")
 
-    def _initialize(self, params: dict[str, Any], session: int) -> None:
+    def _take_initialize(self, params: dict[str, Any], session: int) -> None:
         if acp.is_initialize(params):
             self._is_acp = True
             for facts in self.sessions:

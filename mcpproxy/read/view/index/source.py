@@ -20,17 +20,17 @@ class Source:
     def __init__(self, trace: Trace) -> None:
         self.trace: Final = trace
         self._files: Final[list[BinaryIO]] = []
-        self.close: Final = weakref.finalize(self, _close, self._files)
+        self.close: Final = weakref.finalize(self, _close_files, self._files)
         """Closes the files. They are also closed when this object is garbage-collected."""
         self._starts: Final[list[int]] = []
         """The offset at which each file begins."""
         if type(trace) is not Trace or trace.upgrade_steps:
-            self._add(_temporary_copy(trace))
+            self._add_file(_temporary_copy(trace))
         else:
             for path in trace.readable_files:
-                self._add(open_file(path))
+                self._add_file(open_file(path))
 
-    def _add(self, file: BinaryIO) -> None:
+    def _add_file(self, file: BinaryIO) -> None:
         self._starts.append(self.size)
         self._files.append(file)
 
@@ -42,7 +42,7 @@ class Source:
     def add_files(self, paths: list[str]) -> None:
         """Add the files in which the recording was continued. ``paths`` are all of its files."""
         for path in paths[len(self._files) :]:
-            self._add(open_file(path))
+            self._add_file(open_file(path))
 
     def has_files_of(self, trace: Trace) -> bool:
         """Whether ``trace``, the same recording opened again, still has the files of this source.
@@ -85,7 +85,7 @@ class Source:
                 yield line
 
 
-def _close(files: list[BinaryIO]) -> None:
+def _close_files(files: list[BinaryIO]) -> None:
     for file in files:
         file.close()
 

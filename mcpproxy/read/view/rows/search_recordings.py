@@ -99,8 +99,8 @@ def findings_of_sessions(view: "View", wanted: Filter) -> list[Finding]:
     if not wanted or any(term.key not in ("rule", "severity") for term in wanted.terms):
         return []
     of_sessions = (finding for finding, row in view.findings.with_rows() if not row)
-    return [finding for finding in of_sessions if all(_holds(term, finding) for term in wanted.terms)]
+    return [finding for finding in of_sessions if all(_term_holds(term, finding) for term in wanted.terms)]
 
 
-def _holds(term: Term, finding: Finding) -> bool:
+def _term_holds(term: Term, finding: Finding) -> bool:
     return term.matches(finding.rule if term.key == "rule" else finding.severity) is not term.negated
