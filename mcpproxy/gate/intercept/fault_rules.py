@@ -64,8 +64,8 @@ class FaultRule:
 
     The messages that match are counted from 1, per session and direction. The rule acts on the messages whose
     number is in one of ``spans`` (pairs of first and last number); without spans, on every ``every``-th
-    message after the first ``after``. Of these it acts on ``percentage`` percent, and at most ``limit`` times
-    (0: no limit).
+    message after the first ``after``. Of these it acts on ``percentage`` percent, at random, and at most
+    ``limit`` times (0: no limit).
     """
 
     name: str
@@ -298,7 +298,7 @@ def _parts(text: str) -> list[str]:
 
 
 def _value(name: str, text: str) -> object:
-    """Return the value of a parameter: no text is true, JSON is read as JSON, and anything else is a text.
+    """Return the value of a parameter: ``True`` if it is empty, what JSON means, else the text.
 
     ``nth`` and ``name`` are never read as JSON. A percent sign at the end is left out.
     """

@@ -11,7 +11,7 @@ from mcpproxy.judge.session.frame import FaultMark, Sender
 from mcpproxy.record.framing.lines import LineFramer
 
 LIMIT_BYTES: Final = 16 << 20
-"""The longest line that is held; also how many bytes may wait in a lane before its sender is read no more."""
+"""The longest line that is held. If more bytes than this wait in a lane, its sender is not read."""
 
 WITHIN_NS: Final = 1_000_000_000
 """How long ``reorder`` and ``join`` wait for further messages, unless the rule has ``within``."""

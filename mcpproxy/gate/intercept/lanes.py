@@ -42,7 +42,7 @@ class Lanes:
 
     @property
     def next_due_ns(self) -> int | None:
-        """When ``take_due`` has to be called next; ``None`` if nothing waits that time alone makes due."""
+        """When ``take_due`` has to be called next; ``None`` if nothing waits for a time."""
         times: list[int] = []
         for lane in self._lanes.values():
             if not lane.in_long_line:

@@ -89,7 +89,7 @@ class Refused:
 class Instead:
     """A replacement for a message: ``given`` is for its receiver, ``answer`` for its sender.
 
-    ``None`` for nothing. ``by`` and ``how`` are the mark in the recording.
+    Each is ``None`` if that peer gets nothing. ``by`` and ``how`` are the mark in the recording.
     """
 
     by: str

@@ -16,7 +16,7 @@ from mcpproxy.record.relay import journal
 from mcpproxy.record.trace.records import Header
 
 JOURNAL: Final = ".jsonl.journal"
-"""How the name of a journal ends, the folder from which the recorder makes the recording."""
+"""The end of a journal's name. A journal is the folder from which the recorder makes a recording."""
 
 
 @dataclass(slots=True)

@@ -40,7 +40,7 @@ class Fault:
 
 @dataclass(slots=True)
 class Verified:
-    """Totals, faults and ``heads``: chain -> its length and the link of its last manifest.
+    """Totals, faults and ``heads``: chain -> the number and the link of its last manifest.
 
     ``bytes`` is the size of all files, decompressed.
     """
@@ -130,7 +130,11 @@ def _read_chain(
     shipped: dict[str, Manifest],
     links: set[str],
 ) -> None:
-    """Read the manifests of a chain in order; add the files that they name to ``shipped``."""
+    """Read the manifests of a chain in order.
+
+    Add them to ``shipped`` by the keys of their files, their links to ``links``, and the chain's head and
+    faults to ``verified``.
+    """
     keys = [numbers[number].key for number in sorted(numbers)]
     link, before = "", 0
     for number, data in zip(sorted(numbers), pool.map(partial(_read_manifest, store), keys), strict=True):

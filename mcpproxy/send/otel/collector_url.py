@@ -23,7 +23,8 @@ def check(where: str, url: str) -> None:
     """Check the address of a collector; if ``url`` is empty, the ``OTEL_*`` variables name it.
 
     Raises:
-        UsageError: ``url`` is not the URL of a collector, or the variables ask for another protocol.
+        UsageError: ``url`` is not the URL of a collector, or it is empty and the variables ask for a protocol
+            other than ``http/protobuf``.
     """
     example = "for example http://127.0.0.1:4318"
     if url:

@@ -70,7 +70,7 @@ class Streams:
         return stream
 
     def end(self, end: ExchangeEnd) -> OpenStream | None:
-        """Close and return the stream that ends with an exchange; ``None`` if it is no open stream."""
+        """Close and return the stream that ends with an exchange; ``None`` if the exchange has none."""
         stream = self._open.pop(end.exchange, None)
         if stream is not None:
             stream.ended_ns, stream.was_cut = end.observed_at_ns, end.cut

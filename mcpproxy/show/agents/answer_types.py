@@ -179,8 +179,7 @@ class CallPage(RecordedTexts):
 
     If all recordings are searched, ``searched`` of ``recordings`` were searched so far, the latest first;
     ``unreadable`` counts those that could not be read whole for this answer. ``total`` counts the calls if
-    one recording is searched.
-    ``note`` says what was not searched, or that nothing was found.
+    one recording is searched. ``note`` says what was not searched, or that nothing was found.
     """
 
     found: list[FoundCalls]

@@ -14,7 +14,10 @@ _MESSAGE_CHARACTERS: Final = 600
 
 
 def finding_row(opened: OpenedRecording, finding: Finding, row: int) -> FindingRow:
-    """Return a finding as a row. A value that is masked in its frames is masked in its message, too."""
+    """Return a finding as a row of an answer; ``row`` is its call, 0 if it is about none.
+
+    A value that is masked in its frames is masked in its message, too.
+    """
     for frame in (finding.frame, *finding.related):
         try:
             opened.view.record(frame)  # the redaction remembers the frames in which it masked something

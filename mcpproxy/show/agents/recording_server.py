@@ -79,7 +79,7 @@ class RecordingServer:
     async def _call_tool(
         self, context: ServerRequestContext[dict[str, object]], params: CallToolRequestParams
     ) -> CallToolResult:
-        """Call a tool in a thread, one at a time. Its errors become results, which the agent can read.
+        """Call a tool. An ``McpProxyError`` becomes a result, which the agent can read.
 
         Raises:
             MCPError: there is no such tool.

@@ -93,7 +93,7 @@ class SearchScreen(ModalScreen[FoundCall | None]):
         self._bar.show((Span(f" {text}", tone),))
 
     def on_input_changed(self, event: Input.Changed) -> None:
-        """Keep the text from the fields of the viewer."""
+        """Keep the event in this screen."""
         event.stop()
 
     def on_input_submitted(self, event: Input.Submitted) -> None:

@@ -222,7 +222,7 @@ def findings_lines(view: View) -> Iterator[Line]:
 def head_line(view: View) -> Line:
     """Return the label and the peers of a recording.
 
-    If all of it was read, the numbers of calls and findings follow, and how it ended if that was unusual.
+    If all of it was read, more facts follow, such as the numbers of calls and findings.
     """
     sessions = view.sessions
     first = sessions[0] if sessions else None

@@ -69,7 +69,7 @@ class SentAnswer:
 def is_own(path: str) -> bool:
     """Whether the recording at ``path`` is in the state folder, and only this user can have written it.
 
-    The content of the recording does not matter.
+    Nothing that the recording itself says is taken into account.
     """
     return is_own_below(path, paths.state_dir())
 

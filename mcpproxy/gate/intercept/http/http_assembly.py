@@ -22,9 +22,9 @@ class Assembly:
 
     A breakpoint or addons decide. All of the stream waits until the last decision, because its new length is
     not known before. ``decisions`` has the action for each event and its message, and ``rest`` is what
-    follows the last event. ``mark`` makes the mark of a fault, and ``gate`` names the addons that fail
-    closed. ``unchanged`` returns the steps if everything passes; ``own`` returns the events that mcpproxy
-    appends.
+    follows the last event. ``mark`` takes a rule and an action, and makes the mark of the fault; ``gate``
+    names the addons that fail closed. ``unchanged`` returns the steps if everything passes; ``own`` returns
+    the events that mcpproxy appends.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Assembly:
         self._end_steps: list[AnswerStep] = []
 
     def steps(self) -> list[AnswerStep]:
-        """Return the steps up to the first one that waits; ``on_release`` or ``on_outcome`` returns more."""
+        """Return the steps up to the next decision; its ``on_release`` or ``on_outcome`` returns more."""
         if not self._is_recorded_first:
             return self._next_steps()
         return [AnswerStep("alter", self._raw, self._marks[0], has_more=True), *self._next_steps()]

@@ -16,9 +16,9 @@ from mcpproxy.record.relay import journal as journals
 from mcpproxy.record.trace.records import Encoded
 
 _ALTERED: Final = {journals.CLIENT_ALTERED: journals.CLIENT, journals.SERVER_ALTERED: journals.SERVER}
+"""Kind of the journal records of bytes that a policy has changed or withheld -> kind for bytes that pass."""
 _GIVEN: Final = (journals.CLIENT_GIVEN, journals.SERVER_GIVEN)
-"""Kinds of journal records: of bytes that a policy has changed or withheld -> of bytes that pass; and of
-bytes given instead."""
+"""Kinds of the journal records of bytes that are given in place of others."""
 
 
 class HttpEvents:

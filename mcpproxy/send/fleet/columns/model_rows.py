@@ -42,7 +42,7 @@ class ModelRows:
         for tool in request.tools:
             if written(tool) in self._offered or len(self._offered) < _MOST_TOOLS:
                 self._offered[written(tool)] = tool
-        called = [_name(call) for call in (answer.calls if answer is not None else ())]
+        called = [_called_name(call) for call in (answer.calls if answer is not None else ())]
         for name in called:
             if name in self._offered:
                 self._calls[name] = self._calls.get(name, 0) + 1
@@ -65,7 +65,7 @@ class ModelRows:
         }
 
 
-def _name(call: ModelCall) -> str:
+def _called_name(call: ModelCall) -> str:
     return f"{call.namespace} / {call.name}" if call.namespace else call.name
 
 
