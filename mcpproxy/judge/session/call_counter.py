@@ -214,7 +214,7 @@ class CallCounter:
     def _count_message(
         self, message: Message, frame: Frame, exchange: _Exchange | None, session: str
     ) -> _Call | None:
-        """Count the messages of a frame. Return the call that the first of them requests or answers."""
+        """Count the messages of a frame. Return the call that the first requests or answers, or ``None``."""
         if isinstance(message, Request):
             return self._count_request(message, frame, exchange, session)
         if isinstance(message, _ANSWERS):

@@ -15,7 +15,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 Loses: TypeAlias = Callable[[Settings, JSONObject], tuple[str, str] | None]
 """Returns the part of a result that meets a fact with these settings: its JSON Pointer, and a description.
 
-The JSON Pointer begins at the result.
+The JSON Pointer begins at the result. The function returns ``None`` if no part meets the fact.
 """
 
 

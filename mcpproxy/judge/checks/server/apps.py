@@ -37,7 +37,7 @@ _PAGE_TYPE: Final = pattern(r'text/html\s*;\s*profile\s*=\s*"?mcp-app"?', re.IGN
 
 
 def bound_tool(request: SentRequest, history: History) -> ListedItem | None:
-    """Return the tool that a request calls, if it was listed before the request as bound to a page."""
+    """Return the tool that a request calls; ``None`` unless it was listed before as bound to a page."""
     name = target_of(request.method, request.params)
     tool = listed(history, "tools/list").items.get(name) if name is not None else None
     is_bound = tool is not None and tool.seq < request.seq and isinstance(_page_uri(tool.value), str)

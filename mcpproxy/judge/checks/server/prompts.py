@@ -68,7 +68,7 @@ def _judge_answer(
 
 
 def _missing_argument(prompt: ListedItem, request: SentRequest) -> str | None:
-    """Return the name of the first argument that the prompt requires and the request does not have."""
+    """Return the first required argument that the request does not have; ``None`` if it has them all."""
     listed_arguments, arguments = prompt.value.get("arguments"), member(request.params, "arguments")
     given_arguments: JSON = arguments if isinstance(arguments, dict) else {}
     for argument in listed_arguments if isinstance(listed_arguments, list) else ():

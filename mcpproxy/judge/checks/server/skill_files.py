@@ -86,7 +86,7 @@ class SkillFiles:
     changed_seq: int = 0
 
     def get(self, history: History, uri: JSON) -> SkillFile | None:
-        """Return the file with this URI, unless messages are missing or resources changed since its entry."""
+        """Return the file with this URI; ``None`` if it is unknown or may have changed, or after a gap."""
         file = self.by_key.get((history.caller, hash(uri))) if isinstance(uri, str) else None
         is_known = file is not None and file.seq > self.changed_seq
         return file if is_known and not (history.has_gap or history.may_lack_messages) else None

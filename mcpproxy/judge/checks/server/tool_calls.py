@@ -238,7 +238,7 @@ def _unlisted_tool(context: MessageContext, call: ToolCall, result: JSONObject) 
 def _accepted_arguments(
     context: MessageContext, call: ToolCall, tool: ListedItem, result: JSONObject
 ) -> tuple[Violation, ...]:
-    """Return the violation of a server that accepts mismatched arguments (TOOL-008)."""
+    """Return the violation, if any, of a server that accepts mismatched arguments (TOOL-008)."""
     params = call.request.params
     if not isinstance(params, dict) or result.get("isError") is True:
         return ()

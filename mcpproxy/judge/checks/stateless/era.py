@@ -30,7 +30,7 @@ MODERN_CODES: Final = (HEADER_MISMATCH, MISSING_CAPABILITY, UNSUPPORTED_VERSION)
 
 
 def modern_answer(context: MessageContext) -> ModernAnswer | None:
-    """Return the proof in this answer that the server supports a stateless revision, if there is one.
+    """Return the proof in this answer that the server supports a stateless revision; ``None`` without one.
 
     Only a DiscoverResult (the result of server/discover), whatever versions it lists, and the errors of
     ``MODERN_CODES`` count here.

@@ -129,7 +129,7 @@ def _undeclared_inputs(context: MessageContext, history: History) -> Iterator[Vi
 
 
 def _first_undeclared(ask: Ask, capabilities: JSONObject, revision: str) -> Need | None:
-    """Return the first capability that an input request needs and that is not declared."""
+    """Return the first undeclared capability that an input request needs; ``None`` if there is none."""
     for need in needs(ask.method, revision):
         if not applies(need, as_object(ask.params)) or declares(capabilities, need.path):
             continue
@@ -331,7 +331,10 @@ def _round_after(responses: JSONObject, possible_rounds: list[Round]) -> Round |
 def _foreign_input(
     responses: JSONObject, possible_rounds: list[Round], known_rounds: Rounds
 ) -> tuple[str, Round] | None:
-    """Return the first response that only a round of another request asked for: its key, and that round."""
+    """Return the first response that only a round of another request asked for: its key, and that round.
+
+    It is ``None`` if there is none.
+    """
     for key in responses:
         if any(key in round_.method_by_key or key in round_.earlier_keys for round_ in possible_rounds):
             continue

@@ -208,7 +208,10 @@ def accepted_mismatch(exchange: HttpExchange, history: HttpHistory, frame: Frame
 
 
 def refusal_with_other_code(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
-    """Report a refusal of contradicting headers with -32600, -32602 or -32603 instead of -32020 (HDR-007)."""
+    """Report a refusal of contradicting headers with -32600, -32602 or -32603 instead of -32020 (HDR-007).
+
+    As in ``accepted_mismatch``, only a modern server is judged.
+    """
     if exchange.succeeded or not _has_mismatch(exchange) or exchange.server not in history.modern_servers:
         return
     if any(missing_meta(request.params) for request in exchange.requests):
@@ -241,7 +244,10 @@ def _has_mismatch(exchange: HttpExchange) -> bool:
 
 
 def error_status(exchange: HttpExchange, history: HttpHistory, frame: Frame) -> Violations:
-    """Report an error whose HTTP status does not fit its code (ERR-002, PROTO-008, PROTO-009, HDR-007)."""
+    """Report an error whose HTTP status does not fit its code (ERR-002, PROTO-008, PROTO-009, HDR-007).
+
+    The status of -32601 is judged only if a modern server sent it.
+    """
     for message in well_formed(frame.message):
         if not isinstance(message, ErrorResponse):
             continue

@@ -95,7 +95,7 @@ def unmarked_answer(context: MessageContext, history: History) -> Iterable[Viola
 
 
 def unmarked_progress(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
-    """Report progress without a mark for a request that became a task (TASK-010)."""
+    """Report progress, on stdio, without a mark for a request that became a task, once (TASK-010)."""
     tokens = history.of(Tasks).tokens
     if not tokens or history.over_http or not has_task_revision(context):
         return ()
