@@ -2,7 +2,7 @@
 
 A call is a request of either peer. A recorder (the process that writes a recording) cannot keep all calls, so
 this module keeps only calls that may still get an answer; the others are only counted. The result equals that
-of the index of the complete recording (``view.summaries.call_outcomes``).
+of the index of the complete recording (``read.view.summaries.call_outcomes``).
 """
 
 from typing import Final, TypeAlias

@@ -1,4 +1,4 @@
-"""The language of filters, which select the calls to show. ``view/README.md`` describes it for users.
+"""The language of filters, which select the calls to show. ``read/view/README.md`` describes it for users.
 
     tool:search* status:error latency:>2s -method:ping "connection reset"
 

@@ -41,7 +41,7 @@ MAX_UNREAD_BYTES: Final = 1 << 14
 _UNCLEAR_TEXT: Final = pattern(
     rb"""[^ -~\t\r\n]|\\|(?<![\w."'])-?\d+[.eExX_]|\d{16}|"id"\s*:\s*(?:true|false)|masked\(len="""
 )
-"""Text that a parser may read as an id that is not literally in the text: bytes beyond ASCII, escapes,
+"""Text from which a parser may read an id that is not literally in it: bytes beyond ASCII, escapes,
 fractions, integers that are rounded, truth values; and a mask, which replaces the original text."""
 
 

@@ -22,7 +22,7 @@ from mcpproxy.protocol.wording import shown
 MAX_REMEMBERED: Final = 4096
 """The number of sessions that are remembered."""
 
-_NAMING: Final = ("session/new", "session/fork")
+_CREATING: Final = ("session/new", "session/fork")
 """Requests that create a session: the client learns its id from the answer."""
 
 _NOT_OPENING: Final = ("session/list", "session/delete")
@@ -212,7 +212,7 @@ def unknown_agent_session(
     if sessions.forgot_some or not all_was_seen(history):
         return
     # The agent may report about a new session before the answer that names it.
-    if any(request.method in _NAMING for request in history.client.pending.values()):
+    if any(request.method in _CREATING for request in history.client.pending.values()):
         return
     problem = f"agent sent {context.method} for session {shown(id)}, which nothing has opened"
     yield Violation("ACP-018", "A-045", problem, pointer=context.at + "/params/sessionId")
@@ -295,8 +295,8 @@ def remember_answer(context: MessageContext, history: History) -> None:
             del sessions.open[requested_id]
 
 
-_BATCHED_ALONE: Final = ("initialize", "auth/login", "session/new", "session/resume", "session/prompt")
-"""Requests that must not share a batch, because later messages depend on their answers."""
+_NOT_IN_BATCHES: Final = ("initialize", "auth/login", "session/new", "session/resume", "session/prompt")
+"""Requests that must not be in a batch, because later messages depend on their answers."""
 _FROM_AGENT: Final = (
     "session/request_permission",
     "fs/read_text_file",
@@ -315,7 +315,7 @@ FAMILY: Final = RuleFamily(
         Check(("ACP-018",), unknown_agent_session, (Request,), _FROM_AGENT, ACP_ONLY),
         Check(("ACP-018",), unknown_agent_session, (Notification,), ("session/update",), ACP_ONLY),
         Check(("ACP-021",), repeated_session_id, (Response,), ("session/new",), ACP_ONLY),
-        Check(("ACP-024",), batched_setup, (Request,), _BATCHED_ALONE, ACP_ONLY),
+        Check(("ACP-024",), batched_setup, (Request,), _NOT_IN_BATCHES, ACP_ONLY),
     ),
     updates=(
         StateUpdate(remember_message, (Request, Notification), (), ACP_ONLY),

@@ -109,7 +109,7 @@ def _other_format(schema: JSONObject, pointer: str) -> str | None:
     return "/format" if isinstance(value, str) and value not in _USUAL_FORMATS else None
 
 
-def _other_root(schema: JSONObject, pointer: str) -> str | None:
+def _root_without_object(schema: JSONObject, pointer: str) -> str | None:
     return "" if not pointer and schema.get("type") != "object" else None
 
 
@@ -132,7 +132,7 @@ SHAPES: Final[Mapping[str, Callable[[JSONObject, str], str | None]]] = {
     "shared-definition": _shared_definition,
     "array-of-union": _array_of_union,
     "other-format": _other_format,
-    "root-without-object": _other_root,
+    "root-without-object": _root_without_object,
 }
 """The function that finds each shape in a subschema.
 
