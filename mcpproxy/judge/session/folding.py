@@ -1,7 +1,8 @@
 """Fold findings that say the same, so that text for people shows one of them, with a count.
 
-Findings of one cause say the same if their texts differ only in names and numbers: twenty-five tools with the
-same flaw, or the pages of a list whose cursor does not advance. Reports for programs are not folded.
+Findings of one cause (rule, severity, blame and requirement) say the same if their texts differ only in names
+and numbers: twenty-five tools with the same flaw, or the pages of a list whose cursor does not advance.
+Reports for programs are not folded.
 """
 
 import re

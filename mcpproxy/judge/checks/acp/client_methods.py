@@ -50,7 +50,8 @@ class ClientObjects:
 def permission_outcome(context: MessageContext[Response], history: History) -> Iterator[Violation]:
     """Report a choice that was not offered, or a choice in a turn that the client had cancelled (ACP-012).
 
-    An answer with an error is not reported: it is how a client confirms that the request was cancelled.
+    A turn is the agent's work on one prompt. An answer with an error is not reported: it is how a client
+    confirms that the request was cancelled.
     """
     request = context.answers
     if request is None or context.sender != CLIENT:

@@ -1,8 +1,8 @@
 """Tool calls that an agent reports in version 1: it announces each before it updates it.
 
-Once it has answered that a turn is cancelled, it reports no more of the tool calls in that turn. Version 2
-has no announcement (the first update of a tool call creates it), and its agents may continue to work after
-they said that they are idle. So nothing here applies to version 2.
+Once it has answered that a turn (its work on one prompt) is cancelled, it reports no more of the tool calls
+in that turn. Version 2 has no announcement (the first update of a tool call creates it), and its agents may
+continue to work after they said that they are idle. So nothing here applies to version 2.
 
 Source: https://agentclientprotocol.com/protocol/v1/tool-calls
 """

@@ -1,4 +1,4 @@
-"""Results that ask for input, after which the client never retries the request with the input.
+"""Results that ask for input (*rounds*), after which the client never retries the request with the input.
 
 A client that declines says so in a retry. No requirement obliges a client to retry at all, but if it does
 not, the user often waits for an answer that never comes. So this is reported as an info.

@@ -1,4 +1,4 @@
-"""Polls of a task: how soon its requestor may ask for it again.
+"""Polls of a task: how soon its requestor, whose request became the task, may ask for it again.
 
 Both kinds of tasks have this rule: those of 2025-11-25, and those of the tasks extension.
 
