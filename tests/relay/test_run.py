@@ -145,6 +145,31 @@ def test_the_command_in_one_argument_is_started() -> None:
         assert host.wait() == 0
 
 
+LATER_PYTHON = """\
+import subprocess, sys, _posixsubprocess
+def other_arguments(*given):
+    raise TypeError(given)
+_posixsubprocess.fork_exec = other_arguments
+from mcpproxy.cli.main import main
+sys.exit(main())
+"""
+"""mcpproxy on a Python whose private function, with which the relay starts servers, takes other arguments."""
+
+
+@pytest.mark.parametrize("program", [["-m", "mcpproxy"], ["-c", LATER_PYTHON]], ids=["this", "later"])
+def test_path_is_searched_past_folders_and_is_the_servers(program: list[str], tmp_path: Path) -> None:
+    for name in ("first/mine", "second"):
+        (tmp_path / name).mkdir(parents=True)
+    server = tmp_path / "second/mine"
+    server.write_text('#!/bin/sh\necho "$PATH"\n')
+    server.chmod(0o755)
+    folders = [str(tmp_path / name) for name in ("first", "second")]
+    options = ["--trace-dir", str(tmp_path / "traces"), "--path", folders[0], "--path", folders[1]]
+    with Host([sys.executable, *program, *options, "--", "mine"]) as host:
+        assert host.rest().decode().startswith(":".join(folders) + ":")
+        assert host.wait() == 0
+
+
 LABELS = {
     "cat": "cat",
     "/usr/bin/my-server.py": "my-server",

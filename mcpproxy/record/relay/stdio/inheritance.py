@@ -116,7 +116,7 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
     take 0.7 ms). But in a process that it starts, glibc and musl ignore the signals that they reserve for
     themselves (32 and 33), and the environment cannot have repeated or nameless entries. The function behind
     ``subprocess`` is private, so on a later Python where it takes other arguments, ``posix_spawn`` is used
-    instead, with ``os.environ`` in the place of ``entries``.
+    instead.
 
     Raises:
         OSError: the program does not exist or cannot be run.
@@ -149,14 +149,7 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
     try:
         pid = start(command, files, False, (), None, entries, *pipes, *rest, *may_vfork)
     except TypeError:
-        pid = os.posix_spawnp(
-            command[0],
-            command,
-            os.environb,
-            file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)],
-            setsigmask=signals.blocked,
-            setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
-        )
+        pid = _posix_spawn(files, command, streams, entries, signals)
     finally:
         signal.pthread_sigmask(signal.SIG_BLOCK, signals.numbers)
         os.close(failure_w)
@@ -167,6 +160,33 @@ def _spawn(command: list[str], streams: tuple[int, ...], entries: list[bytes], s
         code = int(failure.split(b":")[1], 16)
         raise OSError(code, os.strerror(code))
     return pid
+
+
+def _posix_spawn(
+    files: list[bytes], command: list[str], streams: tuple[int, ...], entries: list[bytes], signals: Signals
+) -> int:
+    """Start the first of ``files`` that can be run, as ``_spawn`` does; return its process id.
+
+    Raises:
+        OSError: none can be run; what is wrong with the last one that exists, if any does.
+    """
+    pairs = [entry.partition(b"=") for entry in reversed(entries)]  # of repeated names, the first counts
+    missing, unusable = None, None
+    for file in files:
+        try:
+            return os.posix_spawn(
+                file,
+                command,
+                {name: value for name, _, value in pairs if name},
+                file_actions=[(os.POSIX_SPAWN_DUP2, fd, number) for number, fd in enumerate(streams)],
+                setsigmask=signals.blocked,
+                setsigdef=(signal.SIGPIPE, signal.SIGXFSZ),
+            )
+        except (FileNotFoundError, NotADirectoryError) as fault:
+            missing = fault
+        except OSError as fault:
+            unusable = fault
+    raise unusable or missing or FileNotFoundError
 
 
 def environment(folders: Sequence[str] = ()) -> list[bytes]:
