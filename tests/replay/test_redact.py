@@ -15,6 +15,7 @@ from mcpproxy.peers.replay.recording import load
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.read.edit.redact import Redaction, RedactionScope
 from mcpproxy.read.opening import open_trace
+from mcpproxy.record.recorder.masking import Masker
 from mcpproxy.record.trace.copy import write_trace
 from mcpproxy.record.trace.encode import encode, encode_header
 from mcpproxy.record.trace.records import Encoded, Header, Recorded, frame_bytes
@@ -392,6 +393,15 @@ def test_http(tmp_path: Path) -> None:
     assert several.event.before.endswith(b"}\n\n")
     assert isinstance(stderr, Stderr)
     assert stderr.raw.startswith(b"\xff email=masked(len=2")
+
+
+def test_the_answers_of_an_authorization_server_are_masked_as_the_recorder_masks_them() -> None:
+    answer = b'{"device_code": "d-1", "user_code": "WDJB-MJHT", "session_id": "s-1", "otp": 1234}'
+    redaction = Redaction(RedactionScope(secrets=True), b"key")
+    redaction.record(RequestHead(1, 1, 1, "POST", "/device", (), endpoint=False))
+    got = redaction.record(Frame(2, "server", answer, exchange=1, connection=1))
+    assert isinstance(got, Frame)
+    assert got.raw == Masker(b"key").body(answer)
 
 
 def test_a_copy_of_a_copy(mcpproxy: Mcpproxy, tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from mcpproxy.base.secret_values import PATTERNS, mask_secrets, value_after
 from mcpproxy.judge.session.frame import (
     Close,
     Event,
+    ExchangeEnd,
     Finding,
     Frame,
     Gap,
@@ -110,6 +111,7 @@ class Redaction:
         self._json: Final = JsonMasking(scope.pointers, self._masks_name, self._mask, self.text)
         self._credentials: Final = Masker(self._mask_key, keep=not scope.secrets)  # ``keep``: masks nothing
         self._unfinished: Final[set[tuple[Sender, int]]] = set()  # streams whose next frame is another piece
+        self._elsewhere: Final[set[int]] = set()  # open exchanges with other targets than the MCP endpoint
         self._altered: Final[set[int]] = set()  # the numbers of frames and heads with masked values
         # The name of a session is derived from its id, so the name changes if the id is masked.
         self._original_session_names: Final = SessionNames()
@@ -160,6 +162,8 @@ class Redaction:
                 raw = self._mask_plain(record.raw)
                 return record if raw == record.raw else replace(record, raw=raw)
             case RequestHead():
+                if not record.endpoint:
+                    self._elsewhere.add(record.exchange)
                 headers, target = self._mask_headers(record.headers), self.url(record.target)
                 is_same = (headers, target) == (record.headers, record.target)
                 masked = record if is_same else replace(record, headers=headers, target=target)
@@ -169,6 +173,9 @@ class Redaction:
                 masked = record if is_same else replace(record, headers=headers, reason=reason)
             case Finding():
                 return self._mask_finding(record)
+            case ExchangeEnd():
+                self._elsewhere.discard(record.exchange)
+                return record
             case Note():
                 why = self.url(record.why)
                 return record if why == record.why else replace(record, why=why)
@@ -267,7 +274,9 @@ class Redaction:
                 self.text_pieces += 1
             (self._unfinished.add if frame.continues else self._unfinished.discard)(stream)
             is_on_stdio = frame.exchange == 0
-            raw = self._mask_plain(frame.raw if is_on_stdio else self._credentials.body(frame.raw))
+            raw = self._mask_plain(frame.raw if is_on_stdio else self._mask_body(frame.raw))
+        elif frame.exchange in self._elsewhere:  # of an authorization server, for example
+            raw = self._mask_json(self._mask_body(frame.raw))
         else:
             raw = self._mask_json(frame.raw)
         if event is not None and self._scope.secrets and not is_endpoint:
@@ -277,6 +286,12 @@ class Redaction:
         if raw == frame.raw and event == frame.event:
             return frame
         return _frame_with(frame, raw, event)
+
+    def _mask_body(self, raw: bytes) -> bytes:
+        """Return a body with the credentials masked that the recorder masks."""
+        masked = self._credentials.body(raw)
+        self.masked += masked != raw
+        return masked
 
     def _mask_pieces(self, raw: bytes) -> bytes:
         """Mask each piece of a call's arguments, because a secret may continue in the next piece.
