@@ -119,6 +119,13 @@ def test_a_folder_without_rules_is_refused(tmp_path: Path) -> None:
         ruleset.load([tmp_path / "nowhere"])
 
 
+def test_two_files_of_a_folder_cannot_describe_the_same_rule(tmp_path: Path) -> None:
+    house = Path(folder(tmp_path))
+    (house / "more.toml").write_text(TABLE)
+    with pytest.raises(CustomRuleError, match=r"more\.toml: there is a rule HOUSE-001 already"):
+        ruleset.load([house])
+
+
 def test_the_example_of_the_documents_works(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     table, check = documents.file("house/house.toml"), documents.file("house/house.py")
     untidy = (

@@ -56,17 +56,17 @@ def _example_hint() -> str:
 def _tables(folder: Path) -> Mapping[str, object]:
     """Return the content of all rule tables in ``folder``, by the codes of the rules.
 
-    If two files have a rule of the same code, the table of the later file counts.
-
     Raises:
-        CustomRuleError: a file cannot be read, or is not TOML.
+        CustomRuleError: a file cannot be read, is not TOML, or has a rule that another file has.
     """
     tables: dict[str, object] = {}
     for file in sorted(folder.glob("*.toml")):
         try:
-            tables |= tomli.loads(files.read(str(file), files.RULES_BYTES, follows=True).decode())
+            new_tables = tomli.loads(files.read(str(file), files.RULES_BYTES, follows=True).decode())
         except (tomli.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
             raise CustomRuleError(str(file), f"not readable as TOML: {error}", "mend the table") from None
+        _refuse_duplicates(file, new_tables, tables)
+        tables |= new_tables
     return tables
 
 
@@ -100,10 +100,10 @@ def _family(file: Path) -> RuleFamily:
     return family
 
 
-def _refuse_duplicates(folder: Path, new_tables: Mapping[str, object], known_codes: Iterable[str]) -> None:
+def _refuse_duplicates(place: Path, new_tables: Mapping[str, object], known_codes: Iterable[str]) -> None:
     """Raise ``CustomRuleError`` if a new rule has the code of another rule."""
     if duplicates := sorted(new_tables.keys() & set(known_codes)):
-        raise CustomRuleError(str(folder), f"there is a rule {duplicates[0]} already", "choose another code")
+        raise CustomRuleError(str(place), f"there is a rule {duplicates[0]} already", "choose another code")
 
 
 def _refuse_unmatched(custom_rules: Catalogue, families: Iterable[RuleFamily]) -> None:
