@@ -64,7 +64,7 @@ class Release:
 class Released:
     """The bytes that the receiver of a released message gets, and our answer to its sender.
 
-    ``None`` for nothing; without a line feed at the end.
+    Each is ``None`` if that peer gets nothing, and has no line feed at its end.
     """
 
     given: bytes | None = None

@@ -145,7 +145,10 @@ class StdioGate:
         return True
 
     def _give_data(self, sink: Sink, step: LaneStep) -> bool:
-        """Write what mcpproxy gives a peer in the place of the other peer; return whether all was written."""
+        """Write a chunk of what mcpproxy gives a peer in the place of the other peer, and queue the rest.
+
+        Return whether the whole chunk was written.
+        """
         now_ns = time.monotonic_ns()
         if step.fault is not None:
             self._relay.record(_GIVEN[step.sender], now_ns, _marked(step.fault, step.data))

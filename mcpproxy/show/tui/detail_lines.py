@@ -34,8 +34,7 @@ _SHOWN_WHOLE: Final = frozenset(
         Role.CANCEL,
     }
 )
-"""The roles whose messages are shown whole. A message with another role is one line,
-unless it is shown raw or is the only record."""
+"""The roles whose messages are shown whole. Others are one line, unless shown raw or the only record."""
 
 _STDERR_LINES: Final = 10
 """How many lines of a call's stderr are shown, unless it is shown raw or is the only record."""
@@ -97,9 +96,8 @@ def _fact_line(call: Call, waited_ns: int | None) -> Line:
 def finding_lines(found_rule: FoundRule, *, indent: int = 0, more: str = "") -> Iterator[Line]:
     """Yield a finding: its message, the sentence of the specification, what to do instead, and a link.
 
-    Without a sentence, the summary of the rule takes its place.
-
-    ``more`` is a text about further findings with the same message.
+    Without a sentence, the summary of the rule takes its place. ``more`` is a text about further findings
+    with the same message.
     """
     finding, space = found_rule.finding, " " * indent
     mark, tone = SEVERITY_MARKS[finding.severity]

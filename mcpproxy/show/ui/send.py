@@ -140,6 +140,7 @@ class CallSender:
 
         Raises:
             NotSentError: the call must not be sent, or the server cannot be reached or does not answer.
+            TraceError: the recording of the new session cannot be read.
         """
         header = recorded.header
         if reason := refusal(header):

@@ -406,7 +406,7 @@ class AnswerFaults:
     def _report_endpoint(self, answer: HeldAnswer, blocks: list[SseBlock]) -> None:
         """Report the URL to which clients of an HTTP+SSE server post, if an addon that fails closed needs it.
 
-        What becomes of the event does not matter.
+        It is reported even if the event does not pass.
         """
         for block in blocks if self.gate.addons and answer.expected.is_gated else ():
             if (endpoint := _endpoint(block)) is not None:

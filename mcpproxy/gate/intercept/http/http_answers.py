@@ -113,7 +113,7 @@ class AnswerReader:
         return [AnswerStep("pass", data)] if data else []
 
     def _give_up(self) -> list[AnswerStep]:
-        """Stop reading the answers, which cannot be read; if an addon fails closed, refuse this one."""
+        """Stop reading, as an answer cannot be read; refuse it if an addon that fails closed needs it."""
         answer = self._answer
         if self._fails_closed and (answer is None or answer.expected.is_gated):
             return self._refuse_answer(answer, "it cannot be read")
@@ -155,7 +155,7 @@ class AnswerReader:
         return self._altered_head(answer) or self._pass_bytes(end)
 
     def _altered_head(self, answer: HeldAnswer) -> list[AnswerStep]:
-        """Return the steps for a head that a fault changes; none if it stays."""
+        """Take a head that a fault changes out of the held bytes, and return its steps; none if it stays."""
         steps = self._faults.altered_head(answer, answer.head)
         if steps:
             size = len(answer.head)

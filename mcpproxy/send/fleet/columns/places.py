@@ -215,6 +215,7 @@ def fetch_tables(url: str) -> Generator[str]:
     Raises:
         StoreError: they cannot be read.
         UsageError: a list is damaged, or there is no room for the tables.
+        OSError: a file cannot be written.
     """
     from mcpproxy.send.fleet.object_contents import DiskBudget, download
     from mcpproxy.send.fleet.store import Store

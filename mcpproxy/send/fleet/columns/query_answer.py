@@ -24,8 +24,8 @@ TITLES: Final = {
 class QueryAnswer:
     """The rows that one query gives.
 
-    A last column ``at_least`` names the columns of a row whose numbers are only lower bounds. For
-    people such a number has a ``>``, and ``heads`` and ``texts`` are without that column.
+    A last column ``at_least`` names the columns of a row whose numbers are only lower bounds. For people
+    such a number has a ``>``, and ``heads`` and ``texts`` are without that column.
     """
 
     name: str
