@@ -85,8 +85,8 @@ class MemberPlan:
 
     ``selected`` maps a number to the functions to call. The bits of the number are the facts about a message
     and what ``mentioned`` returns for its text. ``searches`` says whether ``mentioned`` has to be called.
-    ``may_be_plain`` says whether a result with these members may consist of text only. If it does (see
-    ``is_plain``), neither ``mentioned`` nor a test of the result's shape is needed. ``Dispatch`` explains
+    ``may_be_plain`` says whether contents with these members, if any, may consist of text only. If they do
+    (see ``is_plain``), neither ``mentioned`` nor a test of their shape is needed. ``Dispatch`` explains
     ``narrowed``.
     """
 
