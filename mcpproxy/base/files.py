@@ -221,8 +221,9 @@ class Folder:
             OSError: the file cannot be written.
         """
         draft = f"{name}.{os.getpid()}.{threading.get_ident()}.partial"
+        fd = self.create(draft, mode)  # outside of ``try``: one that exists is somebody else's
         try:
-            with open(self.create(draft, mode), "wb") as file:
+            with open(fd, "wb") as file:
                 file.write(content)
             os.link(self._path_of(draft), self._path_of(name), src_dir_fd=self._fd, dst_dir_fd=self._fd)
         finally:

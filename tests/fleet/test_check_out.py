@@ -1,12 +1,15 @@
 """``check --out``: a file for each recording, written once, under the key of the rules."""
 
 import json
+import os
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mcpproxy.base.files import Folder
 from tests import house
 from tests.cli.conftest import Mcpproxy
 from tests.fleet import corpus
@@ -142,3 +145,12 @@ def test_what_cannot_be_done_is_said_in_a_line(
     refused = mcpproxy("check", *argv)
     assert refused.code == 2
     assert said in refused.err
+
+
+def test_the_draft_of_another_judge_is_left_alone(tmp_path: Path) -> None:
+    """In two containers, two processes may have the same number."""
+    draft = tmp_path / f"result.{os.getpid()}.{threading.get_ident()}.partial"
+    draft.write_bytes(b"half")
+    with pytest.raises(FileExistsError):
+        Folder(str(tmp_path)).put_new("result", b"whole")
+    assert draft.read_bytes() == b"half"
