@@ -115,8 +115,8 @@ def given_up(event: Signal | Close, history: History) -> Iterator[Violation]:
         return
     for cancelled in history.of(Cancellations).by_request.values():
         request = cancelled.request
-        if request is None or request.answered_seq or not request.method or request.method == LISTEN:
-            continue
+        if request is None or request.answered_seq or request.method in ("", "initialize", LISTEN):
+            continue  # SEQ-001 reports initialize.
         responder = other(request.sender)
         waited_ns = cancelled.cancelled_ns - request.sent_ns
         if (
