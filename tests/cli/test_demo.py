@@ -22,6 +22,25 @@ def demo(**environment: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+PROXY_LEFT = """
+import sys
+sys.path.insert(0, ".")
+from mcpproxy.record.relay.journal import Journal
+from tests.recorder import journals
+written = Journal(sys.argv[1], journals.START[1], journals.STARTED_NS)
+for kind, payload, at_ns, _ in journals.SESSION[1:-1]:
+    written.append(kind, at_ns, payload)
+written.close(0)
+"""
+"""A proxy that is killed with its recorder before there is a trace."""
+DEMO_OF_IT = f"""
+import sys
+from mcpproxy.cli.commands import demo
+demo.own_command = lambda module, option, trace, *rest: [sys.executable, "-c", {PROXY_LEFT!r}, trace]
+sys.exit(demo.run([]))
+"""
+
+
 def without_times(text: str) -> list[str]:
     """Return the lines, without the columns of times and durations."""
     times = re.compile(r"(?<=\d  ) *\d+\.\d+(?= )|(after| )? *\d[\d.]* (µs|ms|s)(?=$|:)", re.MULTILINE)
@@ -57,3 +76,12 @@ def test_the_readme_shows_what_it_prints(state_dir: Path) -> None:
     promised = [line for line in without_times(documents.named("demo").text) if line]
     assert len(promised) > 8
     assert [line for line in shown if line in promised] == promised
+
+
+def test_a_proxy_that_left_only_its_journal_is_shown_from_it(state_dir: Path) -> None:
+    command = [sys.executable, "-c", DEMO_OF_IT]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert shown.returncode == 1
+    assert "ping" in shown.stdout
+    assert shown.stderr.startswith("mcpproxy: the demo failed: ")
+    assert list(state_dir.glob("*.jsonl"))

@@ -81,13 +81,15 @@ def _converse(server: subprocess.Popen[bytes], failures: list[str]) -> None:
 
 
 def _await_trace(trace: str, server: subprocess.Popen[bytes]) -> None:
-    """Wait until the recorder has opened the trace.
+    """Wait until the recorder has opened the trace, or the proxy has ended and left its journal.
 
     Raises:
-        UsageError: the proxy ended first.
+        UsageError: the proxy ended and left neither.
     """
     while not os.path.exists(trace):
-        if server.poll() is not None and not any(map(os.path.exists, (trace, journal.folder(trace)))):
+        if server.poll() is not None:
+            if any(map(os.path.exists, (trace, journal.folder(trace)))):
+                return  # a recorder that runs, or the command that opens the trace, completes it
             printed = server.stderr.read().decode(errors="replace") if server.stderr else ""
             reason = printed.strip().rpartition("\n")[2].removeprefix("mcpproxy: ")
             raise UsageError(
