@@ -237,13 +237,17 @@ def pytest_runtest_makereport(
 def _fault_seed_of(node: pytest.Item) -> int:
     """Return the seed that the nearest mark ``mcp_faults`` names; 0 without one.
 
-    Fail the test if that mark, or a nearer one, has another keyword argument.
+    Fail the test if its seed is no whole number, or if that mark, or a nearer one, has another keyword
+    argument.
     """
     for marker in node.iter_markers("mcp_faults"):
         if unknown := marker.kwargs.keys() - {"seed"}:
             _fail(f"@pytest.mark.mcp_faults has no {', '.join(unknown)}=; it takes seed=")
         if "seed" in marker.kwargs:
-            return int(marker.kwargs["seed"])
+            seed: object = marker.kwargs["seed"]
+            if not isinstance(seed, int):
+                _fail(f"@pytest.mark.mcp_faults has seed={seed!r}; write a whole number")
+            return int(seed)
     return 0
 
 

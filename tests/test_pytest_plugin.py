@@ -120,11 +120,21 @@ def test_a_parameter_that_is_no_set_fails_its_test_in_one_line(project: Project,
     ]
 
 
-def test_what_a_mark_may_not_have_fails_the_test_in_one_line(project: Project) -> None:
+@pytest.mark.parametrize(
+    ("argument", "said"),
+    [
+        ("sed=7", "mcp_faults has no sed=; it takes seed="),
+        ("seed='x'", "mcp_faults has seed='x'; write a whole number"),
+    ],
+)
+def test_what_a_mark_may_not_have_fails_the_test_in_one_line(
+    project: Project, argument: str, said: str
+) -> None:
     project.has_recorded(OSLO)
-    result = project.run(DOWN.replace("seed=7", "sed=7"))
+    result = project.run(DOWN.replace("seed=7", argument))
     result.assert_outcomes(errors=1)
-    result.stdout.fnmatch_lines(["*mcp_faults has no sed=; it takes seed="])
+    result.stdout.fnmatch_lines([f"*{said}"])
+    result.stdout.no_fnmatch_line("*ValueError*")
 
 
 # The modes
