@@ -1,6 +1,8 @@
 """``--ui``: the page of a session that is recorded, started with it."""
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -14,6 +16,7 @@ import httpx
 import pytest
 
 from mcpproxy.cli.main import main
+from mcpproxy.show.ui import beside
 
 ADDRESS = re.compile(
     r"mcpproxy: page: (http://127\.0\.0\.1:\d+/\?token=\S+) \(it ends with the session; later: (.*)\)"
@@ -135,3 +138,14 @@ def test_over_http_there_is_a_page_too(tmp_path: Path) -> None:
             assert asks(client, url)["recordings"][0]["transport"] in ("http", "")
         process.terminate()
         assert process.wait() == 0
+
+
+def test_a_session_goes_on_if_no_page_can_be_started(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    assert beside.start(str(tmp_path / "t.jsonl")) is None
+    assert capfd.readouterr().err.startswith("mcpproxy: there is no page: ")

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
 from mcpproxy.base.slotted import slotted
+from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import UsageError
 from mcpproxy.gate.intercept.addons.closed_gate import ClosedGate
 from mcpproxy.gate.intercept.fault_actions import FaultRuleError, read_action
@@ -88,8 +89,7 @@ def addons_factory(where: str, names: Sequence[str]) -> "MakeAddons | None":
     """Load addons in a process of their own; return a factory of ``AddonCalls``, or ``None`` without addons.
 
     Raises:
-        UsageError: an addon cannot be used.
-        OSError: the process cannot be started.
+        UsageError: an addon cannot be used, or the process cannot be started.
     """
     if not names:
         return None
@@ -100,7 +100,11 @@ def addons_factory(where: str, names: Sequence[str]) -> "MakeAddons | None":
     def start() -> AddonHostProcess:
         return AddonHostProcess(transport, names)
 
-    host = start()
+    try:
+        host = start()
+    except OSError as error:
+        fact = f"--addon: no process can be started: {os_reason(error)}"
+        raise UsageError(where, fact, "see to it and try again") from None
     host.wait_until_ready(where)
 
     def make(say: "Callable[[str], None]", trace: str) -> AddonCalls:

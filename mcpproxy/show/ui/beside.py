@@ -11,7 +11,7 @@ from typing import Final
 
 from mcpproxy.base.own_process import own_command
 from mcpproxy.errors import UsageError
-from mcpproxy.record.relay.stderr_line import is_json
+from mcpproxy.record.relay.stderr_line import is_json, write_own_line
 
 _STDERR: Final = 2
 """The file descriptor of stderr."""
@@ -31,13 +31,15 @@ def check(where: str, *, is_quiet: bool) -> None:
         raise UsageError(where, fact, "run mcpproxy ui in another terminal")
 
 
-def start(trace: str) -> "subprocess.Popen[bytes]":
+def start(trace: str) -> "subprocess.Popen[bytes] | None":
     """Start the page on the recording ``trace``. Its address is written to stderr.
 
-    The page ends when the ``stdin`` of the returned process is closed.
-
-    Raises:
-        OSError: the process cannot be started.
+    The page ends when the ``stdin`` of the returned process is closed. Return ``None`` if no process can be
+    started: the recording continues without it.
     """
     command = own_command("mcpproxy", "ui", f"--beside={'json' if is_json() else 'text'}", trace)
-    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=_STDERR, start_new_session=True)
+    try:
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=_STDERR, start_new_session=True)
+    except OSError as fault:
+        write_own_line(f"mcpproxy: there is no page: {fault}\n".encode())
+        return None

@@ -71,11 +71,15 @@ class FolderResults:
         """Return the result of a recording.
 
         Raises:
-            OSError: it cannot be read.
+            UsageError: it cannot be read.
         """
         *below, last = self._parts(name)
-        with open(self._folder(below).open(last), "rb") as file:
-            return file.read()
+        try:
+            with open(self._folder(below).open(last), "rb") as file:
+                return file.read()
+        except OSError as error:
+            path = os.path.join(self.where, *below, last)
+            raise UsageError(path, os_reason(error), "judge the recording again with check --out") from None
 
     def _folder(self, below: Sequence[str], *, creates: bool = False) -> Folder:
         """Open a folder below ``out``, which may be a link itself; no other link is followed."""
