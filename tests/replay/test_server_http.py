@@ -105,6 +105,18 @@ def test_statuses_session_ids_and_headers(tmp_path: Path) -> None:
         assert client.post(call("z", "a")).status_code == 404
 
 
+def test_a_command_behind_the_recording_that_is_not_there_is_said_to_the_user_and_the_client(
+    tmp_path: Path,
+) -> None:
+    behind = ("--on-miss", "passthrough", "--", "/nowhere/server")
+    with replayed(greeted().write(tmp_path / "t.jsonl"), *behind) as (client, process):
+        client.hello()
+        for id in (1, 2):
+            [answer] = events_in(client.post(call(id, "new")))
+            assert (answer["id"], "/nowhere/server: no such command" in str(answer["error"])) == (id, True)
+        process.expect(r"^mcpproxy: (/nowhere/server): no such command")
+
+
 def test_a_stream_keeps_its_events_and_goes_on_where_it_was_closed(tmp_path: Path) -> None:
     tape = greeted()
     asked = tape.request("POST", call(1, "slow", token=1))

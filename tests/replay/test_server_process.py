@@ -155,6 +155,22 @@ def test_misses_can_go_to_the_real_server(tmp_path: Path) -> None:
     assert "0 misses, 1 passed on" in said
 
 
+def test_misses_after_the_end_of_the_real_server_are_answered(tmp_path: Path) -> None:
+    path = trace(tmp_path / "t.jsonl", SESSION)
+    command = [sys.executable, "-m", "mcpproxy", "replay", "server", str(path), "--on-miss", "passthrough"]
+    with subprocess.Popen(
+        [*command, "--", sys.executable, "-c", ""], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for message in (HELLO[0][1], call(5, "new"), call(6, "newer")):
+            process.stdin.write(json.dumps(message).encode() + b"\n")
+            process.stdin.flush()
+            assert json.loads(process.stdout.readline())["id"] == message["id"]
+        process.stdin.close()
+        assert process.wait(DEADLINE_S) == 0
+
+
 def test_a_client_that_starts_the_server_twice_needs_both_recordings(tmp_path: Path) -> None:
     asked = ask("probe", "server/discover")
     probe = trace(tmp_path / "1.jsonl", ((C, asked), (S, give("probe", supportedVersions=["2026-07-28"]))))

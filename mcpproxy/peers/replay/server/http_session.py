@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Final
 
+from mcpproxy.errors import McpProxyError
 from mcpproxy.judge.session.frame import SERVER
 from mcpproxy.peers.replay.http_parts import is_resumption
 from mcpproxy.peers.replay.recording import Exchange, RecordedSession
@@ -224,10 +225,19 @@ class LiveHttpSession:
             self.passed_on += 1
             lines += self._passthrough.pass_on(live)
         if lines:
-            self._passthrough_process().write(lines)
+            try:
+                self._passthrough_process().write(lines)
+            except McpProxyError as fault:
+                self._log(str(fault))
+                self._deliver_all(self._passthrough.on_exit(f"no server behind the recording: {fault}"))
+        self._deliver_all(self._passthrough.errors_after_exit())
 
     def _passthrough_process(self) -> PassthroughProcess:
-        """Return the real server behind the recording; start it at the first call."""
+        """Return the real server behind the recording; start it at the first call.
+
+        Raises:
+            McpProxyError: it cannot be started.
+        """
         if self._server is None:
 
             def receive(line: bytes | None) -> None:

@@ -41,6 +41,8 @@ class Passthrough:
         self._lines_after_handshake: list[bytes] = []
         # Whether a miss was passed on, so that the server runs.
         self._has_begun = False
+        # Why the server answers nothing more; empty while it may.
+        self._why_ended = ""
         # Whether the server has answered ``initialize``, or needs none.
         self._is_ready = False
         self._passed_requests: Final[UnansweredRequests[LiveMessage]] = UnansweredRequests()
@@ -107,13 +109,27 @@ class Passthrough:
             case _:
                 return [], []
 
-    def on_exit(self) -> list[OutgoingMessage]:
-        """Return an error for each unanswered request; to be called when the server has ended."""
-        why = "the server behind the recording has ended"
-        return [error(live, IN_PLACE_OF_PEER, why) for live in self._passed_requests.take_if(lambda _: True)]
+    def on_exit(self, why: str = "the server behind the recording has ended") -> list[OutgoingMessage]:
+        """Return an error for each unanswered request; to be called when the server has ended.
+
+        ``why`` is the text of these errors and of those that ``errors_after_exit`` returns.
+        """
+        self._why_ended = why
+        return self.errors_after_exit()
+
+    def errors_after_exit(self) -> list[OutgoingMessage]:
+        """Return an error for each unanswered request, if the server has ended."""
+        why = self._why_ended
+        unanswered = self._passed_requests.take_if(lambda _: bool(why))
+        return [error(live, IN_PLACE_OF_PEER, why) for live in unanswered]
 
     def _lines_for_server(self, line: bytes) -> list[bytes]:
-        """Return the line if it can be written now, else keep it until the handshake is over."""
+        """Return the line if it can be written now, else keep it until the handshake is over.
+
+        If the server has ended, the line is dropped.
+        """
+        if self._why_ended:
+            return []
         if self._is_ready:
             return [line]
         self._lines_after_handshake.append(line)

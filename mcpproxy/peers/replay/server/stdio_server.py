@@ -131,7 +131,7 @@ class StdioReplayServer:
                 lines += self._passthrough.pass_on(live)
             if lines:
                 self._passthrough_process().write(lines)
-        self._send_messages(outcome.outgoing, at_ns)
+        self._send_messages([*outcome.outgoing, *self._passthrough.errors_after_exit()], at_ns)
 
     def _passthrough_process(self) -> PassthroughProcess:
         if self._server is None:
