@@ -134,6 +134,7 @@ def test_a_recording_that_cannot_be_read_has_a_result_that_says_why(
         (("fleet", "fleet", "--out", "o"), "judges the recordings of one folder or URL; name one"),
         (("nowhere", "--out", "o"), "is not a folder; name a folder of recordings"),
         (("fleet", "--out", "o", "--session", "a"), "--session is for a report; leave one of the two out"),
+        (("fleet", "--out", "o", "--json"), "--format is for a report; leave one of the two out"),
         (("fleet", "--out", "o", "--select", "NO-1"), "'NO-1' is neither a rule nor a family of rules"),
         (("fleet", "--out", "fleet/week-1/weather-a.jsonl"), "no result can be written: is not a folder"),
     ],

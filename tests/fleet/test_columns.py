@@ -1,6 +1,7 @@
 """``export parquet``: what the tables hold, who can read them, and what a killed run leaves."""
 
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -102,6 +103,14 @@ def test_a_request_has_the_outcome_of_its_answer(columns: Path) -> None:
     assert (failed["outcome"], failed["latency_ns"]) == ("tool-error", 3_000_000)
     unknown = frames["week-2/weather-b.jsonl", 6]
     assert (unknown["kind"], unknown["method"], unknown["sender"]) == ("result", None, "server")
+
+
+def test_the_calls_of_a_session_are_its_requests(columns: Path) -> None:
+    requests = Counter(row["recording"] for row in rows(read_pyarrow(columns, "frames")) if row["outcome"])
+    recordings = rows(read_pyarrow(columns, "recordings"))
+    assert {
+        row["recording"]: sum(each["calls"] for each in row["sessions"]) for row in recordings
+    } == requests
 
 
 def test_no_content_of_messages_is_in_the_tables(columns: Path) -> None:
@@ -280,6 +289,21 @@ def test_findings_of_check_take_the_place_of_the_recorded_ones(
     assert len(found) == 11
     assert {row["judged_by"] for row in found} == {results.name}
     assert all(len(row["fingerprint"]) > 8 for row in found)
+
+
+def test_a_result_that_cannot_be_read_is_named_and_its_recording_left_out(
+    mcpproxy: Mcpproxy, fleet: Path, tmp_path: Path
+) -> None:
+    mcpproxy("check", str(fleet), "--out", str(tmp_path / "out"))
+    (results,) = (tmp_path / "out").iterdir()
+    linked = results / "week-1" / "files-a.jsonl.json"
+    linked.rename(tmp_path / "elsewhere")
+    linked.symlink_to(tmp_path / "elsewhere")
+    out = tmp_path / "columns"
+    exported = mcpproxy("export", "parquet", str(fleet), "-o", str(out), "--findings", str(results))
+    assert exported.code == 2
+    assert f"mcpproxy: {linked}: " in exported.err
+    assert len(rows(read_pyarrow(out, "recordings"))) == 3
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from mcpproxy.send.fleet.judge.results import open_results
 from mcpproxy.send.fleet.judge.rules import JudgeRules
 from mcpproxy.send.fleet.judge.shard import Shard
 
-_REPORT_OPTIONS: Final = ("output", "baseline", "write_baseline", "session", "strict")
+_REPORT_OPTIONS: Final = ("format", "output", "baseline", "write_baseline", "session", "strict")
 """Options of a report, which ``--out`` does not write."""
 
 
@@ -82,7 +82,7 @@ def _check_options(options: argparse.Namespace) -> None:
     if len(options.paths) != 1:
         raise UsageError("check --out", "judges the recordings of one folder or URL", "name one")
     for name in _REPORT_OPTIONS:
-        if getattr(options, name):
+        if getattr(options, name) not in (None, False, "", "text"):
             option = "--" + name.replace("_", "-")
             raise UsageError("check --out", f"{option} is for a report", "leave one of the two out")
 

@@ -146,7 +146,7 @@ class _Reader:
                     "server_version": session.server_version,
                     "protocol": session.protocol,
                     "revision": session.revision,
-                    "calls": session.rows,
+                    "calls": session.calls.total,
                     "errors": session.calls.failed,
                 }
                 for session in self._sessions
