@@ -1,9 +1,11 @@
 """``mcpproxy rules`` and ``mcpproxy explain``: the catalogue, as a table and page by page."""
 
 import json
+from types import ModuleType
 
 import pytest
 
+from mcpproxy.cli.commands import rules, versions
 from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.protocol.revisions import REVISIONS, STATELESS, VERSIONS
 from tests.cli.catalogues import SMALL
@@ -150,3 +152,15 @@ def test_tables_are_as_wide_as_the_terminal(
     monkeypatch.setenv("COLUMNS", str(width))
     lines = mcpproxy(*command).out.splitlines()
     assert max(map(len, lines)) <= width
+
+
+@pytest.mark.parametrize(("command", "module"), [(("rules",), rules), (("versions", "recordings"), versions)])
+def test_tables_of_more_revisions_are_as_wide_as_the_terminal(
+    mcpproxy: Mcpproxy, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...], module: ModuleType
+) -> None:
+    monkeypatch.chdir(ROOT)
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(module, "REVISIONS", (*REVISIONS, "2027-06-30", "2028-06-30"))
+    lines = mcpproxy(*command).out.splitlines()
+    assert max(map(len, lines)) <= 60
+    assert lines[0].endswith("2028-06")

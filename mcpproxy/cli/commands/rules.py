@@ -137,7 +137,7 @@ def as_tables(rules: Iterable[Rule], style: Style) -> list[str]:
             [(rule, levels) for rule, levels in words if not levels.keys().isdisjoint(versions)], versions
         )
         rows[0] = tuple(map(without_day, rows[0]))
-        narrow = fitted(rows, style, cut=("NAME",), left_out=rows[0][2:4], least=20)
+        narrow = fitted(rows, style, cut=("NAME",), left_out=rows[0][2:-1], least=20)
         lines += [*([""] if lines else []), *_as_table(narrow, style)]
     return lines
 

@@ -104,7 +104,8 @@ def as_table(matrix: Matrix, style: Style) -> Iterator[str]:
         rows.append((visible(name), "-" if version is None else visible(version), role, *counts))
     if style.width is not None and table_width(rows) > style.width:
         rows[0] = tuple(without_day(heading) for heading in rows[0])
-    yield from table(fitted(rows, style, cut=("NAME",), left_out=("ROLE", "VERSION")), style)
+    left_out = ("ROLE", "VERSION", *rows[0][3:-1])  # of the revisions the oldest first
+    yield from table(fitted(rows, style, cut=("NAME",), left_out=left_out), style)
 
 
 def as_json(matrix: Matrix) -> list[str]:
