@@ -1,6 +1,8 @@
 """Addons: what hooks get and return, in sessions on stdio and over HTTP, and what they cannot harm."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
 import textwrap
@@ -11,6 +13,7 @@ from typing import Any, Final
 import pytest
 
 from mcpproxy.addons import Message
+from mcpproxy.cli.main import main
 from mcpproxy.gate.intercept.addons import examples as example_addons
 from mcpproxy.gate.intercept.addons.addon_loading import load_addons
 from mcpproxy.judge.session.frame import Note
@@ -359,13 +362,12 @@ def test_a_tool_is_answered_here(tmp_path: Path) -> None:
     assert played.server_heard == [0, None, 1]
 
 
-def test_keys_are_masked_before_the_client_gets_them(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "kind", [{"method": "notifications/message"}, {"id": "s1", "method": "elicitation/create"}]
+)
+def test_keys_are_masked_before_the_client_gets_them(tmp_path: Path, kind: dict[str, object]) -> None:
     path = str(EXAMPLES / "mask_on_the_wire.py")
-    note: dict[str, object] = {
-        "jsonrpc": "2.0",
-        "method": "notifications/message",
-        "params": {"data": "sk-abcdefgh1234"},
-    }
+    note: dict[str, object] = {"jsonrpc": "2.0", **kind, "params": {"data": "sk-abcdefgh1234"}}
     asked: Sent = {"jsonrpc": "2.0", "method": "_ask", "params": note}
     played = Played(tmp_path, "--addon", path, messages=[INITIALIZED, asked])
     assert b"sk-***" in played.stdout
@@ -502,6 +504,15 @@ def test_an_addon_that_cannot_be_used(tmp_path: Path, code: str | None, fact: st
     assert fact in done.stderr
     assert not (tmp_path / "started").exists()
     assert not (tmp_path / "traces").exists()
+
+
+def test_no_process_for_an_addon(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    def refuse(*arguments: object, **options: object) -> None:
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(subprocess, "Popen", refuse)
+    assert main(["--addon", str(EXAMPLES / "mask_on_the_wire.py"), "--", "cat"]) == 2
+    assert "run: --addon: no process can be started: " in capsys.readouterr().err
 
 
 def test_no_host_stays_when_the_relay_is_killed(talking: Talking) -> None:

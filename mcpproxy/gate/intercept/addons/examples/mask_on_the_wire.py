@@ -1,4 +1,4 @@
-"""Masks what looks like an access key in a server's answers and notifications before the client gets them."""
+"""Masks what looks like an access key in the messages of a server before the client gets them."""
 
 import re
 
@@ -11,6 +11,10 @@ class MaskOnTheWire(Addon):
     """A message in which nothing is masked passes unchanged. If masking fails, the message does not pass."""
 
     fail_open = False
+
+    def request(self, session: Session, message: Message) -> Message:
+        del session
+        return self._masked(message)
 
     def response(self, session: Session, request: Message | None, message: Message) -> Message:
         del session, request
