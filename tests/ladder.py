@@ -119,7 +119,10 @@ def _dotted(path: Path, package: Path) -> str:
 
 
 def imported(tree: ast.Module, known: Mapping[str, object]) -> Iterator[str]:
-    """Yield the modules of mcpproxy that the module ``tree`` imports, at its top or in functions."""
+    """Yield the modules of mcpproxy that the module ``tree`` imports, at its top or in functions.
+
+    ``import_module`` counts if its argument is a string.
+    """
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
             for alias in node.names:
@@ -130,6 +133,15 @@ def imported(tree: ast.Module, known: Mapping[str, object]) -> Iterator[str]:
                     yield node.module
         elif isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name in known)
+        else:
+            match node:
+                case ast.Call(
+                    func=ast.Name("import_module") | ast.Attribute(attr="import_module"),
+                    args=[ast.Constant(str(name)), *_],
+                ) if name in known:
+                    yield name
+                case _:
+                    pass
 
 
 @cache

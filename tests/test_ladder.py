@@ -73,6 +73,14 @@ def test_a_judge_that_imports_the_data_path_is_seen(tmp_path: Path) -> None:
     assert "mcpproxy.judge.session.frame imports mcpproxy.record.relay.journal" in forbidden(imports)
 
 
+@pytest.mark.parametrize("call", ["import_module", "importlib.import_module"])
+def test_a_module_that_is_imported_by_its_name_is_seen(tmp_path: Path, call: str) -> None:
+    imports = imports_with(
+        tmp_path / "mcpproxy", "judge/session/frame.py", f'{call}("mcpproxy.record.relay.journal")\n'
+    )
+    assert ("session", "relay") in exceptions_in(imports)
+
+
 def test_two_packages_of_a_layer_that_import_each_other_are_seen(tmp_path: Path) -> None:
     imports = imports_with(
         tmp_path / "mcpproxy", "peers/replay/recording.py", "from mcpproxy.peers.fuzz import errors\n"
