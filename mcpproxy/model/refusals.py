@@ -130,7 +130,7 @@ def _named_places(param: str, message: str, steps: str) -> Iterator[NamedPlace]:
 def _is_at(tool: OfferedTool, place: str) -> bool:
     """Whether a tool is at ``place``, or in its member ``function``.
 
-    Clients and services spell the name of its group differently.
+    Clients and services spell ``functionDeclarations``, the array that may hold the tool, differently.
     """
     pointer = tool.pointer.replace("function_declarations", "functionDeclarations")
     return pointer in (place, f"{place}/function")

@@ -25,7 +25,10 @@ _SCALAR: Final = re.compile(rb"[^\s,\]}]++")
 
 
 def spliced(raw: bytes, edits: Mapping[Path, bytes]) -> bytes:
-    """Return the JSON object ``raw`` with the values at these paths replaced; absent paths are ignored."""
+    """Return the JSON object ``raw`` with the values at these paths replaced; absent paths are ignored.
+
+    No path may lead into the value of another.
+    """
     replacements = [(span, new) for path, new in edits.items() if (span := find(raw, path))]
     for (start, end), new in sorted(replacements, reverse=True):
         raw = raw[:start] + new + raw[end:]
@@ -56,8 +59,9 @@ def value_bytes(raw: bytes, path: Path) -> bytes | None:
 
 
 def value_end(raw: bytes, start: int) -> int | None:
-    """Return the end of the value that begins at ``start``; ``None`` if no value begins there, or an object
-    or array that is cut off.
+    """Return the end of the value that begins at ``start``.
+
+    The result is ``None`` if no value begins there, or if it is an object or array that is cut off.
 
     The value need not be valid JSON: of an object or array, only the strings and brackets are read. A string
     that is cut off ends before its first white space, comma or closing bracket, or with the text.

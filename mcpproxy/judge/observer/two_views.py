@@ -2,8 +2,9 @@
 
 A peer can only be judged by the messages that it sent and received. If mcpproxy altered a message, the peer
 that received it did not get what the other peer sent. So there is one observer for each peer. It sees the
-messages that its peer sent, and the messages that its peer received as if the other peer had sent them like
-this. Only findings that blame the observer's own peer count, so nobody is blamed for mcpproxy's changes.
+messages that its peer sent, and those that its peer received, as if the other peer had sent them in that
+form. Only findings that blame the observer's own peer count, so nobody is blamed for mcpproxy's changes;
+those that blame the proxy count in the client's view.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +38,7 @@ _LINE_BYTES: Final = 16 << 20
 
 
 class TwoViews:
-    """Judges like an ``Observer``, with one observer for each peer that ``make_observer`` makes."""
+    """Judges like an ``Observer``, with one observer for each peer. ``make_observer`` makes both."""
 
     def __init__(self, make_observer: Callable[[], Observer]) -> None:
         self._views: Final[dict[Sender, Observer]] = {CLIENT: make_observer(), SERVER: make_observer()}
@@ -63,7 +64,7 @@ class TwoViews:
 
     @property
     def more(self) -> tuple[Repeated, ...]:
-        """As in ``Observer``, but of each view only the findings that blame its own peer."""
+        """As in ``Observer``, but of each view only the findings that count in it."""
         return tuple(
             repeated
             for peer, view in self._views.items()
@@ -106,7 +107,7 @@ class TwoViews:
         return self.observe_as(other(frame.sender), received)
 
     def observe_as(self, peer: Sender, event: Event) -> list[Finding]:
-        """Judge an event that only ``peer`` saw, and return the findings that blame this peer.
+        """Judge an event as ``peer`` saw it, and return the findings that count in the view of this peer.
 
         The event must not mention faults.
         """

@@ -308,7 +308,7 @@ class CallCounter:
             or (from_us and call.outcome is Outcome.REFUSED)  # its request was withheld
         ):
             is_ours = from_us and call.outcome not in _BY_HTTP
-            is_failure = call.outcome is Outcome.HTTP_ERROR  # its status says that it is more than a decline
+            is_failure = call.outcome is Outcome.HTTP_ERROR  # its status rules out a mere decline
             outcome = outcome_of(answer, UNKNOWN if is_failure else call.asked)
             self._end_call(call, outcome_from_us(outcome) if is_ours else outcome)
         return call
@@ -326,7 +326,7 @@ class CallCounter:
             self._cancel_call(self._prompts.get(acp.session_in(message.params)))
 
     def _apply_status(self, exchange: _Exchange, head: ResponseHead) -> None:
-        """Note a redirect, or end the calls of an exchange by an HTTP error, until its body says more."""
+        """Note a redirect. An HTTP error ends the calls; a message in its body may replace their outcome."""
         exchange.status = head.status
         exchange.is_other |= not exchange.has_body
         if exchange.calls and (location := location_of(head)) is not None:

@@ -30,8 +30,8 @@ def run(
     """Carry messages between the server at ``url`` and our stdin and stdout.
 
     These have to be pipes that no other process uses. ``headers`` are added to each request, and ``upstream``
-    says how to reach the server. Return the exit code: 0, 1 if the session was lost, or 128 + N after signal
-    N.
+    says how to reach the server. ``leg`` records the connection to the server, and the user is told of
+    problems on ``stderr``. Return the exit code: 0, 1 if the session was lost, or 128 + N after signal N.
     """
     return asyncio.run(_run(url, headers, leg, stderr, upstream))
 

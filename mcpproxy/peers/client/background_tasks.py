@@ -12,19 +12,19 @@ class BackgroundTasks:
         self._tasks: Final[set[asyncio.Task[None]]] = set()
 
     def start(self, coroutine: Coroutine[None, None, None]) -> "asyncio.Task[None]":
-        """Start a task."""
+        """Run ``coroutine`` as one of these tasks; return the task, which need not be kept."""
         task = asyncio.create_task(coroutine)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
     async def cancel(self) -> None:
-        """Cancel all tasks, and wait until they have ended."""
+        """As ``cancel_tasks``, for all tasks that have not ended."""
         await cancel_tasks(*self._tasks)
 
 
 async def cancel_tasks(*tasks: "asyncio.Task[None]") -> None:
-    """Cancel tasks, and wait until they have ended."""
+    """Cancel tasks, and wait until they have ended. What they raise is ignored."""
     for task in tasks:
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)

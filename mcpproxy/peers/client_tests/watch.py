@@ -30,5 +30,8 @@ class Watch:
 
     @property
     def rested_s(self) -> float:
-        """For how long nothing had been recorded at the last look; 0 before the client's first message."""
+        """How long ago a look last found something new; 0 before the client's first message.
+
+        Only a look notices what was recorded, so look first.
+        """
         return time.monotonic() - self._changed_s if self._seen.messages else 0

@@ -121,7 +121,10 @@ def _ship_once(shipper: "Shipper") -> int:
 
 
 def _watch_folder(make_shipper: Callable[[], "Shipper"], what: str, *, pause_s: float, grace_s: float) -> int:
-    """Ship files as they are closed, until SIGTERM or SIGINT. Return the exit code."""
+    """Ship files as they are closed, until SIGTERM or SIGINT. Return the exit code.
+
+    ``what`` names the folder and the URL in the line that says what is shipped.
+    """
     from mcpproxy.send.fleet.watch import watch
 
     stop = Event()

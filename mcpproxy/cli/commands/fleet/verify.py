@@ -60,7 +60,7 @@ def _as_json(verified: "Verified") -> Iterator[str]:
 
 
 def _as_text(verified: "Verified", url: str) -> Iterator[str]:
-    """Yield a line for each fault and chain, then the totals."""
+    """Yield a line for each fault, each file that awaits its manifest and each chain, then the totals."""
     for fault in verified.faults:
         yield visible(f"{fault.kind:<10}{fault.key}: {fault.text}")
     for key in verified.awaited:

@@ -96,7 +96,8 @@ def show_prompt(
     ``everything``, also print what is unchanged; with ``as_object``, print JSON.
 
     Raises:
-        McpProxyError: a recording cannot be read, or none of a model's interface is beside it.
+        McpProxyError: a recording cannot be read, no request to the model came through ``model``, or no
+            recording of a model's interface is beside it.
     """
     trace = open_trace(model)
     if not has_turns(trace):
@@ -189,14 +190,14 @@ def _server_lines(server: ServerWay, style: Style, *, everything: bool) -> Itera
     calls = [
         (f"{visible(way.wire.name)} (call {way.wire.number})", list(call_words(way))) for way in server.calls
     ]
-    yield from _rows(tools, "tools unchanged", style, everything=everything)
-    yield from _rows(calls, "results reached the model unchanged", style, everything=everything)
+    yield from _grouped_lines(tools, "tools unchanged", style, everything=everything)
+    yield from _grouped_lines(calls, "results reached the model unchanged", style, everything=everything)
 
 
-def _rows(
+def _grouped_lines(
     rows: Sequence[tuple[str, list[str]]], what: str, style: Style, *, everything: bool
 ) -> Iterator[str]:
-    """Yield a line for each group of rows with equal words, then the number of rows without words.
+    """Yield the names and the words of each group of rows with equal words, then how many have no words.
 
     ``what`` names the rows without words, which are unchanged; with ``everything``, their names follow.
     """

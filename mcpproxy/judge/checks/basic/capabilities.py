@@ -234,7 +234,7 @@ def _declarer(need: Need, sender: Sender) -> Sender:
 
 
 def initialize_seq(history: History) -> tuple[int, ...]:
-    """Return the frame of initialize, as evidence for a finding; empty if it was not seen."""
+    """Return the number of initialize's frame, as evidence for a finding; empty if it was not seen."""
     return (history.initialize.seq,) if history.initialize else ()
 
 
