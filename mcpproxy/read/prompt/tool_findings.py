@@ -1,4 +1,4 @@
-"""Find tools that a host kept from its model (PROMPT-001), or gave the same name (PROMPT-002).
+"""Find tools that a host kept from its model (PROMPT-001), or gave the name of another (PROMPT-002).
 
 A ``ToolWay`` is a tool as its server listed it (on the *wire*) beside what the prompts have of it, and a
 ``ServerWay`` has the ways of all tools of a server.

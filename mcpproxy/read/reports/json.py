@@ -82,7 +82,10 @@ def _findings(trace: JudgedTrace) -> list[dict[str, object]]:
 
 
 def _located(located: Located) -> dict[str, object]:
-    """Return a finding and its place: ``file`` and ``line`` of the frame's record, ``null`` if unknown."""
+    """Return a finding, its fingerprint and its place: ``file`` and ``line`` of the frame's record.
+
+    ``line`` is ``null`` if it is unknown. ``why`` is given if a baseline accepts the finding.
+    """
     place: dict[str, object] = {
         "file": located.path,
         "line": located.line or None,

@@ -170,7 +170,8 @@ def _contradictions(server: str, earlier: Approved, later: Approved) -> list[str
 def differences(old: Pins, new: Pins, partial: frozenset[str] = frozenset()) -> list[str]:
     """Return one line for each difference between the pins ``old`` and ``new``.
 
-    Servers that are not in ``new`` are ignored, and so are tools that an incomplete list (``partial``) lacks.
+    Servers that are not in ``new`` are ignored, and so are missing tools of a server in ``partial``, whose
+    list in ``new`` is incomplete.
     """
     lines: list[str] = []
     for server, approved in sorted(new.items()):

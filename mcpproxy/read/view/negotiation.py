@@ -33,7 +33,7 @@ def negotiations(view: View) -> dict[int, str]:
     A session is left out if its only probe is an ``initialize`` that got the revision it asked for: that
     needs no description. So is a session without a probe, unless its revision needs none.
     """
-    lines = {number: _words(view, rows) for number, rows in _probes(view).items()}
+    lines = {number: _described(view, rows) for number, rows in _probes(view).items()}
     for session in view.sessions:
         if session.number not in lines and session.revision in STATELESS:
             lines[session.number] = f"no probe: each request names {session.revision}"
@@ -65,7 +65,8 @@ def _probes(view: View) -> dict[int, list[int]]:
     return rows_of
 
 
-def _words(view: View, rows: list[int]) -> str:
+def _described(view: View, rows: list[int]) -> str:
+    """Return the line for a session with the probes ``rows``; empty if it needs no description."""
     probes = [_Probe(view, view.call(row)) for row in rows[:_MOST_DESCRIBED]]
     if len(rows) == 1 and probes[0].got_what_it_asked_for:
         return ""

@@ -96,7 +96,7 @@ def observer_for(rule_options: "RuleOptions", *, is_found: bool) -> Observing:
     Raises:
         UnfitRuleOptionsError: the journal was found on disk, and the rules that it names are gone, have
             changed, or were not chosen by this user.
-        CustomRuleError, UsageError: the rules cannot be loaded, or do not exist.
+        CustomRuleError, UsageError, RuleError: the rules cannot be loaded, or do not exist.
         OSError: the rules cannot be read.
     """
     from mcpproxy.judge.ruleset.rule_options import FilteredObserver  # imported late: few sessions need it

@@ -373,7 +373,7 @@ class RecordingPipeline:
             from mcpproxy.record.recorder.http.assembly import HttpAssembly
 
             self._assembly = HttpAssembly(payload)
-            # If mcpproxy did not listen, it is a bridge (``mcpproxy bridge``), which gives such hints itself.
+            # If mcpproxy did not listen, it is a bridge (``mcpproxy bridge``), which gives hints itself.
             if header.upstream and header.listen and not header.model:
                 from mcpproxy.record.recorder.http.upstream_hints import UpstreamHints
 
@@ -439,6 +439,7 @@ class RecordingPipeline:
         Over HTTP the trace does not contain the bytes as they passed, so they are counted from the last
         remembered size of the trace that is at most ``size``."""
         stream_bytes: Sequence[int] = self._sink.state.stream_bytes
+        # The state counts from the first file after those that were shipped and deleted, so add theirs.
         if shipped := self._recorded_before.get(self._sink.state.after_hole):
             stream_bytes = [*map(sum, zip(shipped, stream_bytes, strict=True))]
         if self._assembly is not None:

@@ -25,6 +25,7 @@ _LONGEST: Final = 64 << 20
 """The longest body, in bytes; a damaged recording may claim to have a longer one."""
 
 UNKNOWN_BODY: Final = "a body that repeats an unknown one"
+"""Why a record is refused that names a body which the reader does not remember."""
 
 
 @slotted(frozen=True)
@@ -104,7 +105,7 @@ class EarlierBodies:
         """Return the next frame of the file with its complete body, and remember the body.
 
         Raises:
-            NotARecordError: the frame repeats a body that is not remembered.
+            NotARecordError: the frame repeats a body that is not remembered, or bytes that this body lacks.
         """
         if isinstance(record, Shortened):
             if (base := self._bodies.get(record.base)) is None:

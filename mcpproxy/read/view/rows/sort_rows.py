@@ -11,6 +11,7 @@ from mcpproxy.read.view.index.columns import OUTCOMES
 from mcpproxy.read.view.index.indexed_trace import IndexedTrace
 
 Rows: TypeAlias = "array[int]"
+"""Numbers of rows, from 1."""
 
 _STEP_ROWS: Final = 50_000
 """How many rows are sorted in one step, which takes some 20 ms."""
@@ -50,9 +51,9 @@ def check_order(order: str) -> str:
 
 
 def sort_rows(index: IndexedTrace, rows: Sequence[int], order: str) -> Generator[Progress, None, Rows]:
-    """Return rows in an order that ``check_order`` allows; yield the progress.
+    """Return rows in an order that ``check_order`` allows and that is not empty; yield the progress.
 
-    Equal rows keep the order of the recording.
+    Equal rows keep their order in ``rows``.
     """
     falls = order.startswith("-")
     key = _SORT_KEYS[order.removeprefix("-")](index, falls).__getitem__

@@ -2,8 +2,8 @@
 
 A compressed body is recorded twice: ``Encoded`` records hold the bytes that passed, and frames the decoded
 content. Encoded bytes are left out if masking changes their frames. Those of an event stream, and of a body
-that cannot be decoded or is too long to be kept, are left out even if they only may contain credentials. A
-note says which bodies were masked."""
+that cannot be decoded or is too long to be kept, are left out whenever they may contain credentials. A note
+says which bodies were masked."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
