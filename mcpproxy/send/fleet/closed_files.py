@@ -30,7 +30,7 @@ _HEADER_BYTES: Final = 1 << 20
 _TAIL_BYTES: Final = 64 << 10
 """How much of the end of a file is read to find its last record."""
 _QUIET_S: Final = 60.0
-"""A file without a last record counts as cut off when it was not changed for so long."""
+"""A file without a last record counts as closed once it has not been changed for this time."""
 
 Signature = tuple[int, int, int, int]
 """Device, inode, size in bytes, time of the last change in nanoseconds: they change when the file does."""

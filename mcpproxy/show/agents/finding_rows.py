@@ -14,7 +14,7 @@ _MESSAGE_CHARACTERS: Final = 600
 
 
 def finding_row(opened: OpenedRecording, finding: Finding, row: int) -> FindingRow:
-    """Return a finding as a row of an answer; ``row`` is its call, 0 if it is about none.
+    """Return a finding as a row of an answer; ``row`` is the number of its call, 0 if it has none.
 
     A value that is masked in its frames is masked in its message, too.
     """

@@ -239,7 +239,8 @@ class RecordingTools:
 def _extent(found: list[FoundCalls], notes: list[str], cursor: str, next: str) -> str:
     """Return in words how complete a page is; empty if that is clear.
 
-    Otherwise an agent might conclude that there are no other calls. ``notes`` name what was not searched.
+    Without these words, an agent might conclude that there are no other calls. ``notes`` name what was not
+    searched.
     """
     if next:
         so_far = "not all" if found else "no call found"

@@ -109,7 +109,7 @@ class Breakpoints:
         return {path: (session.state, session.problem) for path, session in self._sessions.items()}
 
     async def _ask_session(self, session: _SessionState) -> None:
-        """Ask one session for its held messages; forget it if it has ended."""
+        """Ask one session for its held messages; forget it if it has ended or may not be asked."""
         if session.problem and time.monotonic() < session.again_at_s:
             return
         command: Command = {"do": "list", "starts": True, "state": session.state}
@@ -117,7 +117,7 @@ class Breakpoints:
             answer = await anyio.to_thread.run_sync(ask, session.path, command, _ANSWER_S)
         except NoAnswerError as error:
             session.problem, session.again_at_s = error.fact, time.monotonic() + _AGAIN_S
-        except UsageError:  # the session has ended
+        except UsageError:  # it has ended, or its socket may not be used
             self._sessions.pop(session.path, None)
         else:
             session.problem = ""

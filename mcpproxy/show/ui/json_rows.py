@@ -50,7 +50,7 @@ The page requests the whole text of a frame if needed.
 
 
 def call(row: Call) -> JSONObject:
-    """Return one row of the list."""
+    """Return a row of the page's list of calls."""
     members = cast("JSONObject", call_members(row))
     own: JSONObject = {"number": row.number, "started_ms": milliseconds(row.started_ns)}
     return {**own, **members, "worst_findings": row.worst_findings, "said": _said_beside_outcome(row)}

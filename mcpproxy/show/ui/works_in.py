@@ -16,8 +16,8 @@ _FAMILY = "HOST"
 def works_in(path: str) -> JSONObject:
     """Return the matrix of ``mcpproxy check --hosts all`` for the recording at ``path``.
 
-    ``states`` are the states that a server can have in a host about which there are facts, the best first.
-    ``has_server`` says whether a server of MCP has answered in the recording; if not, all states are unknown.
+    ``states`` are the possible states of a server in a host with known facts, the best first. ``has_server``
+    says whether an MCP server has answered in the recording; if not, all states are unknown.
 
     Raises:
         TraceError: the recording cannot be read.

@@ -1,4 +1,4 @@
-"""The engine Dask: a batch is a task. Dask gives it to another worker if its worker dies."""
+"""The Dask engine: each batch is a task, which Dask gives to another worker if its worker dies."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
