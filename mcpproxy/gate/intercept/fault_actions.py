@@ -1,8 +1,7 @@
 """Read the action of a fault rule, from a TOML table or from the words of ``--fault``.
 
-An action is one verb with its parameters. Any verb can be combined with ``delay``; it then acts after the
-delay. But ``reorder``, ``join`` and ``pause`` act at once all the same, and for ``stall`` the delay replaces
-its own duration.
+An action is one verb with its parameters. With ``delay`` it acts after the delay; the verbs of
+``_OWN_TIMES``, which hold messages for a time of their own, cannot be delayed.
 """
 
 import json
@@ -49,6 +48,11 @@ _PARAMETERS: Final[Mapping[str, tuple[Verb, ...]]] = {
     "of": ("set-header", "drop-header"),
 }
 """Parameter -> the verbs that take it."""
+
+_OWN_TIMES: Final[Mapping[Verb, str]] = {
+    "reorder": "within", "join": "within", "pause": "within", "stall": "stall",
+}  # fmt: skip
+"""The verbs that cannot be delayed -> the name of the time for which each of them holds messages."""
 
 _DURATION: Final = pattern(r"(\d+(?:\.\d+)?)(ms|s|m|min|h)")
 _SIZE: Final = pattern(r"(\d+)([kmg]?)(?:i?b)?", 2)  # case does not matter
@@ -126,6 +130,10 @@ def read_action(members: Mapping[str, object]) -> FaultAction:
         if name in members and not set(takers) & set(given):
             raise FaultRuleError(f"{name} belongs to {' or '.join(takers)}", "leave it out")
     verb = verbs[0]
+    if "delay" in members and (time := _OWN_TIMES.get(verb)):
+        raise FaultRuleError(
+            f"{verb} cannot be delayed", f'leave delay out, or write {time} = "2s" for how long it holds'
+        )
     arguments = _READERS[verb](verb, members[verb])
     if "delay" in members:
         arguments["delay_ns"] = _duration("delay", members["delay"])
