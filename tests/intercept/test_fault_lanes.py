@@ -6,10 +6,10 @@ from typing import Final
 import pytest
 
 from mcpproxy.gate.intercept.addons.addon_policy import AddonPolicy
-from mcpproxy.gate.intercept.addons.closed_gate import ClosedGate
+from mcpproxy.gate.intercept.addons.closed_gate import LIMIT_BYTES, ClosedGate
 from mcpproxy.gate.intercept.fault_policy import FaultPolicy
 from mcpproxy.gate.intercept.fault_rules import read_faults
-from mcpproxy.gate.intercept.lane import LIMIT_BYTES, LaneStep
+from mcpproxy.gate.intercept.lane import LaneStep
 from mcpproxy.gate.intercept.lanes import Lanes
 from mcpproxy.gate.intercept.policies import Passing, Policies, Policy
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias, cast
 
 from mcpproxy.base import own_sockets
+from mcpproxy.gate.intercept.addons.closed_gate import LIMIT_BYTES
 from mcpproxy.gate.intercept.fault_actions import FaultAction
 from mcpproxy.gate.intercept.held_messages import HeldMessage, NotDoneError, NothingHeldError, Release
 from mcpproxy.protocol.error_message import INTERNAL_ERROR
@@ -24,10 +25,8 @@ Command: TypeAlias = dict[str, object]
 CONTROL_SUFFIX: Final = ".control"
 """The suffix that makes the path of the socket from the path of the recording."""
 
-_COMMAND_BYTES: Final = 32 << 20
+_COMMAND_BYTES: Final = 2 * LIMIT_BYTES
 """The longest command: twice the longest message that is held."""
-_MESSAGE_BYTES: Final = 16 << 20
-"""The longest message that may replace a held one."""
 _MOST_CLIENTS: Final = 16
 """How many clients may be connected; the client that has been silent longest is disconnected first."""
 _PAST: Final = {"resume": "resumed", "drop": "dropped", "edit": "edited", "error": "answered with an error"}
@@ -298,8 +297,8 @@ def _new_message(command: Command) -> bytes:
         raise NotDoneError("the new message is not base64") from None
     if not data.strip():
         raise NotDoneError("the new message is empty; drop it to give nothing")
-    if len(data) > _MESSAGE_BYTES:
-        raise NotDoneError(f"the new message is longer than {_MESSAGE_BYTES >> 20} MiB")
+    if len(data) > LIMIT_BYTES:
+        raise NotDoneError(f"the new message is longer than {LIMIT_BYTES >> 20} MiB")
     return data
 
 

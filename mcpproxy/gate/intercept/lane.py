@@ -6,12 +6,10 @@ from collections.abc import Callable, Iterator
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
+from mcpproxy.gate.intercept.addons.closed_gate import LIMIT_BYTES
 from mcpproxy.gate.intercept.fault_actions import FaultAction
 from mcpproxy.judge.session.frame import FaultMark, Sender
 from mcpproxy.record.framing.lines import LineFramer
-
-LIMIT_BYTES: Final = 16 << 20
-"""The longest line that is held. If more bytes than this wait in a lane, its sender is not read."""
 
 WITHIN_NS: Final = 1_000_000_000
 """How long ``reorder`` and ``join`` wait for further messages, unless the rule has ``within``."""

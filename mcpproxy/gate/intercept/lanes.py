@@ -14,12 +14,12 @@ from functools import partial
 from typing import Final
 
 from mcpproxy.gate.intercept.addons.addon_outcomes import AddonOutcome, AskAddons, instead_after
-from mcpproxy.gate.intercept.addons.closed_gate import ENDS_BYTES, TOO_LONG, Withheld
+from mcpproxy.gate.intercept.addons.closed_gate import ENDS_BYTES, LIMIT_BYTES, TOO_LONG, Withheld
 from mcpproxy.gate.intercept.fault_actions import FOREVER_NS
 from mcpproxy.gate.intercept.fault_decisions import FaultDecision
 from mcpproxy.gate.intercept.fault_effects import FaultEffect
 from mcpproxy.gate.intercept.held_messages import HeldMessage, HeldMessages, Release, Released
-from mcpproxy.gate.intercept.lane import LIMIT_BYTES, Lane, LaneStep, Pieces, Queued, Run
+from mcpproxy.gate.intercept.lane import Lane, LaneStep, Pieces, Queued, Run
 from mcpproxy.gate.intercept.policies import AppliedFault, Asked, Instead, Passing, Policies, Refused
 from mcpproxy.judge.session.frame import CLIENT, SERVER, FaultMark, Frame, Sender, other
 from mcpproxy.record.framing.lines import Line

@@ -11,13 +11,12 @@ from typing import Any, Final, Literal, cast
 from mcpproxy.addons import DROP, Addon, Answer, Message, Result, Sender, Session
 from mcpproxy.gate.intercept.addons.addon_findings import FindingReader
 from mcpproxy.gate.intercept.addons.addon_frames import AddonFrame, encode_frame
+from mcpproxy.gate.intercept.addons.closed_gate import LIMIT_BYTES
 from mcpproxy.judge.session.frame import other
 from mcpproxy.judge.session.unanswered_requests import UnansweredRequests
 from mcpproxy.protocol.jsonrpc import RequestId, request_id
 
 HOOKS: Final = ("request", "response", "notification", "opened", "closed", "finding")
-LIMIT_BYTES: Final = 16 << 20
-"""The longest message that an addon may return."""
 
 _MOST_OPEN: Final = 10_000
 """How many requests of a session are remembered for ``response``; the oldest is forgotten first."""

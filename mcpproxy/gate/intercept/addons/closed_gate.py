@@ -20,7 +20,7 @@ from mcpproxy.protocol.jsontext import repeated_names
 from mcpproxy.protocol.raw_json import elements, readable_members
 
 LIMIT_BYTES: Final = 16 << 20
-"""The longest message that addons get."""
+"""The longest message that is held for a decision; a longer one passes, or is withheld as too long."""
 TOO_LONG: Final = f"it is longer than {LIMIT_BYTES >> 20} MiB"
 NOT_COMPLETE: Final = "it is not complete"
 A_FAULT: Final = "a fault of mcpproxy"

@@ -7,11 +7,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Final
 
-from mcpproxy.gate.intercept.addons.closed_gate import NOT_COMPLETE, TOO_LONG, ClosedGate, Withheld
+from mcpproxy.gate.intercept.addons.closed_gate import (
+    LIMIT_BYTES,
+    NOT_COMPLETE,
+    TOO_LONG,
+    ClosedGate,
+    Withheld,
+)
 from mcpproxy.gate.intercept.addons.closed_gate_http import error_head
 from mcpproxy.gate.intercept.fault_decisions import FaultDecision
 from mcpproxy.gate.intercept.http.http_answer_steps import (
-    LIMIT_BYTES,
     AnswerStep,
     ChunksOf,
     HeldAnswer,

@@ -5,7 +5,7 @@ A tunnel is a client connection to the proxy, with its connections to the server
 
 import json
 from collections.abc import Callable
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.gate.intercept.fault_decisions import FaultDecision
@@ -14,9 +14,6 @@ from mcpproxy.gate.intercept.policies import AppliedFault, Instead, Passing
 from mcpproxy.judge.session.frame import FaultMark
 from mcpproxy.record.framing.bodies import Body, Chunked
 from mcpproxy.record.framing.sse import SseBlock, SseFramer
-
-LIMIT_BYTES: Final = 16 << 20
-"""The longest body or event that is held."""
 
 AnswerStepKind: TypeAlias = Literal["pass", "alter", "give", "wait", "hold", "ask", "end"]
 

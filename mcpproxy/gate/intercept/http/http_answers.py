@@ -13,15 +13,9 @@ request as the body."""
 from collections.abc import Callable
 from typing import Final
 
-from mcpproxy.gate.intercept.addons.closed_gate import NOT_COMPLETE, TOO_LONG
+from mcpproxy.gate.intercept.addons.closed_gate import LIMIT_BYTES, NOT_COMPLETE, TOO_LONG
 from mcpproxy.gate.intercept.http.http_answer_faults import AnswerFaults
-from mcpproxy.gate.intercept.http.http_answer_steps import (
-    LIMIT_BYTES,
-    AnswerStep,
-    ChunksOf,
-    ExpectedAnswer,
-    HeldAnswer,
-)
+from mcpproxy.gate.intercept.http.http_answer_steps import AnswerStep, ChunksOf, ExpectedAnswer, HeldAnswer
 from mcpproxy.record.framing.bodies import Chunked, Length, UntilClose, response_body
 from mcpproxy.record.framing.heads import Headers, response_head
 

@@ -5,8 +5,9 @@ shown to a policy, and a note in the trace says so. If an addon fails closed, it
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from mcpproxy.gate.intercept.addons.closed_gate import LIMIT_BYTES
 from mcpproxy.gate.intercept.addons.closed_gate_http import too_long
 from mcpproxy.record.relay.http.body_end import body_counter
 from mcpproxy.record.relay.http.request_head import LIMIT_BYTES as HEAD_BYTES
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 
     from mcpproxy.record.relay.http.body_end import BodyCounter
     from mcpproxy.record.relay.http.route import Route
-
-LIMIT_BYTES: Final = 16 << 20
-"""The longest request body that is held."""
 
 
 class HeldRequest(NamedTuple):
