@@ -6,6 +6,10 @@ from pathlib import Path
 import pytest
 
 from mcpproxy.gate.intercept import fault_sets
+from mcpproxy.gate.intercept.addons.closed_gate import LIMIT_BYTES
+from mcpproxy.gate.intercept.fault_plan import FaultPlanner
+from mcpproxy.gate.intercept.fault_rules import read_faults
+from mcpproxy.judge.session.frame import SERVER, Frame
 from tests.cli import recordings
 from tests.cli.conftest import Mcpproxy
 
@@ -41,6 +45,13 @@ def test_what_follows_a_lost_session_is_in_the_plan(mcpproxy: Mcpproxy) -> None:
 def test_an_edit_that_fits_nowhere_is_told(mcpproxy: Mcpproxy) -> None:
     said = mcpproxy("faults", "plan", 'kind:request => set {"/params/x/y": 1}, limit 1', STDIO)
     assert "set (there is no such place)" in said.out
+
+
+def test_what_is_too_long_to_be_held_is_not_in_the_plan() -> None:
+    pieces = [Frame(1, SERVER, b'{"x":', continues=True), Frame(2, SERVER, b"1}")]
+    long, short = Frame(3, SERVER, b" " * LIMIT_BYTES + b"{}"), Frame(4, SERVER, b"{}")
+    planner = FaultPlanner(read_faults([], ["=> drop"], "stdio"))
+    assert [fault.seq for fault in planner.plan([*pieces, long, short])] == [short.seq]
 
 
 def test_the_same_seed_gives_the_same_plan(mcpproxy: Mcpproxy) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 
 from mcpproxy.base.slotted import slotted
+from mcpproxy.gate.intercept.addons.closed_gate import LIMIT_BYTES
 from mcpproxy.gate.intercept.fault_decisions import FaultDecision
 from mcpproxy.gate.intercept.fault_effects import effect_of
 from mcpproxy.gate.intercept.fault_policy import FaultPolicy
@@ -39,6 +40,8 @@ class FaultPlanner:
         self._requests: dict[str, OpenRequests] = {}
         self._sessions: dict[int, str] = {}
         """Exchange -> the session that its request names."""
+        self._in_pieces: set[tuple[int, Sender]] = set()
+        """The exchanges and senders whose next frame is a further piece of a long message."""
         self._with_head_fault: set[int] = set()
         """The exchanges on whose request head a rule acts."""
 
@@ -51,17 +54,23 @@ class FaultPlanner:
     def plan(self, events: Iterable[object], findings: Iterable[Finding] = ()) -> Iterator[PlannedFault]:
         """Yield the fault of each of ``events`` that a rule would act on, in order.
 
-        What mcpproxy itself sent is left out, and so are empty frames, and all pieces of a long message but
-        the last. If a rule acts on the head of a request, no rule is planned for its body. ``findings`` are
-        the findings of the recording, for breakpoints that ask for them.
+        What mcpproxy itself sent is left out, and so are empty frames, and messages over ``LIMIT_BYTES``,
+        which the gate lets pass. If a rule acts on the head of a request, no rule is planned for its body.
+        ``findings`` are the findings of the recording, for breakpoints that ask for them.
         """
         for finding in findings:
             self._findings[finding.frame] = (*self._findings.get(finding.frame, ()), finding)
         for event in events:
             if isinstance(event, RequestHead) and not event.by_proxy:
                 yield from self._plan_head(event)
-            elif isinstance(event, Frame) and not (event.by_proxy or event.continues) and event.raw:
+            elif isinstance(event, Frame) and not event.by_proxy and not self._is_long(event) and event.raw:
                 yield from self._plan_frame(event)
+
+    def _is_long(self, frame: Frame) -> bool:
+        place = (frame.exchange, frame.sender)
+        is_piece = frame.continues or place in self._in_pieces
+        (self._in_pieces.add if frame.continues else self._in_pieces.discard)(place)
+        return is_piece or len(frame.raw) > LIMIT_BYTES
 
     def _plan_head(self, head: RequestHead) -> Iterator[PlannedFault]:
         names = [value for name, value in head.headers if name.lower() == SESSION_ID]
