@@ -123,8 +123,11 @@ def _late_initialized(history: History) -> Iterator[Violation]:
 
 
 def _may_repeat_initialize(history: History) -> bool:
-    """Whether an unanswered initialize may be repeated: a ``ModernAnswer`` may have listed other versions."""
-    return history.state is State.INITIALIZING and history.modern_answer is not None
+    """Whether an unanswered initialize may be repeated: a ``ModernAnswer`` did not list its version."""
+    answer, initialize = history.modern_answer, history.initialize
+    if history.state is not State.INITIALIZING or answer is None or initialize is None:
+        return False
+    return member(initialize.params, "protocolVersion") not in answer.versions
 
 
 def initialize_params(context: MessageContext[Request], history: History) -> Iterator[Violation]:
