@@ -235,6 +235,11 @@ def test_every_rule_that_a_check_decides_is_in_the_catalogue() -> None:
     assert decided_rules() <= BUILT_IN.rules.keys()
 
 
+def test_an_opt_in_rule_that_is_wanted_alone_has_its_checks() -> None:
+    opt_in = {code for code in decided_rules() if BUILT_IN.rules[code].opt_in}
+    assert opt_in == {code for code in opt_in if code in Ruleset(BUILT_IN).extended({code}).dispatch.rules}
+
+
 @every("rule", RULES)
 def test_a_rule_without_a_check_is_a_permission_or_says_why(rule: Rule) -> None:
     unobservable = all(row.unobservable for row in rule.requirements)

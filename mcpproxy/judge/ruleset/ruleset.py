@@ -73,7 +73,7 @@ def _opt_in_families(wanted: Container[str]) -> Iterator[RuleFamily]:
         from mcpproxy.judge.checks.opt_in import families as opt_in
 
         for family in opt_in.FAMILIES:
-            if any(code in wanted for row in family.checks for code in row.rules):
+            if any(code in wanted for code in Dispatch((family,)).rules):
                 yield family
 
 
