@@ -1,12 +1,16 @@
 """The judge of HTTP, where no conversation shows it: odd events, odd addresses, bounded memory."""
 
 import json
+from dataclasses import replace
 from typing import Final
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mcpproxy.judge.checks import FAMILIES
+from mcpproxy.judge.checks.engine.dispatch import Dispatch
+from mcpproxy.judge.checks.utilities.cancellation import initialize_cancelled
 from mcpproxy.judge.observer import Observer, update_http
 from mcpproxy.judge.observer import http_judge as judge
 from mcpproxy.judge.ruleset import catalogue
@@ -30,6 +34,7 @@ from mcpproxy.protocol.mirrors import read_mirrors
 CATALOGUE: Final = catalogue.load()
 
 LIST: Final = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
+JSON_POST: Final = (("Content-Type", "application/json"), ("Content-Length", "2"))
 SSE: Final = (("Content-Type", "text/event-stream"),)
 
 
@@ -90,6 +95,33 @@ def test_events_of_exchanges_that_nobody_began_are_let_pass() -> None:
         )
         == []
     )
+
+
+def test_a_check_reports_a_cancelled_initialize_and_the_judge_remembers_it() -> None:
+    without = [
+        replace(family, http=tuple(row for row in family.http if row.check is not initialize_cancelled))
+        for family in FAMILIES
+    ]
+    params = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "a", "version": "1"},
+    }
+    opening = {"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}
+    leaving = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 0}}
+    seconds = 1_000_000_000
+    observer = Observer(CATALOGUE, Dispatch(without))
+    found: list[Finding] = []
+    for event in (
+        RequestHead(1, 1, 1, "POST", "/mcp", JSON_POST),
+        Frame(2, "client", json.dumps(opening).encode(), 0, exchange=1, connection=1),
+        RequestHead(3, 2, 2, "POST", "/mcp", JSON_POST, observed_at_ns=40 * seconds),
+        Frame(4, "client", json.dumps(leaving).encode(), 40 * seconds, exchange=2, connection=2),
+        ExchangeEnd(1, 1, cut=True, by="client", observed_at_ns=90 * seconds, left_ns=90 * seconds),
+    ):
+        found += observer.observe(event)
+    (unanswered,) = [finding for finding in found if finding.rule == "SEQ-001"]
+    assert "sent 40 s before the client cancelled it" in unanswered.message
 
 
 def test_only_so_many_things_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:

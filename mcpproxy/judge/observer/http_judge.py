@@ -18,6 +18,7 @@ from mcpproxy.judge.checks.engine.dispatch import Dispatch
 from mcpproxy.judge.checks.engine.http_facts import ALL_FACTS, HttpFact
 from mcpproxy.judge.checks.engine.rows import Moment
 from mcpproxy.judge.checks.transports.issuers import remember_issuer
+from mcpproxy.judge.checks.utilities.cancelled_requests import remember_cancelled_initialize
 from mcpproxy.judge.observer.attribution import session_of
 from mcpproxy.judge.observer.classify import asked_in
 from mcpproxy.judge.observer.classify_http import (
@@ -234,6 +235,7 @@ class HttpJudge:
             elif session.stateless and any(is_answer(message) for message in exchange.messages):
                 pass  # A stateless client must not send answers. A check of the exchange reports them.
             else:
+                remember_cancelled_initialize(exchange, history)
                 session.judge.history.masked = exchange.masked
                 findings += session.judge.observe(body)
         return findings

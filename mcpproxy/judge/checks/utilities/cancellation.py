@@ -32,12 +32,13 @@ from mcpproxy.judge.checks.utilities.after_cancellation import (
 )
 from mcpproxy.judge.checks.utilities.cancelled_requests import (
     GRACE_NS,
+    METHOD,
     Cancellations,
+    cancelled_initialize,
     is_task,
     name_of,
     remember_answer,
     remember_cancellation,
-    remember_cancelled_initialize,
 )
 from mcpproxy.judge.checks.utilities.progress import with_other_type
 from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
@@ -48,8 +49,6 @@ from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.methods import LISTEN
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind, seconds
-
-METHOD: Final = "notifications/cancelled"
 
 OPTIONAL_ID: Final = "2025-11-25"
 """The revision whose schema allows a cancellation without an id; the text of the specification does not."""
@@ -141,30 +140,17 @@ def _by_requestor(context: MessageContext, history: History, id: RequestId) -> I
 def initialize_cancelled(
     exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 ) -> Iterator[Violation]:
-    """Report the cancellation of initialize on another connection than its own (CANC-003), and record it.
-
-    There is no session id yet, so it is certain which initialize is meant only if no other one is under way.
-    """
-    session = exchange.session
-    if session is None or not session.joined_late or session.id is not None:
-        return
-    if history.has_gap or history.by_connection or len(history.initializing) != 1:
-        return
-    (opening,) = history.initializing.values()
-    if (initialize := opening.judge.history.initialize) is None:
-        return
-    for message in exchange.messages:
-        id_given = member(message.value, "params", "requestId")
-        if message.value.get("method") == METHOD and request_id(id_given) == initialize.id:
-            remember_cancelled_initialize(initialize, exchange.request, opening.judge.history)
-            yield Violation(
-                *INITIALIZE,
-                f"client cancelled its initialize request ({spelled(initialize.id)})",
-                pointer="/params/requestId",
-                related=(initialize.seq,),
-                candidates=initialize.candidates,
-                frame=exchange.body.seq if exchange.body else None,
-            )
+    """Report the cancellation of initialize on another connection than its own (CANC-003)."""
+    if (cancelled := cancelled_initialize(exchange, history)) is not None:
+        initialize, _ = cancelled
+        yield Violation(
+            *INITIALIZE,
+            f"client cancelled its initialize request ({spelled(initialize.id)})",
+            pointer="/params/requestId",
+            related=(initialize.seq,),
+            candidates=initialize.candidates,
+            frame=exchange.body.seq if exchange.body else None,
+        )
 
 
 def _may_have_used(history: History, requestor: Sender, id: RequestId) -> bool:

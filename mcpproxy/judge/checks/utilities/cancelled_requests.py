@@ -11,11 +11,14 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.checks.engine.context import MessageContext, shortened, spelled
-from mcpproxy.judge.session.frame import CLIENT, SERVER, RequestHead, Sender, other
+from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender, other
 from mcpproxy.judge.session.history import History, SentRequest, keep_latest
 from mcpproxy.protocol.jsonrpc import RequestId, request_id
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.methods import LISTEN, declares
+
+METHOD: Final = "notifications/cancelled"
 
 GRACE_NS: Final = 5_000_000_000
 """After this long a peer has certainly read a message, even if it is busy or the message waited in a pipe."""
@@ -108,10 +111,31 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
     keep_latest(history.of(Cancellations).by_request, (requestor, id), cancelled, _MOST_REMEMBERED)
 
 
-def remember_cancelled_initialize(initialize: SentRequest, by: RequestHead, opening: History) -> None:
-    """Record that an initialize over HTTP was cancelled by the HTTP request ``by``, of another session.
+def cancelled_initialize(exchange: HttpExchange, history: HttpHistory) -> tuple[SentRequest, History] | None:
+    """Return the initialize that this exchange cancels on another connection than its own.
 
-    ``opening`` is the history of the session that initialize opens.
+    With it comes the history of the session that it opens. There is no session id yet, so it is certain which
+    initialize is meant only if no other one is under way.
     """
-    cancelled = Cancelled(initialize, CLIENT, initialize.id, by.seq, by.observed_at_ns)
-    opening.of(Cancellations).by_request[CLIENT, initialize.id] = cancelled
+    session = exchange.session
+    if session is None or not session.joined_late or session.id is not None:
+        return None
+    if history.has_gap or history.by_connection or len(history.initializing) != 1:
+        return None
+    (opening,) = history.initializing.values()
+    if (initialize := opening.judge.history.initialize) is None:
+        return None
+    for message in exchange.messages:
+        id = request_id(member(message.value, "params", "requestId"))
+        if message.value.get("method") == METHOD and id == initialize.id:
+            return initialize, opening.judge.history
+    return None
+
+
+def remember_cancelled_initialize(exchange: HttpExchange, history: HttpHistory) -> None:
+    """Record in the session that an initialize opens that this exchange cancelled it."""
+    if (cancelled := cancelled_initialize(exchange, history)) is not None:
+        (initialize, opening), by = cancelled, exchange.request
+        opening.of(Cancellations).by_request[CLIENT, initialize.id] = Cancelled(
+            initialize, CLIENT, initialize.id, by.seq, by.observed_at_ns
+        )
