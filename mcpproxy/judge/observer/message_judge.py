@@ -295,11 +295,11 @@ class MessageJudge:
             lenient_message = parse_leniently(frame.raw.removeprefix(BOM))
             if isinstance(lenient_message, Malformed):
                 lenient_message = None  # The lenient parser found no message either.
-            if lenient_message is None and (message.flaw is Flaw.TOO_DEEP or looks_meant(frame.raw)):
+            if lenient_message is None and (message.flaw is Flaw.TOO_DEEP or looks_meant(frame)):
                 self._note_unreadable(frame)
             if lenient_message is not None:
                 checks = FRAME_CHECKS
-            elif looks_meant(frame.raw):
+            elif looks_meant(frame):
                 checks = FRAME_CHECKS[:1]  # It was meant as a message, but no parser can read it.
             else:
                 checks = ()

@@ -7,8 +7,10 @@ import json
 from collections.abc import Iterator
 from typing import Final
 
+from mcpproxy.base.patterns import pattern
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
 from mcpproxy.judge.checks.engine.rows import ANY_PROTOCOL, Check, RuleFamily
+from mcpproxy.judge.session.frame import Frame
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import (
     Batch,
@@ -72,21 +74,30 @@ def not_a_message(context: MessageContext[Malformed], history: History) -> Itera
     elif message.flaw is Flaw.EMPTY and context.frame.exchange and context.frame.terminated:
         yield Violation("RPC-001", "R-001", f"{context.sender} sent an empty body where a message belongs")
     elif message.flaw is Flaw.NOT_JSON and context.frame.terminated:
-        if not context.frame.exchange and not looks_meant(raw):
+        if not context.frame.exchange and not looks_meant(context.frame):
             return  # It is a log line or a banner: the rules of stdio report it.
         yield Violation(
             "RPC-001", "R-001", f"{context.sender} sent a message that is not JSON: {_json_error(raw)}"
         )
 
 
-def looks_meant(raw: bytes) -> bool:
-    """Whether bytes that are not JSON were meant as a message and not as a log line.
+def looks_meant(frame: Frame) -> bool:
+    """Whether a frame that is not JSON was meant as a message and not as a log line.
 
-    They were meant as a message if they begin like an object, or like an array of objects. An opening bracket
-    alone is not enough, because many log lines begin with text such as ``[INFO]``.
+    It was meant as a message if it begins like an object, or like an array of objects. An opening bracket
+    alone is not enough, because many log lines begin with text such as ``[INFO]``. On stdio an object whose
+    first name has no double quote is what a program printed (``{ level: 'info' }``), unless ``jsonrpc`` is in
+    it.
     """
+    raw = frame.raw
     text = raw.lstrip(b" \t\r")
-    return text.startswith(b"{") or (text.startswith(b"[") and text[1:].lstrip().startswith(b"{"))
+    if not (text.startswith(b"{") or (text.startswith(b"[") and text[1:].lstrip().startswith(b"{"))):
+        return False
+    return bool(frame.exchange) or b"jsonrpc" in raw or _PRINTED.match(text) is None
+
+
+_PRINTED: Final = pattern(rb'\[?\s*\{\s*[^\s"}]')
+"""Matches the beginning of an object, or of an array of objects, whose first name has no double quote."""
 
 
 def _json_error(raw: bytes) -> str:

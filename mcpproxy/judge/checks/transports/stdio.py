@@ -53,7 +53,7 @@ def stray_output(context: MessageContext[Malformed], history: History) -> Iterat
             f"{sender} left its last line on {pipe} unfinished ({len(frame.raw)} bytes without a line feed)"
         )
         yield Violation(*rule, problem, at_most="info")
-    elif message.flaw in (Flaw.NOT_JSON, Flaw.NOT_UTF8) and not looks_meant(frame.raw):
+    elif message.flaw in (Flaw.NOT_JSON, Flaw.NOT_UTF8) and not looks_meant(frame):
         text = shortened(frame.raw.decode("utf-8", "replace").strip())
         problem = f"{sender} wrote something to {pipe} that is not a message: {text!r}"
         yield Violation(*rule, problem + other_transport(frame.raw))
