@@ -628,7 +628,7 @@ LINES: Final[dict[str, Script]] = {
     ),
     "what only looks like it is told line by line": (
         *HANDSHAKE,
-        (S, b"{ starting", ["RPC-001"]),
+        (S, b"{ starting", ["STDIO-002"]),
         (S, b"{", []),
         (S, b"ready", []),
         (S, notification("notifications/tools/list_changed"), ["RPC-001", "STDIO-002", "PROTO-009"]),
