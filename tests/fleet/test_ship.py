@@ -229,6 +229,19 @@ def test_the_list_of_a_url_has_urls_that_can_be_passed_on(
     assert mcpproxy("show", listed["path"]).code == 0
 
 
+def test_recordings_in_folders_with_similar_names_are_two(
+    mcpproxy: Mcpproxy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("XDG_CACHE_HOME", "LOCALAPPDATA", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path / "cache"))
+    for name, records in (("a b", recordings.CLEAN), ("a_b", recordings.FAULTY)):
+        (tmp_path / "store" / name).mkdir(parents=True)
+        recordings.write(tmp_path / "store" / name / "t.jsonl", records)
+    listed = json.loads(mcpproxy("list", f"file://{tmp_path / 'store'}", "--json").out)["traces"]
+    assert len({one["path"] for one in listed}) == 2
+    assert len({str(one["findings"]) for one in listed}) == 2
+
+
 def test_a_secret_is_masked_the_same_each_time(folder: Path, url: str) -> None:
     message = json.dumps({"jsonrpc": "2.0", "id": 9, "method": "tools/call", "params": {"api_key": SECRET}})
     recordings.write(

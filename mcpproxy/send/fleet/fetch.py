@@ -233,7 +233,9 @@ class _Cache:
 
 
 def _safe_folder_name(name: str) -> str:
-    """Return a part of a key as the name of a folder, safe on every system."""
-    safe = _UNSAFE.sub("_", name)
+    """Return a part of a key as the name of a folder, safe on every system; other parts have other names."""
+    safe, digest = _UNSAFE.sub("_", name), sha256(name.encode()).hexdigest()[:16]
+    if safe != name:
+        safe = f"{safe}-{digest}"
     is_safe = urls.is_file_name(safe) and not safe.endswith(".journal")  # a fetched recording has no journal
-    return safe if is_safe else f"_{sha256(name.encode()).hexdigest()[:16]}"
+    return safe if is_safe else f"_{digest}"
