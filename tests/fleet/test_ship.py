@@ -1,6 +1,7 @@
 """Shipping to a folder, which is a store like any other: what is shipped, when, and what is said."""
 
 import json
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.record.recorder.recovery import recover
-from mcpproxy.send.fleet import manifest
+from mcpproxy.send.fleet import manifest, ship
 from mcpproxy.send.fleet.fetch import fetch, stored_recordings
 from mcpproxy.send.fleet.file_lock import lock_file
 from mcpproxy.send.fleet.ship import Shipper
@@ -119,7 +120,7 @@ def test_an_object_without_a_manifest_gets_one(folder: Path, url: str) -> None:
 
 
 def test_an_object_with_different_content_is_never_replaced(
-    mcpproxy: Mcpproxy, folder: Path, url: str
+    mcpproxy: Mcpproxy, folder: Path, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     recordings.write(folder / "t.jsonl", recordings.CLEAN)
     (first,) = Shipper(str(folder), url).ship().files
@@ -129,6 +130,8 @@ def test_an_object_with_different_content_is_never_replaced(
     ran = mcpproxy("ship", str(folder), url)
     assert ran.code == 2
     assert "has different content; it is not changed" in ran.err
+    monkeypatch.setattr(ship, "LARGEST_FILE_BYTES", 8)
+    assert "has different content" in Shipper(str(folder), url).ship().faults["t.jsonl"]
 
 
 def test_a_file_in_the_middle_that_was_never_shipped_is_missing(
@@ -258,6 +261,26 @@ def test_a_secret_is_masked_the_same_each_time(folder: Path, url: str) -> None:
     (place / manifest.key_of(one.chain, 1)).unlink()
     done = Shipper(str(folder), url, masks=True).ship()
     assert (len(done.files), done.faults) == (1, {})
+
+
+@pytest.mark.parametrize("is_gone", [True, False], ids=["missing", "longer"])
+def test_an_object_that_is_not_what_was_shipped_keeps_only_its_file(
+    folder: Path, url: str, is_gone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recordings.write(folder / "t.jsonl", recordings.FAULTY)
+    recordings.write(folder / "u.jsonl", recordings.CLEAN)
+    shipper = Shipper(str(folder), url, delete_after_s=3600)
+    kept = next(each for each in shipper.ship().files if each.name == "t.jsonl")
+    object = Path(url.removeprefix("file://").replace("%20", " ")) / kept.key
+    if is_gone:
+        object.unlink()
+    else:
+        object.write_bytes(object.read_bytes() + b"x")
+    later_s = time.time() + 7200
+    monkeypatch.setattr(time, "time", lambda: later_s)
+    done = shipper.ship()
+    assert (done.deleted, list(done.faults)) == (1, ["t.jsonl"])
+    assert "is not what was shipped; see mcpproxy verify" in done.faults["t.jsonl"]
 
 
 def test_files_are_deleted_when_their_objects_were_read_back(folder: Path, url: str) -> None:

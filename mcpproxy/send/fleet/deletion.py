@@ -20,7 +20,7 @@ from mcpproxy.record.trace.shipped_files import ShippedFiles
 from mcpproxy.send.fleet.closed_files import SUFFIX, ClosedFile, last_record
 from mcpproxy.send.fleet.file_lock import lock_file
 from mcpproxy.send.fleet.manifest import Manifest
-from mcpproxy.send.fleet.store import Store
+from mcpproxy.send.fleet.store import NoSuchObjectError, Store, TooLargeError
 
 
 @dataclass(slots=True)
@@ -48,7 +48,7 @@ class Deletion:
         Callers pass the files of a running recording in order, and those of an ended one in reverse order.
 
         Raises:
-            StoreError: the object of the file cannot be read, or is longer than its manifest says.
+            StoreError: the store cannot be read.
         """
         if time.time() - file.signature[3] / 1e9 < self._age_s:
             return KEPT
@@ -113,10 +113,13 @@ class Deletion:
             StoreError: as ``delete``.
         """
         packed = sha256()
-        for piece in self._store.stream(manifest.key, manifest.packed_bytes):
-            packed.update(piece)
-        if packed.hexdigest() == manifest.packed_sha256:
-            return ""
+        try:
+            for piece in self._store.stream(manifest.key, manifest.packed_bytes):
+                packed.update(piece)
+            if packed.hexdigest() == manifest.packed_sha256:
+                return ""
+        except (NoSuchObjectError, TooLargeError):
+            pass
         return f"{self._store.where(manifest.key)} is not what was shipped; see mcpproxy verify"
 
 

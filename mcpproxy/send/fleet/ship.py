@@ -33,7 +33,7 @@ from mcpproxy.send.fleet.manifest import Manifest
 from mcpproxy.send.fleet.manifest_chain import ManifestChain
 from mcpproxy.send.fleet.object_contents import LARGEST_FILE_BYTES, decompress_pieces
 from mcpproxy.send.fleet.packing import Facts, key_of, label_of, pack, recording_id
-from mcpproxy.send.fleet.store import Store, StoreError
+from mcpproxy.send.fleet.store import Store, StoreError, TooLargeError
 
 _WORKERS: Final = 2
 """How many files are shipped at once; each may take 32 MiB of memory."""
@@ -219,6 +219,8 @@ class Shipper:
         try:
             for piece in decompress_pieces(pieces(), key, ByteBudget(facts.bytes)):
                 plain.update(piece)
+        except TooLargeError:
+            raise self._content_differs(key) from None
         except StoreError:
             raise
         except McpProxyError:
