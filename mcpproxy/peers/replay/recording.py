@@ -207,13 +207,11 @@ def from_trace(
 
 
 def _answered_by_us(trace: Trace) -> frozenset[int]:
-    """Return the exchanges whose request mcpproxy refused or answered itself, other than by a fault."""
-    if trace.header.transport != "http":
+    """Return the exchanges that mcpproxy refused or answered itself; none if ``trace`` has faults."""
+    if trace.header.transport != "http" or trace.header.faults:
         return frozenset()
     return frozenset(
-        event.exchange
-        for event in trace.events()
-        if isinstance(event, ResponseHead) and event.by_proxy and event.fault is None
+        event.exchange for event in trace.events() if isinstance(event, ResponseHead) and event.by_proxy
     )
 
 
