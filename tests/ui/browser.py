@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -175,9 +175,14 @@ class Command:
 
 
 @contextmanager
-def ui_command(path: Path | str, *options: str) -> Generator[Command]:
-    """Run ``mcpproxy ui PATH``: for what the command does, and for a page that several tests look at."""
-    arguments = [sys.executable, "-m", "mcpproxy", "ui", str(path), *options]
+def ui_command(
+    path: Path | str, *options: str, program: Sequence[str] = ("-m", "mcpproxy")
+) -> Generator[Command]:
+    """Run ``mcpproxy ui PATH``: for what the command does, and for a page that several tests look at.
+
+    ``program`` are the arguments of Python that run mcpproxy.
+    """
+    arguments = [sys.executable, *program, "ui", str(path), *options]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             yield Command(process)

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from mcpproxy.show.ui import found_rows
 from mcpproxy.show.ui.found_rows import MOST_ROWS
 from tests.cli import recordings
 from tests.ui.browser import TWO_FRAMES, Served, Visitor, browser, served, ui_command, visitor
@@ -18,6 +19,15 @@ __all__ = ["browser", "visitor"]
 
 MANY = 30
 """More recordings than fit into a window."""
+
+PATIENT = """
+import sys
+from mcpproxy.cli.main import main
+from mcpproxy.show.ui import found_rows
+found_rows._SEARCH_S = 3600
+sys.exit(main())
+"""
+"""mcpproxy with a search that a busy machine does not end early."""
 
 
 def labelled(records: tuple[str, ...], label: str, days: int) -> tuple[str, ...]:
@@ -45,8 +55,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def page(folder: Path) -> Iterator[Served]:
-    with ui_command(folder) as running:
+    with ui_command(folder, program=("-c", PATIENT)) as running:
         yield running
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give pages that this process serves the same search."""
+    monkeypatch.setattr(found_rows, "_SEARCH_S", 3600)
 
 
 def test_the_list_is_by_day_and_is_filtered_while_one_types(visitor: Visitor, page: Served) -> None:
