@@ -66,6 +66,7 @@ def test_a_call_says_what_the_model_saw_of_it(visitor: Visitor, tmp_path: Path) 
         visitor.sees("The model saw")
         visitor.sees("asked for mcp__weather__wind_speed (guess: only the tool fits)")
         visitor.sees("text cut: its first 2,000 of 5,000 characters")
+        visitor.breaks_no_rule_in_either_theme("what the model saw")
         assert visitor.page.evaluate("document.documentElement.scrollWidth") <= 1440
         visitor.page.get_by_role("link", name="the recording of the model").click()
         visitor.sees("/v1/messages")
