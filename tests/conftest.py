@@ -13,6 +13,7 @@ from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs] # i
 from tests import schedule, signals
 from tests.descriptors import files_are_closed, files_of_the_module_are_closed, pytest_fixture_setup
 from tests.every import pytest_configure, pytest_generate_tests, pytest_pyfunc_call
+from tests.light import pytest_make_collect_report
 from tests.peers.fixtures import peers
 from tests.peers.sessions import sessions
 
@@ -23,6 +24,7 @@ __all__ = [
     "pytest_configure",
     "pytest_fixture_setup",
     "pytest_generate_tests",
+    "pytest_make_collect_report",
     "pytest_pyfunc_call",
     "sessions",
 ]

@@ -11,6 +11,8 @@ from typing import Any, Final
 
 import pytest
 
+pytest_plugins = ("pytester",)
+
 ROOT: Final = Path(__file__).parent.parent
 PROJECT: Final[dict[str, Any]] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))[
     "project"
@@ -94,6 +96,26 @@ def test_the_extra_for_tests_brings_what_tests_import() -> None:
         brought |= named(extras[extra])
     # Servers and clients that tests start run in environments of their own.
     assert owners((ROOT / "tests").rglob("*.py"), brought) - brought == set()
+
+
+@pytest.mark.parametrize(
+    ("imported", "in_gate", "outcome"),
+    [
+        ("no_such_package", "", "skipped"),
+        ("no_such_package", "true", "errors"),
+        ("mcpproxy.no_such_module", "", "errors"),
+    ],
+)
+def test_a_module_of_tests_that_needs_more_packages_is_skipped_outside_the_gate(
+    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, imported: str, in_gate: str, outcome: str
+) -> None:
+    monkeypatch.setenv("CI", in_gate)
+    pytester.makeconftest("from tests.light import pytest_make_collect_report\n")
+    pytester.makepyfile(f"import {imported}\n")
+    result = pytester.runpytest("-rs")
+    result.assert_outcomes(**{outcome: 1})
+    said = [line for line in result.outlines if f"{imported} is not installed: python -m pip" in line]
+    assert len(said) == (outcome == "skipped")
 
 
 def named(requirements: Iterable[str]) -> set[str]:

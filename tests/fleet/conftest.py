@@ -2,15 +2,17 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import obstore
 import pytest
-from obstore.store import MemoryStore
 
 from tests.cli.conftest import mcpproxy, state_dir
 from tests.fleet import corpus
+from tests.light import skip_without
 from tests.peers.fixtures import Peers
-from tests.peers.object_store import ObjectStore
+
+if TYPE_CHECKING:
+    from tests.peers.object_store import ObjectStore
 
 __all__ = ["mcpproxy", "state_dir"]
 
@@ -18,7 +20,11 @@ __all__ = ["mcpproxy", "state_dir"]
 @pytest.fixture(scope="session", autouse=True)
 def runtimes(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Start the threads of obstore and of polars: what they have open stays until the process ends."""
-    import polars  # takes half a second, which no worker spends that runs other tests
+    skip_without("obstore")
+    # In half a second, which no worker spends that runs other tests.
+    import obstore
+    import polars
+    from obstore.store import MemoryStore
 
     obstore.put(MemoryStore(), "name", b"content")
     polars.DataFrame({"n": [1]}).write_parquet(tmp_path_factory.mktemp("polars") / "table.parquet")
@@ -31,7 +37,7 @@ def fleet(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def object_store(peers: Peers, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ObjectStore]:
+def object_store(peers: Peers, tmp_path_factory: pytest.TempPathFactory) -> "Iterator[ObjectStore]":
     """A real server of S3 for the tests of a module."""
     server = peers.object_store(tmp_path_factory.mktemp("object-store"))
     server.start()
