@@ -9,7 +9,6 @@ from typing import Final
 from mcpproxy.base.visible import visible
 from mcpproxy.judge.session.frame import Finding
 from mcpproxy.read.edit.redact import Redaction, RedactionScope
-from mcpproxy.read.importers.import_source import unix_ns
 from mcpproxy.read.opening import open_trace
 from mcpproxy.record.trace.copy import write_trace
 from mcpproxy.record.trace.reader import Trace
@@ -24,8 +23,7 @@ class ExportedTrace:
         self.trace: Final = trace
         self.header: Final = trace.header
         self.name: Final = visible(os.path.basename(original.path))
-        self.started_ns: Final = unix_ns(trace.header.started_at) or 0
-        """When the recording began, in nanoseconds since 1970; 0 if that is unknown."""
+        self.started_ns: Final = trace.header.started_unix_ns
 
     @property
     def notes(self) -> list[str]:

@@ -12,7 +12,7 @@ from mcpproxy.read.opening import read_untouched
 from mcpproxy.read.prompt.report import PromptReport, read_prompt
 from mcpproxy.read.prompt.wire import WireServer, read_server
 from mcpproxy.read.view.folder import recording, recordings
-from mcpproxy.read.view.recording_entry import RecordingEntry, unix_ns
+from mcpproxy.read.view.recording_entry import RecordingEntry
 from mcpproxy.read.view.view import open_view
 from mcpproxy.record.recorder.model.turns import TurnReader, model_turns
 from mcpproxy.record.trace.reader import Trace
@@ -111,7 +111,7 @@ def read_run(model: Trace, servers: Iterable[str], *, only_reads: bool = False) 
     only_tools = model.header.kept == TOOLS and not model.redacted
     wire_servers = read_servers(servers, only_reads=only_reads)
     reader = TurnReader(model.header.model)
-    turns, began_ns = model_turns(model, reader), unix_ns(model.header.started_at)
+    turns, began_ns = model_turns(model, reader), model.header.started_unix_ns
     report = read_prompt(turns, wire_servers, only_tools=only_tools, started_ns=began_ns)
     report.unread = reader.unread
     return report
@@ -130,7 +130,7 @@ def _read_server_at(path: str, number: int, *, only_reads: bool) -> WireServer:
     with open_view(path, only_reads=only_reads) as view:
         header = view.header
         label = header.label or os.path.basename(path).removesuffix(".jsonl")
-        return read_server(view, number, label, path, unix_ns(header.started_at))
+        return read_server(view, number, label, path, header.started_unix_ns)
 
 
 def is_beside(entry: RecordingEntry, own: RecordingEntry) -> bool:

@@ -23,7 +23,7 @@ from mcpproxy.judge.session.outcomes import count_calls
 from mcpproxy.protocol.jsonrpc import Request, Response
 from mcpproxy.read.view.index.columns import Columns
 from mcpproxy.read.view.index.peers import SessionFacts
-from mcpproxy.read.view.recording_entry import RecordingEntry, unix_ns
+from mcpproxy.read.view.recording_entry import RecordingEntry
 from mcpproxy.read.view.summaries import call_outcomes, oldest_unanswered_ns
 from mcpproxy.record.recorder.liveness import is_relay_there
 from mcpproxy.record.recorder.lock import is_held
@@ -98,7 +98,7 @@ def file_ends(path: str) -> FileEnds:
 
 
 def _entry_from_header(path: str, header: Header) -> RecordingEntry:
-    started_ns = unix_ns(header.started_at)
+    started_ns = header.started_unix_ns
     return RecordingEntry(
         path=path,
         state="cut",

@@ -3,15 +3,11 @@
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from typing import Final
 
 from mcpproxy.base.paths import ANY_SCRIPT
 from mcpproxy.base.style import duration, tally
 from mcpproxy.base.visible import visible
 from mcpproxy.judge.session.outcomes import CallCounts, unanswered_word
-
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,14 +167,3 @@ def may_have_its_model(server: RecordingEntry, entries: Iterable[RecordingEntry]
     return any(
         entry.transport == "http" and not entry.client and entry.was_open_with(server) for entry in entries
     )
-
-
-def unix_ns(started_at: str) -> int:
-    """Return ``started_at`` of a header in nanoseconds since 1970; 0 if it is not a time."""
-    try:
-        start = datetime.fromisoformat(started_at)
-    except ValueError:
-        return 0
-    if start.tzinfo is None:
-        start = start.replace(tzinfo=UTC)
-    return round((start - _EPOCH).total_seconds() * 1e6) * 1000

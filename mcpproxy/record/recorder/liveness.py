@@ -143,9 +143,6 @@ def _is_relay_by_handle(header: Header) -> bool:
 
 def _fits_start(process_start: datetime, header: Header) -> bool:
     """Whether a process with this start time may be the relay, according to the machine's clock."""
-    try:
-        recording_start = datetime.fromisoformat(header.started_at)
-        before_ns = (recording_start - process_start).total_seconds() * 1e9
-    except (ValueError, TypeError):
-        return True
-    return -_TOLERANCE_NS <= before_ns <= _LONGEST_START_NS + _TOLERANCE_NS
+    before_ns = header.started_unix_ns - process_start.timestamp() * 1e9
+    is_unknown = not header.started_unix_ns
+    return is_unknown or -_TOLERANCE_NS <= before_ns <= _LONGEST_START_NS + _TOLERANCE_NS

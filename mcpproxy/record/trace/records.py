@@ -7,6 +7,7 @@ file continues, a ``Continued``. Between them are the events in the order they w
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final, TypeAlias, TypeVar
 
 from mcpproxy.base.slotted import field, slotted
@@ -83,6 +84,16 @@ class Header:
     """With ``mcpproxy model``: the dialect (request format) that the user named, or ``any``; else empty."""
     kept: str = ""
     """With ``mcpproxy model``: ``everything``, or ``tools`` if all other texts are masked; else empty."""
+
+    @property
+    def started_unix_ns(self) -> int:
+        """``started_at`` in nanoseconds since 1970, in UTC if it names no zone; 0 if it is not a time."""
+        try:
+            start = datetime.fromisoformat(self.started_at)
+        except ValueError:
+            return 0
+        since = start.replace(tzinfo=start.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
+        return since // timedelta(microseconds=1) * 1000
 
 
 HEADER_MEMBERS: Final = Header.__match_args__

@@ -1,7 +1,6 @@
 """What all spans of a recording have in common: ids, resource, start."""
 
 import os
-from datetime import UTC, datetime
 from typing import Final
 
 from opentelemetry.sdk.resources import OTELResourceDetector, Resource
@@ -29,7 +28,7 @@ class SpanSource:
         self.texts: Final = texts
         self.id: Final = trace_context.recording_id(view.header)
         self.resource: Final = resource(view.header, view.path)
-        self.started_ns: Final = _wall_ns(view.header)
+        self.started_ns: Final = view.header.started_unix_ns
 
     def session_context(self, name: str) -> SpanContext:
         """Return the context of the span of a session."""
@@ -54,13 +53,3 @@ def resource(header: Header, path: str) -> Resource:
         "mcpproxy.recording": os.path.basename(path),
     }
     return Resource(recording).merge(OTELResourceDetector().detect())
-
-
-def _wall_ns(header: Header) -> int:
-    """Return when the recording began, in nanoseconds since 1970; 0 if that is unknown."""
-    try:
-        started = datetime.fromisoformat(header.started_at)
-    except ValueError:
-        return 0
-    since = started.replace(tzinfo=started.tzinfo or UTC) - datetime(1970, 1, 1, tzinfo=UTC)
-    return (since.days * 86_400 + since.seconds) * 1_000_000_000 + since.microseconds * 1_000

@@ -15,7 +15,6 @@ from mcpproxy.read.opening import open_trace
 from mcpproxy.read.view.calls import SessionSummary
 from mcpproxy.read.view.index.indexed_trace import IndexedTrace
 from mcpproxy.read.view.recorded_findings import RecordedFindings
-from mcpproxy.read.view.recording_entry import unix_ns
 from mcpproxy.read.view.stats import tokens
 from mcpproxy.read.view.summaries import summaries
 from mcpproxy.read.view.tools import RecordedTools
@@ -69,7 +68,7 @@ class _Reader:
         self._scan: Final = scan
         self._name: Final = name
         self._header: Final = index.trace.header
-        self._started_us: Final = unix_ns(self._header.started_at) // 1000
+        self._started_us: Final = self._header.started_unix_ns // 1000
         recorded = RecordedFindings(index).with_rows()
         self._sessions: Final = summaries(scan.columns, scan.sessions, recorded, scan.last_ns)
         self._by_number: Final = {session.number: session for session in self._sessions}
