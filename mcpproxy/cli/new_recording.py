@@ -291,12 +291,14 @@ class RecordingOptions:
             from mcpproxy.send.fleet import ship_process
 
             shipping = ship_process.start(trace, self.ship, quiet=self.is_quiet)
-        record()
-        if shipping is not None:
-            shipping.finish()
-        if spans is not None:
-            spans.finish()
-        del page  # closes its stdin, so it ends
+        try:
+            record()
+        finally:
+            if shipping is not None:
+                shipping.finish()
+            if spans is not None:
+                spans.finish()
+            del page  # closes its stdin, so it ends
 
     def members(self) -> dict[str, str]:
         """Return the members of the START record for these options; each value is JSON text."""

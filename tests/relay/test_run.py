@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,8 @@ from mcpproxy.cli.commands import run
 from mcpproxy.errors import McpProxyError
 from mcpproxy.judge.session.frame import Close, Frame
 from mcpproxy.read.opening import open_trace
+from mcpproxy.send.fleet import ship_process
+from mcpproxy.send.otel import live_process
 from tests.every import every
 from tests.relay.hosts import DEADLINE_S, Host, until_recorded
 
@@ -143,6 +146,26 @@ def test_the_command_in_one_argument_is_started() -> None:
         assert host.read(8) == b"through\n"
         host.end_input()
         assert host.wait() == 0
+
+
+def test_the_companions_are_told_of_the_end_of_a_recorder_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def started(name: str) -> Callable[..., SimpleNamespace]:
+        def start(*_: object, **__: object) -> SimpleNamespace:
+            return SimpleNamespace(finish=lambda: told.append(name))
+
+        return start
+
+    def fails() -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(ship_process, "start", started("ship"))
+    monkeypatch.setattr(live_process, "start", started("otlp"))
+    options = run.parse(["--otlp", "--ship", "file:///tmp", "--", "cat"])
+    with pytest.raises(MemoryError):
+        options.run_with_companions("t.jsonl", fails)
+    assert told == ["ship", "otlp"]
 
 
 LATER_PYTHON = """\
