@@ -566,6 +566,23 @@ def test_over_http_a_second_test_does_not_replace_what_the_first_recorded(http_p
     http_project.run(oslo, "--mcp-record=none").assert_outcomes(passed=1)
 
 
+def test_a_session_over_http_does_not_replace_that_on_stdio_of_the_same_test(http_project: Project) -> None:
+    both = """
+@pytest.mark.mcp_recording(url=URL)
+def test_both(mcp_recording):
+    with Client(mcp_recording.command) as client:
+        client.forecast("Oslo")
+    asks(mcp_recording, "Lima")
+"""
+    result = http_project.run(OVER_HTTP + both)
+    result.assert_outcomes(passed=1, errors=1)
+    result.stdout.fnmatch_lines(["*has a session on stdio and one over HTTP; use command or url, not both*"])
+    assert http_project.cities() == ["Oslo"]
+    wider = both.replace('"Lima"', '"Oslo", "Lima"')
+    http_project.run(OVER_HTTP + wider, "--mcp-record=all").assert_outcomes(passed=1)
+    assert http_project.cities() == ["Oslo", "Lima"]
+
+
 def test_over_http_new_passes_on_to_the_command(http_project: Project) -> None:
     http_project.has_recorded(OSLO)
     lima = OVER_HTTP_OSLO.replace("@pytest.mark.mcp_recording(url=URL)\n", "")

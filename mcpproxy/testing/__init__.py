@@ -317,7 +317,7 @@ class McpRecording:
         replaces the recording if that lacks one of its requests.
 
         Raises:
-            UsageError: a session would replace what another test of this run has recorded.
+            UsageError: a session would replace what another one of this run has recorded.
         """
         path = str(self.path)
         replaces = self.action == "record" and not self._adds
@@ -333,6 +333,9 @@ class McpRecording:
                 raise UsageError(
                     path, "another test has recorded into it, over HTTP", "name one recording for each test"
                 )
+            elif self.action == "record" and lacks(trace, path):
+                fact = "the test has a session on stdio and one over HTTP"
+                raise UsageError(path, fact, "use command or url, not both")
             self.path.parent.mkdir(parents=True, exist_ok=True)
             with open(trace, "rb") as file:
                 files.replace(path, file)
