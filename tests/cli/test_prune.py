@@ -139,6 +139,35 @@ def test_only_what_was_deleted_is_counted(
     assert not old.exists()
 
 
+@pytest.mark.parametrize("gone", ["old.jsonl", "00000001"])
+def test_a_recording_that_another_process_deletes_meanwhile_is_passed_over(
+    mcpproxy: Mcpproxy, folder: Path, monkeypatch: pytest.MonkeyPatch, gone: str
+) -> None:
+    old, older = recorded(folder, "old", 31), recorded(folder, "older", 32)
+    segment = folder / "old.jsonl.journal/00000001"
+    segment.parent.mkdir()
+    segment.touch()
+    look_up, list_names = Folder.stat, Folder.names
+
+    def stat(looked_in: Folder, name: str) -> os.stat_result:
+        status = look_up(looked_in, name)
+        if name == gone:
+            old.unlink()
+        return status
+
+    def names(listed: Folder) -> list[str]:
+        found = list_names(listed)
+        segment.unlink(missing_ok=True)
+        return found
+
+    monkeypatch.setattr(Folder, "stat", stat)
+    monkeypatch.setattr(Folder, "names", names)
+    said = mcpproxy("prune", "--older-than", "30d", "--yes")
+    assert said.code == 0
+    assert not older.exists()
+    assert old.exists() == (gone == segment.name)
+
+
 def test_the_socket_that_a_killed_session_has_left_goes_with_its_recording(
     mcpproxy: Mcpproxy, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -160,10 +160,13 @@ def _examine_recording(folder: Folder, first: str) -> OldRecording | KeptRecordi
     is given for a running recording, nor for a file that is not a recording.
     """
     parts: list[_Part] = []
-    for part in _parts(folder, first):
-        if isinstance(part, str):
-            return KeptRecording(folder.path, first, part)
-        parts.append(part)
+    try:
+        for part in _parts(folder, first):
+            if isinstance(part, str):
+                return KeptRecording(folder.path, first, part)
+            parts.append(part)
+    except OSError:  # another process deletes it at this moment
+        return KeptRecording(folder.path, first, "")
     names = [part.name for part in parts]
     note = shipped_files.note_path(first)
     if names and folder.has(note):
