@@ -31,7 +31,7 @@ def program_words(argv: Sequence[str]) -> int:
     """Return the number of words at the start of ``argv`` that start mcpproxy; 0 for another program."""
     if not argv:
         return 0
-    name = _program_name(argv[0])
+    name = program_name(argv[0])
     if name == "mcpproxy":
         return 1
     if _PYTHON_NAME.fullmatch(name):
@@ -42,7 +42,7 @@ def program_words(argv: Sequence[str]) -> int:
         return options + 2 if started and _PROGRAM.search(started[0]) else 0
     if name in _RUNNERS:
         before = argv[: argv.index("--")] if "--" in argv else argv
-        return next((n + 1 for n, word in enumerate(before) if n and _program_name(word) == "mcpproxy"), 0)
+        return next((n + 1 for n, word in enumerate(before) if n and program_name(word) == "mcpproxy"), 0)
     return 0
 
 
@@ -79,7 +79,7 @@ def own_program() -> list[str]:
         raise UsageError(called, fact, "install mcpproxy, for example with uv tool install, and use that one")
     beside = os.path.join(os.path.dirname(sys.executable), "mcpproxy")
     for script in (called, beside):
-        if _program_name(script) == "mcpproxy" and os.access(script, os.X_OK) and not _imports_re(script):
+        if program_name(script) == "mcpproxy" and os.access(script, os.X_OK) and not _imports_re(script):
             return [script]
     return own_command("mcpproxy")
 
@@ -91,5 +91,6 @@ def _imports_re(script: str) -> bool:
         return False
 
 
-def _program_name(word: str) -> str:
+def program_name(word: str) -> str:
+    """Return the name of a program, without its folder and ``.exe``, in small letters."""
     return word.replace("\\", "/").rpartition("/")[2].lower().removesuffix(".exe")

@@ -170,6 +170,13 @@ def test_a_container_without_stdin(
     assert said(mcpproxy, "hosts") == [fault] * (not has_stdin)
 
 
+def test_a_container_of_windows_without_stdin(mcpproxy: Mcpproxy, home: Path, tmp_path: Path) -> None:
+    program = str(installed(tmp_path / "commands/podman.exe"))
+    write(home / CURSOR, with_server(program, "run", "image"))
+    [fault] = said(mcpproxy, "hosts")
+    assert "podman.exe run without -i closes" in fault
+
+
 def test_a_name_that_a_host_keeps_for_itself(mcpproxy: Mcpproxy, home: Path) -> None:
     path = write(home / ".claude.json", with_server("npx").replace("files", "workspace"))
     listed = mcpproxy("hosts", "--json")

@@ -16,6 +16,7 @@ from glob import iglob
 from itertools import islice, pairwise
 from typing import Final
 
+from mcpproxy.hosts.commands import program_name
 from mcpproxy.hosts.server_entries import ServerEntry
 from mcpproxy.hosts.text_nodes import find, text_of
 
@@ -179,7 +180,7 @@ def _stdin_faults(entry: ServerEntry) -> Iterator[StartFault]:
     An option that is not listed above may have no value, so ``-i`` after it counts as an option of ``run``.
     """
     program, *args = entry.inner_argv
-    if os.path.basename(program) not in ("docker", "podman", "docker.exe") or args[:1] != ["run"]:
+    if program_name(program) not in ("docker", "podman") or args[:1] != ["run"]:
         return
     is_value = False
     for word in args[1:]:
