@@ -83,6 +83,17 @@ def test_a_finding_recorded_late_stands_under_its_frame(mcpproxy: Mcpproxy, tmp_
     assert followed[2] == "└ error STDIO-002 server: wrote a line that is no message (frame 4)"
 
 
+def test_a_finding_about_a_frame_that_is_not_in_the_recording_is_shown(
+    mcpproxy: Mcpproxy, tmp_path: Path
+) -> None:
+    records = (*HANDSHAKE, finding("STDIO-002", 9, "wrote a line that is no message"), close(2, 1, errors=1))
+    path = recordings.write(tmp_path / "t.jsonl", records)
+    out = mcpproxy("show", "--frames", path).out
+    assert "└ error STDIO-002 server: wrote a line that is no message (frame 9)\n" in out
+    *_, found, _ = map(json.loads, mcpproxy("show", "--json", path).out.splitlines())
+    assert (found["kind"], found["rule"], found["frame"]) == ("finding", "STDIO-002", 9)
+
+
 def test_json_has_one_object_per_line(mcpproxy: Mcpproxy, tmp_path: Path) -> None:
     path = recordings.write(tmp_path / "t.jsonl", FAULTY)
     objects = [json.loads(line) for line in mcpproxy("show", "--json", path).out.splitlines()]

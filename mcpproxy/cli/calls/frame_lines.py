@@ -87,6 +87,8 @@ def with_findings_in_place(trace: Trace) -> Iterator[Event | Finding]:
             yield from of_frame.pop(event.seq, ())
         elif not isinstance(event, Finding) or not event.frame:
             yield event
+        else:  # a finding comes after its frame, unless that is in an earlier file or was lost
+            yield from of_frame.pop(event.frame, ())
 
 
 def header_lines(path: str, header: Header) -> list[str]:
