@@ -22,7 +22,6 @@ from mcpproxy.peers.validate.outcome import Validation
 
 if TYPE_CHECKING:
     from mcpproxy.peers.client_tests.beside_model import BesideModel
-    from mcpproxy.peers.client_tests.config_template import ConfigTemplate
 
 DESCRIPTION: Final = """\
 Start a client once for each of some ninety servers of ours, legal and odd, or wrong; record what they say to
@@ -129,7 +128,7 @@ def _invitation_lines(invitation: Invitation) -> list[str]:
     ]
 
 
-def _config_template(options: argparse.Namespace, command: list[str]) -> "ConfigTemplate | None":
+def _config_template(options: argparse.Namespace, command: list[str]) -> ConfigTemplate | None:
     if not options.config_template:
         return None
     if not command:
