@@ -17,8 +17,8 @@ from mcpproxy.record.recorder.judge import NothingJudged
 from mcpproxy.record.trace.reader import Trace
 from mcpproxy.record.trace.records import NO_MCP
 
-_FRAMES_PER_PROGRESS: Final = 2048
-"""``progress`` is called for frames whose number is a multiple of this: every few hundredths of a second."""
+_EVENTS_PER_PROGRESS: Final = 2048
+"""``progress`` is called after so many events each: every few hundredths of a second."""
 
 
 def judge(
@@ -55,13 +55,13 @@ def judge(
     places = {0: (trace.path, 1)}
     close: Close | None = None
     first_end = ""
-    for event in trace.events():
+    for number, event in enumerate(trace.events(), 1):
+        if progress is not None and number % _EVENTS_PER_PROGRESS == 0:
+            progress(trace.read_bytes)
         # Nearly all events are frames, so they are tested for first.
         if type(event) is Frame:
             if shown is None or shown(event):
                 frames += 1
-            if progress is not None and event.seq % _FRAMES_PER_PROGRESS == 0:
-                progress(trace.read_bytes)
         elif isinstance(event, Finding):
             continue
         elif type(event) is Close:

@@ -10,7 +10,10 @@ import pytest
 
 from mcpproxy.cli.arguments import UsageError
 from mcpproxy.cli.find_traces import expand
+from mcpproxy.judge.ruleset import ruleset
 from mcpproxy.judge.ruleset.selection import Selection
+from mcpproxy.read.judging import judge
+from mcpproxy.read.opening import open_trace
 from mcpproxy.read.view.folder import recording
 from mcpproxy.read.view.view import open_view
 from tests import house
@@ -336,3 +339,12 @@ def test_a_part_without_recordings_is_said_to_have_none(mcpproxy: Mcpproxy, tmp_
     ran = [mcpproxy("check", str(tmp_path), "--shard", f"{part}/2") for part in (0, 1)]
     [empty] = [one for one in ran if not one.out]
     assert (empty.code, empty.err.count("has none of the 1 recording\n")) == (0, 1)
+
+
+def test_progress_is_told_also_where_records_are_no_frames(tmp_path: Path) -> None:
+    lines = [f'{{"type":"stderr","t":{360_000_000 + line},"text":"warming up"}}' for line in range(5000)]
+    path = recordings.write(tmp_path / "t.jsonl", (*HANDSHAKE, *lines, close(2, 1)))
+    told: list[int] = []
+    judge(open_trace(path), ruleset.load(), Selection(frozenset()), progress=told.append)
+    assert len(told) == 2
+    assert 0 < told[0] < told[1] < Path(path).stat().st_size
