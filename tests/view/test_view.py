@@ -12,7 +12,7 @@ from mcpproxy.errors import TraceError
 from mcpproxy.judge.session.outcomes import Kind, Outcome
 from mcpproxy.read.view.call_reader import PREVIEW_CHARACTERS, beginning_preview, shortened
 from mcpproxy.read.view.calls import Role
-from mcpproxy.read.view.index import saved_index
+from mcpproxy.read.view.index import saved_index, scan_messages
 from mcpproxy.read.view.view import View, open_view
 from mcpproxy.record.recorder.lock import Lock
 from mcpproxy.record.relay import journal
@@ -647,6 +647,18 @@ def test_an_index_folder_that_others_may_write_to_is_not_used(kept: Path, tmp_pa
     with open_view(write(tmp_path / "s.jsonl", finding_session())) as view:
         assert view.count() == 4
     assert list(kept.iterdir()) == []
+
+
+def test_more_sessions_than_there_are_numbers_count_for_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scan_messages, "_MAX_SESSIONS", 2)
+    talk = Conversation(http=True)
+    for number, name in enumerate(("a", "b", "c"), 1):
+        talk.posts(number, ms=number, session=name)
+        talk.asks(1, "ping", ms=number, exchange=number, connection=number)
+    with open_view(write(tmp_path / "s.jsonl", talk.closes(ms=9))) as view:
+        assert [session.name for session in view.sessions] == ["a", "b"]
 
 
 @pytest.mark.parametrize("header", ["mcp-session-id", "Mcp-Session-Id", "MCP-SESSION-ID"])

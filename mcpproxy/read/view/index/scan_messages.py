@@ -387,7 +387,7 @@ class MessageScan:
         if number is None:
             if type(name) is not str:
                 raise TypeError("a session whose name is no text")  # ``Scan.feed`` raises the final error
-            if len(self.sessions) > _MAX_SESSIONS:
+            if len(self.sessions) >= _MAX_SESSIONS:
                 return 0
             number = self._session_numbers[name] = len(self.sessions)
             self.sessions.append(SessionFacts(name, "acp" if self._is_acp else "mcp"))
