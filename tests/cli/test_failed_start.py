@@ -62,6 +62,7 @@ def test_a_traceback_before_any_message_is_the_reason(
     mcpproxy: Mcpproxy, tmp_path: Path, lines: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = crash(tmp_path, *lines, "ConnectionError: no route to postgres://db:5432")
+    assert recording(path).is_empty
     assert recording(path).ended == CRASHED
     assert recording(path).reason in mcpproxy("list", str(tmp_path)).out
     monkeypatch.setenv("GITHUB_WORKSPACE", str(tmp_path))

@@ -11,7 +11,7 @@ HEAD_BYTES: Final = 64 << 10
 """A longer recording is not empty."""
 
 _END: Final = pattern(rb'\n\{"type":"(?:eof","t":\d+,"from":"(client|server)|(signal)")')
-_MESSAGE: Final = pattern(rb'\n\{"type":"(?:frame|lines|request)"')
+_MESSAGE: Final = pattern(rb'\n\{"type":"(?:frame"|request"|lines","seq")')  # lines on stderr have no number
 
 
 def has_no_message(text: bytes) -> bool:
