@@ -11,6 +11,7 @@ import pytest
 
 from mcpproxy.judge.ruleset import ruleset
 from mcpproxy.peers.fuzz.campaign import Campaign
+from mcpproxy.peers.fuzz.confirmation import Trials
 from mcpproxy.peers.fuzz.draws import Draws
 from mcpproxy.peers.fuzz.material import material
 from mcpproxy.peers.fuzz.plan import Plan
@@ -22,6 +23,7 @@ from tests.fuzz.campaigns import LONG_S, PATIENT, fuzzed, planted, recorded
 from tests.fuzz.planted import FAULTS
 from tests.fuzz.planted_http import HTTP_FAULTS
 from tests.peers import processes
+from tests.peers.ports import free_port
 
 MOST_FRAMES = 10
 
@@ -120,6 +122,17 @@ def test_when_the_time_is_over_a_fault_is_not_confirmed_but_named(
     (seen,) = result.unconfirmed
     assert "RPC-009: server answered with both a result and an error" in seen
     assert not folder.exists()
+
+
+@pytest.mark.parametrize("name", ["everything-2025-11-25", "echo-2026-07-28"])
+def test_a_server_behind_a_url_that_nothing_listens_at_is_not_back(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mcpproxy.peers.fuzz.confirmation._BACK_S", 0)
+    source = material(load(processes.ROOT / "recordings" / f"{name}.jsonl"))
+    target = Target(url=f"http://127.0.0.1:{free_port()}/mcp")
+    trials = Trials(target, source, ruleset.load(), str(tmp_path))
+    assert not asyncio.run(trials.comes_back(PATIENT))
 
 
 def test_the_same_seed_sends_the_same(tmp_path: Path) -> None:

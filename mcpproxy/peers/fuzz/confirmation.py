@@ -20,9 +20,11 @@ from typing import Final
 
 from mcpproxy.base import paths
 from mcpproxy.judge.ruleset.ruleset import Ruleset
+from mcpproxy.peers.fuzz.draws import Draws
 from mcpproxy.peers.fuzz.errors import NotBackError
 from mcpproxy.peers.fuzz.material import Material
 from mcpproxy.peers.fuzz.minimise import Minimiser
+from mcpproxy.peers.fuzz.mutations.mutant import Supply, probe_template
 from mcpproxy.peers.fuzz.plan import handshake_steps
 from mcpproxy.peers.fuzz.replayed import replay_shows_fault
 from mcpproxy.peers.fuzz.results import ServerFault
@@ -100,9 +102,10 @@ class Trials:
         return result
 
     async def comes_back(self, limits: TrialLimits) -> bool:
-        """Whether the server answers the recorded handshake within ``_BACK_S``; true if there is none."""
+        """Whether the server answers the recorded handshake, or a request if none, within ``_BACK_S``."""
         until = time.monotonic() + _BACK_S
         opening = handshake_steps(self.material)
+        opening = opening or [Supply(Draws(0)).plain_step(probe_template(self.material))]
         quick = TrialLimits(limits.ping_s, min(limits.start_s, _BACK_S), limits.answer_s, limits.first_s)
         while True:
             result = await self.run(opening, quick, pings="end")
