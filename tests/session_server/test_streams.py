@@ -6,7 +6,12 @@ from typing import Any
 
 import pytest
 
-from mcpproxy.peers.session_server.event_stream import EventStream, GoneEventsError, event_bytes
+from mcpproxy.peers.session_server.event_stream import (
+    ConnectionLimit,
+    EventStream,
+    GoneEventsError,
+    event_bytes,
+)
 from mcpproxy.peers.session_server.resumable_streams import ResumableStream
 
 
@@ -70,6 +75,28 @@ def test_a_connection_gets_nothing_after_another_one_has_asked_to_go_on() -> Non
         stream.end()
         assert await rest(stream) == [b"1", b"2"]
 
+    played(scene())
+
+
+def test_a_connection_past_its_limit_waits_for_its_first_event(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits: list[float | None] = []
+    timeout_at = asyncio.timeout_at
+
+    def noted(when: float | None) -> asyncio.Timeout:
+        waits.append(when)
+        return timeout_at(when)
+
+    async def scene() -> None:
+        stream = EventStream()
+        past = ConnectionLimit(asyncio.get_running_loop().time(), 1)
+        reading = asyncio.create_task(anext(stream.read(past)))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        stream.add(b"1")
+        assert await reading == b"retry: 1000\n1"
+        assert len(waits) == 1
+
+    monkeypatch.setattr(asyncio, "timeout_at", noted)
     played(scene())
 
 

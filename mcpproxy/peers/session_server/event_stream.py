@@ -105,7 +105,7 @@ class EventStream:
                     return
                 else:
                     with suppress(TimeoutError):
-                        async with asyncio.timeout_at(limit and limit.ends_at):
+                        async with asyncio.timeout_at(None if prefix or limit is None else limit.ends_at):
                             await self._changed.wait()
         finally:
             if reader == self._last_reader:
