@@ -63,6 +63,23 @@ def test_what_has_left_the_group_and_holds_stdout_is_not_waited_for() -> None:
     asyncio.run(asyncio.wait_for(story(), DEADLINE_S))
 
 
+def test_what_has_left_the_group_and_holds_stdin_leaves_nothing_waiting() -> None:
+    async def story() -> None:
+        source = PARENT.replace("waits])", "waits], start_new_session=True)")
+        process = await ChildProcess.start(python(source.replace("sys.stdin.read()", "child.wait()")))
+        assert await process.stdout.readline() == b"up\n"
+        left = int(await process.stdout.readline())
+        try:
+            before = asyncio.all_tasks()
+            process.stdin.write(b"x" * (1 << 20))
+            assert await process.end([]) == -signal.SIGKILL
+            assert asyncio.all_tasks() == before
+        finally:
+            os.kill(left, signal.SIGKILL)
+
+    asyncio.run(asyncio.wait_for(story(), DEADLINE_S))
+
+
 async def read_to_the_end(process: ChildProcess) -> None:
     assert await process.stdout.read() == b""
 

@@ -130,7 +130,11 @@ class ChildProcess:
             task.cancel()
         await asyncio.gather(*users, return_exceptions=True)
         self._process._transport.close()  # pyright: ignore # asyncio has no public way to close a pipe
-        await asyncio.wait((asyncio.create_task(self._wait_until_stdin_closed()),), timeout=_LAST_OUTPUT_S)
+        closing = asyncio.create_task(self._wait_until_stdin_closed())
+        await asyncio.wait((closing,), timeout=_LAST_OUTPUT_S)
+        if not closing.done():  # such a process keeps stdin open, too, with unread input
+            self.stdin.transport.abort()
+            await closing
         return code
 
     async def _wait_until_stdin_closed(self) -> None:
