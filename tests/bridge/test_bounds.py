@@ -15,6 +15,7 @@ import pytest
 
 from mcpproxy.peers.bridge import session_table
 from mcpproxy.peers.bridge.server_process import ServerProcess
+from mcpproxy.peers.bridge.session_recordings import SessionJournal, SessionRecordings
 from mcpproxy.peers.bridge.session_table import HttpSessions
 from mcpproxy.peers.bridge.stdio_session import SESSION_BYTES, StdioSession
 from mcpproxy.peers.session_server.request_body import BODIES_BYTES, LONGEST_BODY
@@ -172,3 +173,23 @@ async def _full_and_left() -> int:
 
 def test_a_client_may_leave_any_number_of_small_events_of_a_full_session() -> None:
     assert asyncio.run(_full_and_left()) <= SESSION_BYTES
+
+
+_CLOSES_STDIN: Final = "import os, signal; os.read(0, 1); os.close(0); signal.pause()"
+
+
+async def _is_written_to_a_pipe_that_breaks() -> bool:
+    journal = SessionJournal(cast("SessionRecordings", None), 1, None)
+    command = [sys.executable, "-S", "-c", _CLOSES_STDIN]
+    process = ServerProcess(
+        command, lambda _: journal, lambda _: None, lambda _: None, lambda _: None, grace_s=0
+    )
+    try:
+        return await process.write(b"x" * MIB)
+    finally:
+        process.stop()
+        await process.wait()
+
+
+def test_a_message_is_not_written_if_the_pipe_breaks_while_it_waits_for_room() -> None:
+    assert not asyncio.run(_is_written_to_a_pipe_that_breaks())

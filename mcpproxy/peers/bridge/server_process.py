@@ -103,7 +103,7 @@ class ServerProcess:
                 self._loop.add_writer(self._stdin, self._write_rest)
             self._rest += data
             await self._has_room.wait()
-        return True
+        return self._is_stdin_open
 
     def hold_output(self, *, is_held: bool) -> None:
         """Stop reading from stdout if ``is_held``, otherwise read again."""
