@@ -18,6 +18,7 @@ import pytest
 from mcpproxy.api import check
 from mcpproxy.base.ready import is_readable
 from mcpproxy.errors import UsageError
+from mcpproxy.gate.intercept.asking import control_client
 from mcpproxy.gate.intercept.asking.control_client import NoAnswerError, NotHeldError, ask
 from mcpproxy.gate.intercept.control import Command, Control, control_path
 from mcpproxy.gate.intercept.held_messages import NothingHeldError, Release
@@ -33,6 +34,9 @@ from tests.relay.hosts import DEADLINE_S, HOME, until_recorded
 __all__ = ["mcpproxy", "state_dir"]
 
 SEARCH: Final[dict[str, object]] = {"name": "search", "arguments": {}}
+ANSWERED: Final[dict[str, object]] = {
+    "number": 1, "from": "client", "rule": "x", "left_s": 1, "then": "pass", "findings": [], "base64": "",
+}  # fmt: skip
 
 
 def search(id: int) -> Message:
@@ -268,6 +272,25 @@ def test_a_list_of_beginnings_says_when_nothing_has_changed(held: Held) -> None:
     held.call(2)
     held.held(2)
     assert "held" in ask(held.trace, {**command, "state": answer["state"]})
+
+
+@pytest.mark.parametrize(
+    ("command", "answer"),
+    [
+        ({"do": "drop"}, {"done": "drop", "number": True}),
+        ({"do": "list", "starts": True}, {"state": True, "held": []}),
+        ({"do": "list"}, {"held": [{**ANSWERED, "held_s": True}]}),
+    ],
+)
+def test_an_answer_with_a_boolean_for_a_number_is_none(
+    monkeypatch: pytest.MonkeyPatch, command: Command, answer: Command
+) -> None:
+    def exchange_lines(*_: object) -> bytes:
+        return json.dumps(answer).encode()
+
+    monkeypatch.setattr(control_client, "_exchange_lines", exchange_lines)
+    with pytest.raises(NoAnswerError, match="is not an answer of mcpproxy"):
+        ask("t.jsonl", command)
 
 
 def test_who_comes_second_is_told_what_became_of_the_message(held: Held) -> None:

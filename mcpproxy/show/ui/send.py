@@ -168,7 +168,6 @@ class CallSender:
                 trace=path,
                 title=label,
             )
-        began = time.monotonic()
         try:
             async with connecting as client:
                 path = client.wire.recording.path

@@ -111,7 +111,7 @@ def _checked_answer(command: Command, value: object) -> Command:
     if answer.get("same") is True:
         return {"same": True}
     state = answer["state"]
-    if not isinstance(state, int):
+    if type(state) is not int:
         raise TypeError(state)
     return {"state": state, "held": [_read_members(item, _START_READERS) for item in _list(answer["held"])]}
 
@@ -140,13 +140,14 @@ def _text_or_none(value: object) -> str | None:
 
 
 def _count(value: object) -> int:
-    if not isinstance(value, int) or not 0 <= value <= _LARGEST:
+    if type(value) is not int or not 0 <= value <= _LARGEST:
         raise TypeError(value)
     return value
 
 
 def _seconds(value: object) -> float:
-    if not isinstance(value, int | float) or not 0 <= value <= _LARGEST:  # refuses NaN, too
+    # NaN is in no range, so it is refused, too.
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= _LARGEST:
         raise TypeError(value)
     return value
 
