@@ -331,7 +331,7 @@ class Lanes:
         lane = self._lanes[sender]
         if lane.joined is not None:
             mark, first, _ = lane.joined
-            yield LaneStep("withhold", sender, line, FaultMark(mark.rule, mark.action, mark.number))
+            yield LaneStep("withhold", sender, line, mark)
             lane.release_joined()
             self._schedule_step(LaneStep("give", sender, first + line, mark), max(now_ns, lane.last_due_ns))
         elif (blocker := lane.begun.step.fault if lane.begun else lane.blocker) and (

@@ -12,6 +12,7 @@ until one refuses it.
 Both transports, stdio (``lanes``) and HTTP (``http_gate``), ask the same ``Policies`` and carry out what they
 decide."""
 
+import json
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
@@ -19,7 +20,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.gate.intercept.addons.closed_gate import ClosedGate, Withheld
 from mcpproxy.gate.intercept.fault_decisions import FaultDecision
 from mcpproxy.gate.intercept.fault_effects import FaultEffect
-from mcpproxy.judge.session.frame import Event, Finding, Frame, RequestHead, Sender
+from mcpproxy.judge.session.frame import Event, FaultMark, Finding, Frame, RequestHead, Sender
 from mcpproxy.protocol.error_message import error_message
 from mcpproxy.protocol.jsonrpc import Batch, Message, Request
 from mcpproxy.protocol.message_parts import singles, target_of
@@ -165,6 +166,16 @@ def refusal(passing: Passing, by: str, code: int, text: str) -> Refused | None:
     if not errors:
         return None
     return Refused(by, text, b"[%b]" % b",".join(errors) if is_batch else errors[0])
+
+
+def marked(fault: FaultMark, data: bytes, part: str = "", *, has_more: bool = False) -> bytes:
+    """Return the payload of a journal record about a fault: its mark as JSON on one line, then ``data``."""
+    mark = fault.members
+    if part:
+        mark["part"] = part
+    if has_more:
+        mark["more"] = True
+    return json.dumps(mark).encode() + b"\n" + data
 
 
 class Policies:

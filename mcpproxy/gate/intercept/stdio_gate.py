@@ -23,9 +23,9 @@ from mcpproxy.gate.intercept.addons.addon_outcomes import AddonOutcome
 from mcpproxy.gate.intercept.held_messages import NothingHeldError, Release
 from mcpproxy.gate.intercept.lane import LaneStep
 from mcpproxy.gate.intercept.lanes import Lanes
-from mcpproxy.gate.intercept.policies import Policies, Policy
+from mcpproxy.gate.intercept.policies import Policies, Policy, marked
 from mcpproxy.judge.observer.two_views import CUT, KILLED
-from mcpproxy.judge.session.frame import CLIENT, SERVER, FaultMark, Sender
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender
 from mcpproxy.record.relay import journal as journals
 from mcpproxy.record.relay.stdio.relay import BY_GATE, CHUNK_BYTES
 from mcpproxy.record.relay.stdio.sinks import RelaySource, Sink
@@ -132,7 +132,8 @@ class StdioGate:
                 if not self._relay.deliver(sink, _KINDS[step.sender], at_ns, step.data):
                     return False
             elif step.kind == "withhold":
-                self._relay.record(_ALTERED[step.sender], at_ns, _marked(step.fault, step.data))
+                assert step.fault is not None
+                self._relay.record(_ALTERED[step.sender], at_ns, marked(step.fault, step.data))
             elif step.kind == "refuse":
                 self._relay.record(_REFUSED[step.sender], at_ns, step.data)
             elif step.kind == "end":
@@ -151,7 +152,7 @@ class StdioGate:
         """
         now_ns = time.monotonic_ns()
         if step.fault is not None:
-            self._relay.record(_GIVEN[step.sender], now_ns, _marked(step.fault, step.data))
+            self._relay.record(_GIVEN[step.sender], now_ns, marked(step.fault, step.data))
         elif step.kind == "answer":  # a ``give`` without a fault is the rest of data that is recorded already
             self._relay.record(_OWN[step.sender], now_ns, step.data)
         if len(step.data) > CHUNK_BYTES:
@@ -252,10 +253,3 @@ class StdioGate:
     def close(self) -> None:
         if self._addons is not None:
             self._addons.close()
-
-
-def _marked(fault: FaultMark | None, data: bytes) -> bytes:
-    """Return the payload of a record about a fault."""
-    assert fault is not None
-    mark = {"rule": fault.rule, "action": fault.action, "number": fault.number}
-    return json.dumps(mark).encode() + b"\n" + data

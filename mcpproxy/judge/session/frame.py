@@ -69,6 +69,11 @@ class FaultMark:
     action: str
     number: int
 
+    @property
+    def members(self) -> dict[str, object]:
+        """Its members in the object that stands for it in a record."""
+        return {"rule": self.rule, "action": self.action, "number": self.number}
+
 
 @slotted()
 class Frame:

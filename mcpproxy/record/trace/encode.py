@@ -37,7 +37,6 @@ from mcpproxy.judge.session.frame import (
     Close,
     Eof,
     ExchangeEnd,
-    FaultMark,
     Finding,
     Frame,
     Gap,
@@ -143,7 +142,7 @@ def frame_parts(frame: Frame, session: str = "") -> tuple[bytes, bytes, bytes]:
     if frame.refused:
         head += b'"refused":true,'
     if (fault := frame.fault) is not None:
-        head += b'"fault":%b,' % object_line(_fault_object(fault))[:-1]
+        head += b'"fault":%b,' % object_line(fault.members)[:-1]
     if is_embeddable(frame):
         return head + b'"message":', frame.raw, b"}\n"
     return head, text_or_base64(frame.raw), b"}\n"
@@ -154,10 +153,6 @@ def encode_shortened(shortened: Shortened, session: str) -> bytes:
     head, content, tail = frame_parts(shortened.frame, session)
     start = b'{"type":"frame",'
     return b"".join((start, shortened.again, b",", head.removeprefix(start), content, tail))
-
-
-def _fault_object(fault: FaultMark) -> dict[str, object]:
-    return {"rule": fault.rule, "action": fault.action, "number": fault.number}
 
 
 def _encode_http_frame(frame: Frame, session: str) -> bytes:
@@ -246,7 +241,7 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
         if event.by_proxy:
             members["by"] = "proxy"
         if event.fault is not None:
-            members["fault"] = _fault_object(event.fault)
+            members["fault"] = event.fault.members
         return _begin_head(b"request", event, session) + object_line(members)[1:]
     if type(event) is ResponseHead:
         members = {
@@ -258,7 +253,7 @@ def _encode_http(event: HttpEvent | Encoded, session: str = "") -> bytes:
         if event.by_proxy:
             members["by"] = "proxy"
         if event.fault is not None:
-            members["fault"] = _fault_object(event.fault)
+            members["fault"] = event.fault.members
         return _begin_head(b"response", event, session) + object_line(members)[1:]
     if type(event) is Encoded:
         return b'{"type":"encoded","t":%d,"exchange":%d,"connection":%d,"from":"%b","base64":"%b"}\n' % (

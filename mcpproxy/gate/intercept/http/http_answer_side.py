@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 from mcpproxy.gate.intercept.addons.addon_outcomes import AddonOutcome, instead_after
 from mcpproxy.gate.intercept.held_messages import Released
 from mcpproxy.gate.intercept.http.http_answer_faults import AnswerFaults
-from mcpproxy.gate.intercept.http.http_answer_steps import AnswerStep, ExpectedAnswer, marked
+from mcpproxy.gate.intercept.http.http_answer_steps import AnswerStep, ExpectedAnswer
 from mcpproxy.gate.intercept.http.http_answers import AnswerReader
+from mcpproxy.gate.intercept.policies import marked
 from mcpproxy.judge.session.frame import SERVER, FaultMark
 from mcpproxy.record.relay import journal as journals
 

@@ -3,7 +3,6 @@
 A tunnel is a client connection to the proxy, with its connections to the server.
 """
 
-import json
 from collections.abc import Callable
 from typing import Literal, TypeAlias
 
@@ -139,13 +138,3 @@ def with_data(block: SseBlock, data: bytes) -> bytes:
     lines = [line for line in block.raw.splitlines() if line and not line.startswith(b"data")]
     lines += [b"data: " + line for line in data.splitlines()]
     return b"\n".join(lines) + b"\n\n"
-
-
-def marked(fault: FaultMark, data: bytes, part: str = "", *, has_more: bool = False) -> bytes:
-    """Return the payload of a journal record about a fault: its mark as JSON on one line, then ``data``."""
-    mark: dict[str, object] = {"rule": fault.rule, "action": fault.action, "number": fault.number}
-    if part:
-        mark["part"] = part
-    if has_more:
-        mark["more"] = True
-    return json.dumps(mark).encode() + b"\n" + data

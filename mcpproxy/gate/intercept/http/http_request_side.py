@@ -17,10 +17,10 @@ from mcpproxy.gate.intercept.addons.closed_gate import Withheld
 from mcpproxy.gate.intercept.addons.closed_gate_http import check_request
 from mcpproxy.gate.intercept.fault_decisions import FaultDecision
 from mcpproxy.gate.intercept.held_messages import Released
-from mcpproxy.gate.intercept.http.http_answer_steps import ExpectedAnswer, marked
+from mcpproxy.gate.intercept.http.http_answer_steps import ExpectedAnswer
 from mcpproxy.gate.intercept.http.http_heads import new_head, status_reply, with_length
 from mcpproxy.gate.intercept.http.http_request_holder import HeldRequest, RequestHolder, is_json
-from mcpproxy.gate.intercept.policies import AppliedFault, Asked, Instead, Passing
+from mcpproxy.gate.intercept.policies import AppliedFault, Asked, Instead, Passing, marked
 from mcpproxy.judge.session.frame import CLIENT, FaultMark
 from mcpproxy.protocol.jsonrpc import Request
 from mcpproxy.record.relay import journal as journals

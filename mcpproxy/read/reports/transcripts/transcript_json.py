@@ -101,7 +101,7 @@ def frame_object(
         head |= {"by_proxy": frame.by_proxy, "refused": frame.refused}
     if (fault := frame.fault) is not None:
         head |= {"by_proxy": frame.by_proxy}
-        head["fault"] = {"rule": fault.rule, "action": fault.action, "number": fault.number}
+        head["fault"] = fault.members
     if isinstance(frame.message, Batch):
         what: dict[str, object] = {"kind": "batch", "messages": [turn_object(turn) for turn in turns]}
     else:
