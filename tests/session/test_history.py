@@ -1,5 +1,6 @@
 """What one session has said so far: used ids, requests in flight, capabilities."""
 
+import tracemalloc
 from typing import Final
 
 import pytest
@@ -60,6 +61,22 @@ def test_numbers_shrink_to_ranges_whatever_their_order(order: tuple[int, ...]) -
     for number in (*order, 100, 101, 102, 103):
         used.add(number, 1)
     assert [number for number in range(8) if used.first_use(number) is not None] == sorted({*order})
+
+
+@pytest.mark.parametrize("recent", [256, history.RECENT_IDS])
+@pytest.mark.parametrize("first", [1, 10**15, 10**3_900, "a", "\N{GRINNING FACE}" * 50])
+@pytest.mark.parametrize("step", [1, 2])
+def test_used_ids_say_how_much_memory_they_take(
+    monkeypatch: pytest.MonkeyPatch, recent: int, first: int | str, step: int
+) -> None:
+    monkeypatch.setattr(history, "RECENT_IDS", recent)
+    tracemalloc.start()
+    before, used = tracemalloc.get_traced_memory()[0], UsedIds()
+    for number in range(1_000):
+        used.add(first + number * step if isinstance(first, int) else f"{first}{number}", 1_000 + number)
+    taken = tracemalloc.get_traced_memory()[0] - before
+    tracemalloc.stop()
+    assert taken < used.size + 40_000 < 3 * taken + 80_000
 
 
 def test_the_first_use_counts() -> None:

@@ -114,6 +114,13 @@ def get_or_make(table: dict[K, V], key: K, make: Callable[[], V], most: int) -> 
     return value
 
 
+def _bytes_of(id: RequestId) -> int:
+    """Estimate the bytes of memory that a used id takes, too high rather than too low."""
+    if isinstance(id, int):
+        return 100 + id.bit_length() // 3
+    return len(id) + 120 if id.isascii() else 4 * len(id) + 150
+
+
 class UsedIds:
     """Every id that one side has used, in little memory for sessions of any length.
 
@@ -137,7 +144,7 @@ class UsedIds:
         if id in self._recent:
             return
         self._recent[id] = seq
-        self.size += len(id) + 120 if type(id) is str else 8  # integers are merged into ranges
+        self.size += _bytes_of(id)
         if len(self._recent) > RECENT_IDS + (RECENT_IDS >> 3):
             self._shrink()
 
@@ -145,6 +152,7 @@ class UsedIds:
         """Forget ``id`` if frame ``seq`` was the first to use it."""
         if self._recent.get(id) == seq:
             del self._recent[id]
+            self.size -= _bytes_of(id)
 
     def first_use(self, id: RequestId) -> int | None:
         """Return the frame that first used ``id``; 0 if it is an old one, ``None`` if ``id`` is unused."""
@@ -160,6 +168,7 @@ class UsedIds:
             if isinstance(oldest, str):
                 self._texts.add(oldest)
             else:
+                self.size -= _bytes_of(oldest)
                 self._add_number(oldest)
 
     def _has_number(self, number: int) -> bool:
@@ -177,12 +186,13 @@ class UsedIds:
         if joins_left and joins_right:
             self._ends[index - 1] = self._ends.pop(index)
             del self._starts[index]
+            self.size -= _bytes_of(number)  # two ranges became one
         elif joins_left:
             self._ends[index - 1] = number
         elif joins_right:
             self._starts[index] = number
         else:
-            self.size += 100  # for the two numbers of a new range
+            self.size += _bytes_of(number)  # also enough for the two numbers of a range
             self._starts.insert(index, number)
             self._ends.insert(index, number)
 
