@@ -1,4 +1,4 @@
-"""The default folder of recordings, and the names of their files.
+"""The default folder of recordings, the names of their files, and times as text.
 
 The folder is the one that the platformdirs package would choose. That package is not used because importing
 it takes longer (10 ms) than everything else the relay, the process that forwards the traffic, does before
@@ -145,9 +145,18 @@ def make_private(folder: str) -> None:
 
 def trace_name(label: str) -> str:
     """Return ``<UTC time>-<label>-<pid>.jsonl``, so that names sort by start time."""
-    now_ms = time.time_ns() // 1_000_000
-    stamp = time.strftime("%Y%m%dT%H%M%S", time.gmtime(now_ms // 1000))
-    return f"{stamp}.{now_ms % 1000:03d}Z-{label}-{os.getpid()}.jsonl"
+    stamp = rfc3339(3).replace("-", "").replace(":", "")
+    return f"{stamp}-{label}-{os.getpid()}.jsonl"
+
+
+def rfc3339(digits: int = 6, *, unix_ns: int | None = None) -> str:
+    """Return a time in nanoseconds since 1970 as ``2026-11-29T20:08:22.123456Z``; ``None`` means now.
+
+    There are ``digits`` digits after the point, and no point if that is 0.
+    """
+    second, ns = divmod(time.time_ns() if unix_ns is None else unix_ns, 1_000_000_000)
+    fraction = f".{ns:09d}"[: digits + 1] if digits else ""
+    return f"{time.strftime('%Y-%m-%dT%H:%M:%S', time.gmtime(second))}{fraction}Z"
 
 
 def split_label(named: str) -> tuple[str, int]:

@@ -14,7 +14,6 @@ recordings, which are fetched into a cache folder. A compressed file (``.jsonl.z
 import os
 import re
 import shlex
-import time
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -437,7 +436,6 @@ def _start_of(folder: str, name: str) -> str:
         with open(open_regular(path, follows=True), "rb") as file:
             if header := _STARTED.search(file.readline(HEAD_BYTES)):
                 return header[1].decode()
-        changed_s = os.stat(path).st_mtime
+        return paths.rfc3339(0, unix_ns=os.stat(path).st_mtime_ns).removesuffix("Z")
     except OSError:
         return ""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(changed_s))

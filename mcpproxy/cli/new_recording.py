@@ -8,7 +8,6 @@ begun, so this module imports nothing slow.
 from __future__ import annotations
 
 import os
-import time
 
 from mcpproxy import __version__
 from mcpproxy.base import paths
@@ -406,8 +405,6 @@ def start_payload(label: str, started_ns: int, members: Mapping[str, str]) -> by
     ``started_ns`` is from ``now_ns``. ``members`` are further members, among them ``transport`` and
     ``command``; each value is JSON.
     """
-    wall_ns = time.time_ns()
-    started_at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(wall_ns // 1_000_000_000))
     written = {
         **members,
         "label": quoted(label),
@@ -415,7 +412,7 @@ def start_payload(label: str, started_ns: int, members: Mapping[str, str]) -> by
         "pid": str(os.getpid()),
         "ppid": str(os.getppid()),
         "boot": quoted(_boot_id()),
-        "started_at": quoted(f"{started_at}.{wall_ns // 1000 % 1_000_000:06d}Z"),
+        "started_at": quoted(paths.rfc3339()),
         "started_ns": str(started_ns),
         "mcpproxy": quoted(__version__),
     }

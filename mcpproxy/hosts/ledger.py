@@ -8,7 +8,6 @@ command checks the files of unfinished records.
 
 import json
 import os
-import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -37,7 +36,7 @@ class WrapRecord:
     """One wrapped server. ``at`` is the path to its entry in ``file``; see ``ServerEntry.place``.
 
     ``host`` is the id of the host, ``name`` the name of the server. ``changes`` are those of the text of the
-    entry. The hashes are those of the file before and after the change. ``wrapped_at`` is as ``now`` returns
+    entry. The hashes are those of the file before and after the change. ``wrapped_at`` is as ``rfc3339(0)`` returns
     it.
     """
 
@@ -157,11 +156,6 @@ def read_ledger() -> Ledger:
         step = "move it away; unwrap then goes by the commands in the files"
         raise HostFileError(path, fact, step) from None
     return Ledger(path, {record.place: record for record in records})
-
-
-def now() -> str:
-    """Return the current time in the form of records: ``2026-11-29T20:08:22Z``."""
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
 
 
 def _record(row: dict[str, Any]) -> WrapRecord:

@@ -11,9 +11,10 @@ from dataclasses import dataclass, field
 from typing import Final, Literal, cast
 
 from mcpproxy.base import files
+from mcpproxy.base.paths import rfc3339
 from mcpproxy.base.system_words import os_reason
 from mcpproxy.hosts.errors import HostFileError
-from mcpproxy.hosts.ledger import LARGEST_BYTES, Ledger, folder, now
+from mcpproxy.hosts.ledger import LARGEST_BYTES, Ledger, folder
 from mcpproxy.hosts.recorded import is_wrapped
 from mcpproxy.hosts.server_entries import Search, ServerEntry
 
@@ -100,7 +101,7 @@ def save_look(before: Look, search: Search, hashes: Mapping[tuple[str, str], str
         seen[path] = {}
     for (path, key), digest in hashes.items():
         seen[path][key] = digest
-    text = json.dumps({"version": VERSION, "looked_at": now(), "seen": seen}, indent=1) + "\n"
+    text = json.dumps({"version": VERSION, "looked_at": rfc3339(0), "seen": seen}, indent=1) + "\n"
     try:
         files.replace(_looks_path(), [text.encode()], 0o600)
     except OSError as fault:

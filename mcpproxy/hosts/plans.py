@@ -12,12 +12,13 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import cast
 
+from mcpproxy.base.paths import rfc3339
 from mcpproxy.hosts.commands import own_program, program_words
 from mcpproxy.hosts.config_writer import check_writable, remove_draft, replace_content, sha256
 from mcpproxy.hosts.document import Document, quoted
 from mcpproxy.hosts.errors import HostFileError, UnrecordedError, not_alone
 from mcpproxy.hosts.host_table import is_under_version_control
-from mcpproxy.hosts.ledger import Ledger, State, WrapRecord, now
+from mcpproxy.hosts.ledger import Ledger, State, WrapRecord
 from mcpproxy.hosts.remote import address_of, url_through
 from mcpproxy.hosts.server_entries import ConfigFile, ServerEntry, entry_of
 from mcpproxy.hosts.text_nodes import Edit, Path, Step, edited, find, plain
@@ -293,7 +294,7 @@ def _record(entry: ServerEntry, changes: tuple[EntryChange, ...]) -> WrapRecord:
         changes=changes,
         sha256_before="",
         sha256_after="",
-        wrapped_at=now(),
+        wrapped_at=rfc3339(0),
     )
 
 

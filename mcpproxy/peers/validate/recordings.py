@@ -8,7 +8,7 @@ recording has all sessions of a revision.
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from time import gmtime, monotonic_ns, strftime, time_ns
+from time import monotonic_ns
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -78,7 +78,7 @@ class Recordings:
             label=self._title or f"validate {name}",
             cwd=target.cwd or os.getcwd(),
             pid=os.getpid(),
-            started_at=_now(),
+            started_at=paths.rfc3339(),
             started_ns=now_ns,
             redaction="credentials" if target.url else argument_redaction,
             mode="reverse" if target.url else "",
@@ -104,8 +104,3 @@ class Recordings:
 def _new_folder(label: str) -> str:
     stem, _ = os.path.splitext(paths.trace_name(f"validate-{label}"))
     return os.path.join(paths.probe_folder("validate"), stem)
-
-
-def _now() -> str:
-    wall_ns = time_ns()
-    return f"{strftime('%Y-%m-%dT%H:%M:%S', gmtime(wall_ns // 10**9))}.{wall_ns // 1000 % 10**6:06d}Z"

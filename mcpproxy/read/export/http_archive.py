@@ -13,11 +13,11 @@ from base64 import b64encode
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
 from typing import IO, Final
 from urllib.parse import parse_qsl
 
 from mcpproxy import __version__
+from mcpproxy.base.paths import rfc3339
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import UsageError
@@ -41,6 +41,7 @@ from mcpproxy.record.trace.request_urls import request_url
 from mcpproxy.record.trace.session_labels import SessionNames
 
 _NS_PER_MS: Final = 1_000_000
+_YEAR_10000_NS: Final = 253_402_300_800_000_000_000
 _NOT_ENDED: Final = "the recording ends before the exchange"
 
 
@@ -327,11 +328,7 @@ def _finding(finding: Finding) -> JSONObject:
 
 
 def _date(unix_ns: int) -> str:
-    try:
-        moment = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(microseconds=unix_ns // 1000)
-    except OverflowError:
-        moment = datetime(1970, 1, 1, tzinfo=UTC)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
+    return rfc3339(unix_ns=unix_ns if 0 <= unix_ns < _YEAR_10000_NS else 0)
 
 
 def _json(value: JSON) -> bytes:

@@ -13,6 +13,7 @@ import orjson
 
 from mcpproxy.base import files
 from mcpproxy.base.files import open_regular
+from mcpproxy.base.paths import rfc3339
 from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import TraceError
 from mcpproxy.judge.session.frame import CLIENT, Sender
@@ -71,9 +72,7 @@ class Clock:
         """Return the time of the next event, in nanoseconds since the first known time."""
         if unix_ns is not None and self._first_unix_ns is None:
             self._first_unix_ns = unix_ns
-            self.started_at = (
-                datetime.fromtimestamp(unix_ns // 1000 / 1e6, UTC).isoformat().replace("+00:00", "Z")
-            )
+            self.started_at = rfc3339(6 if unix_ns // 1000 % 1_000_000 else 0, unix_ns=unix_ns)
         if unix_ns is not None and self._first_unix_ns is not None:
             self._latest_ns = max(self._latest_ns, unix_ns - self._first_unix_ns)
         return self._latest_ns

@@ -4,9 +4,9 @@ The relay imports this module for its first line, while the server starts, so it
 """
 
 import os
-import time
 
 from mcpproxy.base.json_string import quoted
+from mcpproxy.base.paths import rfc3339
 from mcpproxy.base.visible import visible, visible_lines, without_commands
 
 PREFIX = "mcpproxy: "
@@ -78,9 +78,7 @@ def in_a_log(text: str) -> str:
 
 def stamp(event: str, level: str) -> dict[str, str]:
     """Return the members that every JSON object begins with: time, level and event."""
-    now_ms = time.time_ns() // 1_000_000
-    at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(now_ms // 1000))
-    return {"ts": f"{at}.{now_ms % 1000:03d}Z", "level": level, "event": event}
+    return {"ts": rfc3339(3), "level": level, "event": event}
 
 
 def write_own_line(line: bytes, *, quiet: bool = False) -> None:

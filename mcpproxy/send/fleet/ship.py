@@ -9,7 +9,6 @@ even on a full disk.
 import os
 import socket
 import stat
-import time
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
@@ -21,6 +20,7 @@ from typing import Final, Literal, TypeAlias
 from mcpproxy import __version__
 from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.base.files import Folder, is_mine
+from mcpproxy.base.paths import rfc3339
 from mcpproxy.base.system_words import os_reason
 from mcpproxy.errors import McpProxyError
 from mcpproxy.read.view.folder import recording
@@ -271,7 +271,7 @@ class Shipper:
             redaction=redaction,
             recorded_by=file.header.mcpproxy,
             shipped_by=__version__,
-            shipped_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            shipped_at=rfc3339(0),
         )
 
     def _settle(self, file: ClosedFile, manifest: Manifest, done: Shipped) -> None:
