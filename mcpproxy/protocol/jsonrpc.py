@@ -60,6 +60,10 @@ class Flaw(Enum):
     BAD_METHOD = "the method is not a string"
 
 
+NOT_JSON: Final = frozenset({Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8})
+"""The flaws of bytes that are not JSON."""
+
+
 @slotted()
 class Request:
     """A method with an id. ``id`` is ``None`` if the member is neither a string nor a whole number."""

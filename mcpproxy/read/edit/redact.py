@@ -32,7 +32,7 @@ from mcpproxy.judge.session.frame import (
 )
 from mcpproxy.judge.session.masked_values import MARK, is_masked, mask
 from mcpproxy.protocol.header_names import PARAM_PREFIX
-from mcpproxy.protocol.jsonrpc import Flaw, Malformed, read
+from mcpproxy.protocol.jsonrpc import NOT_JSON, Malformed, read
 from mcpproxy.protocol.jsontext import unescaped
 from mcpproxy.record.recorder.masking import Masker
 from mcpproxy.record.recorder.model.argument_pieces import argument_pieces
@@ -268,7 +268,7 @@ class Redaction:
         is_endpoint = event is not None and event.name == "endpoint"
         if is_endpoint:
             raw = self._mask_plain(self._credentials.endpoint(frame.raw))
-        elif isinstance(frame.message, Malformed) and frame.message.flaw in _NOT_JSON_FLAWS:
+        elif isinstance(frame.message, Malformed) and frame.message.flaw in NOT_JSON:
             stream = (frame.sender, frame.exchange)
             if frame.continues or stream in self._unfinished:
                 self.text_pieces += 1
@@ -351,9 +351,6 @@ class Redaction:
         if VALUE_MEMBER in folded_names and not folded_names.isdisjoint(NAMING_MEMBERS):
             names.update(unescaped(value) for value, colon in strings if not colon)
         return not any(map(kind_of_name, names))
-
-
-_NOT_JSON_FLAWS: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
 
 
 def _frame_with(frame: Frame, raw: bytes, event: SseEvent | None) -> Frame:

@@ -29,7 +29,7 @@ from mcpproxy.judge.session.frame import (
     Signal,
     Stderr,
 )
-from mcpproxy.protocol.jsonrpc import Flaw, Malformed
+from mcpproxy.protocol.jsonrpc import NOT_JSON, Malformed
 from mcpproxy.read.export.exported_trace import ExportedTrace, finding_text
 from mcpproxy.read.export.http_bytes import (
     LAST_CHUNK,
@@ -64,7 +64,6 @@ _MADE_UP: Final = (
     "Addresses, ports and TCP headers are made up, because a recording has none. Chunks and Content-Length "
     "of HTTP bodies are made anew, and compressed bodies are shown decoded."
 )
-_NOT_JSON: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
 
 
 @dataclass(slots=True)
@@ -240,7 +239,7 @@ class PacketCapture:
         }
         comments += [fact for fact, holds in facts.items() if holds]
         message = frame.message
-        is_json = not (isinstance(message, Malformed) and message.flaw in _NOT_JSON)
+        is_json = not (isinstance(message, Malformed) and message.flaw in NOT_JSON)
         dissector = JSON_TEXT if is_json and not frame.continues else TEXT
         packets = message_packets(frame.sender, dissector, "JSON-RPC", frame.raw)
         yield from self._packets(frame.sender, frame.observed_at_ns, packets, comments)

@@ -13,7 +13,7 @@ import orjson
 
 from mcpproxy.base.patterns import pattern
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame, Sender, SseEvent
-from mcpproxy.protocol.jsonrpc import JSON, Flaw, JSONObject, Malformed, classify
+from mcpproxy.protocol.jsonrpc import JSON, NOT_JSON, JSONObject, Malformed, classify
 from mcpproxy.record.trace.members import (
     NotARecordError,
     bytes_of,
@@ -36,8 +36,6 @@ _PLAIN_FRAME_MEMBERS: Final = 5
 _ANY_FRAME: Final = pattern(rb'\s*\{\s*"type"\s*:\s*"frame"\s*,')
 _MESSAGE: Final = b'"message":'
 _DAMAGED: Final = "a damaged message"
-# The flaws of an embedded message that show damage: only JSON is embedded.
-_UNREADABLE: Final = frozenset({Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8})
 
 
 def decode(line: bytes) -> Record:
@@ -141,7 +139,7 @@ def _check_json(frame: Frame) -> Frame:
         NotARecordError: the message is not JSON.
     """
     message = frame.message
-    if type(message) is Malformed and message.flaw in _UNREADABLE:
+    if type(message) is Malformed and message.flaw in NOT_JSON:  # only JSON is embedded
         raise NotARecordError(_DAMAGED)
     return frame
 

@@ -52,7 +52,7 @@ from mcpproxy.judge.session.frame import (
     Stderr,
 )
 from mcpproxy.judge.session.outcomes import CallCounts
-from mcpproxy.protocol.jsonrpc import Flaw, Malformed
+from mcpproxy.protocol.jsonrpc import NOT_JSON, Flaw, Malformed
 from mcpproxy.record.trace.members import object_line, read_object, text_or_base64
 from mcpproxy.record.trace.records import (
     HEADER_MEMBERS,
@@ -413,4 +413,4 @@ def _is_read_by_all(raw: bytes) -> bool:
 
 
 # The flaws of bytes that are not JSON, or are not known to be.
-_UNPARSED: Final = frozenset({Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8, Flaw.TOO_DEEP})
+_UNPARSED: Final = NOT_JSON | {Flaw.TOO_DEEP}

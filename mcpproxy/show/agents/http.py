@@ -18,10 +18,10 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from mcpproxy.protocol.error_message import HEADER_MISMATCH, INVALID_REQUEST, error_message
 from mcpproxy.protocol.header_names import PROTOCOL_VERSION
 from mcpproxy.protocol.jsonrpc import (
+    NOT_JSON,
     Absent,
     Batch,
     ErrorResponse,
-    Flaw,
     Malformed,
     Request,
     RequestId,
@@ -41,7 +41,6 @@ STATUS_WITHOUT_TOKEN: Final = 403
 server, and there is none."""
 
 _MAX_BODY_BYTES: Final = 1 << 20
-_NOT_JSON: Final = (Flaw.EMPTY, Flaw.NOT_JSON, Flaw.NOT_UTF8)
 
 
 def app(server: RecordingServer) -> ASGIApp:
@@ -118,7 +117,7 @@ class _OneAnswer:
 def _refusal(headers: Headers, body: bytes) -> Response | None:
     """Return the answer to a body that the SDK must not see; ``None`` if the SDK answers it correctly."""
     match parse(body):
-        case Malformed(flaw=flaw, value=value) if flaw not in _NOT_JSON:
+        case Malformed(flaw=flaw, value=value) if flaw not in NOT_JSON:
             id = member(value, "id")
             return _bad_request(
                 id if isinstance(id, str | int) else None, INVALID_REQUEST, "not a request of JSON-RPC"
