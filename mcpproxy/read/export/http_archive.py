@@ -36,6 +36,7 @@ from mcpproxy.judge.session.frame import (
 )
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.read.export.exported_trace import ExportedTrace
+from mcpproxy.read.export.http_bytes import is_interim
 from mcpproxy.record.trace.records import Encoded, frame_bytes
 from mcpproxy.record.trace.request_urls import request_url
 from mcpproxy.record.trace.session_labels import SessionNames
@@ -147,10 +148,9 @@ class HttpArchive:
             case ResponseHead():
                 if entry := self._open.get(record.exchange):
                     self._update_entry(entry, record.seq, record.observed_at_ns, session)
-                    if record.status < 200 and record.status != 101:
-                        entry.interim.append(
-                            {"status": record.status, "headers": _name_values(record.headers)}
-                        )
+                    if is_interim(record):
+                        headers = _name_values(record.headers)
+                        entry.interim.append({"status": record.status, "headers": headers})
                     else:
                         entry.response = record
             case Encoded():
