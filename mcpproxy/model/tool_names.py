@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.model.turns import OfferedTool
+from mcpproxy.model.turns import ModelCall, OfferedTool
 
 _OTHER_CHARACTERS: Final = pattern(r"[^a-z0-9]+")
 _HASH: Final = pattern(r"_[0-9a-f]{8,16}$")
@@ -26,9 +26,9 @@ TAIL: Final = 20
 """How many characters a host that cuts the middle of a name leaves at its beginning and at its end."""
 
 
-def written(offered: OfferedTool) -> str:
-    """Return the name of a tool in a prompt, with its namespace if it is in one."""
-    return f"{offered.namespace} / {offered.name}" if offered.namespace else offered.name
+def written(tool: OfferedTool | ModelCall) -> str:
+    """Return the name of an offered or called tool in a prompt, with its namespace if it is in one."""
+    return f"{tool.namespace} / {tool.name}" if tool.namespace else tool.name
 
 
 @lru_cache(1 << 14)

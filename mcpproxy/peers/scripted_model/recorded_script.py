@@ -50,11 +50,7 @@ def _script_turn(answer: ModelAnswer, names: dict[str, str]) -> JSONObject:
 
 
 def _call(call: ModelCall, names: dict[str, str]) -> JSONObject:
-    return {"call": names.get(_name_in_prompt(call), call.name), "arguments": call.arguments}
-
-
-def _name_in_prompt(call: ModelCall) -> str:
-    return written(OfferedTool(call.name, "", call.namespace))
+    return {"call": names.get(written(call), call.name), "arguments": call.arguments}
 
 
 def _names_of_servers(
@@ -64,7 +60,7 @@ def _names_of_servers(
 
     If a script would not find the tool by that name, the name in the prompt stays.
     """
-    called = set(map(_name_in_prompt, calls))
+    called = set(map(written, calls))
     matches = matched(servers, offered) if called else ()
     pairs = [(match.offered, match.tool.name) for match in matches if match.offered is not None]
     called_pairs = [(tool, name) for tool, name in pairs if written(tool) in called]

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mcpproxy.model.tool_names import written
-from mcpproxy.model.turns import ModelCall, OfferedTool
+from mcpproxy.model.turns import OfferedTool
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.record.recorder.model.turns import ModelTurn, model_turns
 from mcpproxy.record.trace.reader import Trace
@@ -42,7 +42,7 @@ class ModelRows:
         for tool in request.tools:
             if written(tool) in self._offered or len(self._offered) < _MOST_TOOLS:
                 self._offered[written(tool)] = tool
-        called = [_called_name(call) for call in (answer.calls if answer is not None else ())]
+        called = [written(call) for call in (answer.calls if answer is not None else ())]
         for name in called:
             if name in self._offered:
                 self._calls[name] = self._calls.get(name, 0) + 1
@@ -63,10 +63,6 @@ class ModelRows:
             "output_tokens": _fitting(usage.output) if usage else None,
             "cached_tokens": _fitting(usage.cached) if usage else None,
         }
-
-
-def _called_name(call: ModelCall) -> str:
-    return f"{call.namespace} / {call.name}" if call.namespace else call.name
 
 
 def _fitting(number: int) -> int | None:
