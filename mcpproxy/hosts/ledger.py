@@ -36,8 +36,8 @@ class WrapRecord:
     """One wrapped server. ``at`` is the path to its entry in ``file``; see ``ServerEntry.place``.
 
     ``host`` is the id of the host, ``name`` the name of the server. ``changes`` are those of the text of the
-    entry. The hashes are those of the file before and after the change. ``wrapped_at`` is as ``rfc3339(0)`` returns
-    it.
+    entry. The hashes are those of the file before and after the change. ``wrapped_at`` is a text of RFC 3339
+    in whole seconds.
     """
 
     file: str
