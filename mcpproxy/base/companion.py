@@ -9,11 +9,11 @@ from mcpproxy.base.own_process import own_command
 
 
 class Companion:
-    """Starts a process that runs ``module`` of mcpproxy, and passes each line of its stdout to ``take_line``.
+    """Starts a process that runs ``module`` of mcpproxy with ``arguments``.
 
-    ``take_line`` is called on a thread of its own, with the line end. The process does not inherit stderr,
-    because it may outlive the session and would keep stderr open. Its stdin ends with the recorder, the
-    process that makes the companion, however the recorder ends.
+    Each line of its stdout is passed to ``take_line``, with the line end, on a thread of its own. The process
+    does not inherit stderr, because it may outlive the session and would keep stderr open. Its stdin ends
+    with the recorder, the process that makes the companion, however the recorder ends.
 
     Raises:
         OSError: the process cannot be started.

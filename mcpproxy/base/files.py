@@ -118,8 +118,8 @@ def replace(path: str, parts: Iterable[bytes], mode: int = 0o666) -> None:
 class Folder:
     """A folder that a descriptor keeps open, so that its entries are found even after the folder is moved.
 
-    On Windows, where no descriptor can do this, the path is used instead. ``path`` is inside the open folder
-    ``within``, if that is given. A symbolic link is not followed if it is the folder itself or an entry of
+    On Windows, where no descriptor can do this, the path is used instead. If ``within`` is given, ``path``
+    is an entry of that open folder. A symbolic link is not followed if it is the folder itself or an entry of
     it; without ``within``, the folders above may be links.
 
     Raises:

@@ -71,7 +71,8 @@ def other_origin(base: str, named: str) -> str:
     """Return ``named``, a URL from a peer at ``base``, for a message, if it has another origin than ``base``.
 
     The result is the absolute URL as ``without_query`` returns it. The names in ``LOOPBACK`` count as one
-    host. The result is empty for the same origin, a scheme other than HTTP and HTTPS, and what is no URL.
+    host. The result is empty if the origin is the same, the scheme is neither HTTP nor HTTPS, or ``named`` is
+    not a URL.
     """
     try:
         parts = urlsplit(urljoin(base, quote(named.strip()[:LONGEST_URL], safe=_WRITABLE)))

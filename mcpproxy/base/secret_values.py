@@ -15,7 +15,7 @@ from mcpproxy.base.secret_names import credential_kind, is_credential, names_opt
 
 
 class SecretPattern:
-    """A pattern of secrets that is compiled for the first text that contains one of its ``marks``.
+    """The regular expression ``text``, compiled for the first text to search that has one of its ``marks``.
 
     Every match contains one of the marks, in upper or lower case. Most texts contain none, and compiling all
     patterns would delay the start of a wrapped server by 4 ms. A pattern that ignores case also matches

@@ -28,6 +28,8 @@ async def open_streams(
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Connect to a server, through the proxy that ``proxy_for`` returns for it, if any.
 
+    ``tls`` is ``None`` for plain HTTP.
+
     Raises:
         OSError: the connection failed.
         ProxyError: it failed because of the proxy.
@@ -41,7 +43,7 @@ async def open_streams(
 
 
 async def proxied_socket(proxy: HttpProxy, host: str, port: int, *, is_tls: bool) -> socket.socket:
-    """Return a socket that is connected to a proxy; with ``is_tls``, through a tunnel to the server.
+    """Return a socket that is connected to a proxy; with ``is_tls``, through a tunnel to ``host``.
 
     Raises:
         ProxyError: the proxy cannot be reached, breaks off, or refuses the tunnel.

@@ -89,6 +89,8 @@ def sessions_of(folder: str) -> Iterator[str]:
 def follow_one(path: str, wanted: Filter, screen: Screen, *, poll_s: float = POLL_S) -> None:
     """Print the calls of one recording that pass ``wanted`` until it ends, then how it ended.
 
+    ``poll_s`` is the time between two looks at the recording.
+
     Raises:
         TraceError: the recording cannot be read.
     """

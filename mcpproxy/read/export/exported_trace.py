@@ -16,7 +16,10 @@ from mcpproxy.record.trace.records import not_judged
 
 
 class ExportedTrace:
-    """The recording ``original``, read from ``trace``, which is ``original`` or a copy without secrets."""
+    """The recording ``original``, read from ``trace``, which is ``original`` or a copy without secrets.
+
+    ``name`` is the name of its file, safe to show, and ``started_ns`` its start in nanoseconds since 1970.
+    """
 
     def __init__(self, original: Trace, trace: Trace) -> None:
         self._original: Final = original

@@ -54,7 +54,7 @@ class _Sizes:
 
 
 class FramingPlan:
-    """Reads the records of a recording once, and then tells how to write each body."""
+    """Reads the records of a recording once; after ``finish`` it tells how to write each body."""
 
     def __init__(self) -> None:
         self._requests: Final[dict[int, RequestHead]] = {}

@@ -40,7 +40,10 @@ _MAX_MESSAGE_BYTES: Final = MAX_PACKET_BYTES - 256  # the rest is for the tags
 
 
 class TcpConnection:
-    """The two directions of a connection. Each packet acknowledges everything that was sent before it."""
+    """The two directions of a connection. Each packet acknowledges everything that was sent before it.
+
+    ``number``, that of the connection in the recording, gives the client's address and port.
+    """
 
     def __init__(self, number: int) -> None:
         self._client: Final = _client_address(number // _PORTS)

@@ -97,7 +97,7 @@ class Baseline:
         return Baseline(self.path, {e.fingerprint: e for e in ordered})
 
     def lines(self) -> Iterator[str]:
-        """Yield the text of the file as one item, in the form in which reports are written."""
+        """Yield the text of the file, in one piece."""
         findings = [as_object(entry) for entry in self.entries.values()]
         yield json.dumps({_FORMAT_MEMBER: FORMAT, "findings": findings}, indent=2, ensure_ascii=False)
 

@@ -14,7 +14,10 @@ from mcpproxy.read.reports.judged_traces import JudgedTrace, JudgedTraces, Named
 
 
 def lines(verdict: JudgedTraces, style: Style = PLAIN, *, base: str = "") -> Iterator[str]:
-    """Yield the lines of a whole run: those of every trace, then the summary."""
+    """Yield the lines of a whole run: those of every trace, then the summary.
+
+    Paths inside the folder ``base`` are relative to it.
+    """
     for trace in verdict.traces:
         yield from trace_lines(trace, style, base=base, hosts=verdict.hosts)
     yield from summary_lines(verdict, style)
@@ -47,7 +50,10 @@ def trace_lines(
 def finding_lines(
     trace: JudgedTrace, finding: Finding, style: Style = PLAIN, *, base: str = ""
 ) -> Iterator[str]:
-    """Yield the lines of one finding: its place in the recording and its text, and then its evidence."""
+    """Yield the lines of one finding: its place in the recording and its text, and then its evidence.
+
+    ``base`` is as for ``trace_lines``.
+    """
     path, line = trace.places.get(finding.frame, (trace.path, 0))
     place = f"{visible(inside(path, base))}:{line}:" if line else f"{visible(inside(path, base))}:"
     yield f"{style.paint(place, 'bold')} {finding_line(finding, style, in_frame=True)}"

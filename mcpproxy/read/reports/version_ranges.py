@@ -43,7 +43,7 @@ def compiled(path: str, tables: Mapping[str, object]) -> Ranges:
     """Return the ranges in ``tables``; ``path`` is their file, for error messages.
 
     Raises:
-        UsageError: the name of a table is not a revision, or a range is not valid.
+        UsageError: a key is neither a revision nor ``any``, a value is not a table, or a range is not valid.
     """
     ranges: dict[str, Mapping[str, Range]] = {}
     for revision, table in tables.items():

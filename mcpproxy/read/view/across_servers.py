@@ -93,7 +93,8 @@ def across_servers(
 ) -> Iterator[tuple[str, tuple[Finding, ...]]]:
     """Yield the path of each recording with its findings that need other recordings of its run.
 
-    ``seen`` has what was collected from each recording, by path. Recordings without findings are left out.
+    ``seen`` has what was collected from each recording, by path. ``hosts`` are those the user named.
+    Recordings without findings are left out.
     """
     build = FindingBuilder(catalogue)
     findings_of: dict[str, list[Finding]] = defaultdict(list)

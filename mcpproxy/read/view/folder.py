@@ -99,7 +99,7 @@ def _skip_shipped(folder: str, ends_of: dict[str, FileEnds]) -> None:
 
 
 def recording(path: str) -> RecordingEntry:
-    """Return the entry of one recording. ``path`` is its first file."""
+    """Return the entry of one recording, ``unreadable`` if it cannot be read. ``path`` is its first file."""
     first = last = file_ends(path)
     ends_of = {first.name: first}
     while last.goes_on_in and last.goes_on_in not in ends_of and chain.is_name(last.goes_on_in):

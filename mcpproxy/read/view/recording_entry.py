@@ -162,7 +162,7 @@ class RecordingEntry:
 def may_have_its_model(server: RecordingEntry, entries: Iterable[RecordingEntry]) -> bool:
     """Whether one of ``entries`` may be of the interface of the model that the client of ``server`` used.
 
-    That is a recording over HTTP of no named client that was open at the same time. None is read.
+    That is a recording over HTTP that names no client and was open at the same time. No trace is read.
     """
     return any(
         entry.transport == "http" and not entry.client and entry.was_open_with(server) for entry in entries

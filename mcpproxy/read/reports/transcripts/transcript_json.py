@@ -117,7 +117,7 @@ def frame_object(
 def turn_object(turn: Turn) -> dict[str, object]:
     """Return the object of one message.
 
-    ``answers`` is the frame number of the request that it answers, ``method`` the method of that request.
+    For an answer, ``answers`` is the frame number of its request, and ``method`` the method of the request.
     """
     shape: dict[str, object] = {
         "kind": turn.kind,

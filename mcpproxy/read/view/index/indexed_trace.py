@@ -40,8 +40,11 @@ class IndexedTrace:
     """``trace`` as it was last opened, with the index of its lines.
 
     ``running`` is whether the recording was still being written then. ``unread`` is the progress of ``read``;
-    ``None`` if it has reached the end, or a line that is not a record. If the caller gives a ``scan``, the
-    index is neither loaded nor saved.
+    ``None`` if it has reached the end, or a line that is not a record. With ``masking``, the records that the
+    ``reader`` returns are masked. If the caller gives a ``scan``, the index is neither loaded nor saved.
+
+    Raises:
+        TraceError: a file of the trace cannot be opened.
     """
 
     def __init__(self, trace: Trace, masking: Masking | None = None, *, scan: Scan | None = None) -> None:

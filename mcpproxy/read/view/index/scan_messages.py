@@ -64,6 +64,7 @@ class MessageScan:
         self.tool_lists: Final[list[int]] = []
         """The rows of the requests ``tools/list`` that have a result with tools."""
         self.last_ns = 0
+        """The time of the last record, in nanoseconds since the start of the recording."""
         self.first_changed = 0
         """The lowest row that was added or changed since the user of this class set it to 0."""
         self._session_numbers: Final[dict[str, int]] = {}

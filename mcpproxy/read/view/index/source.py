@@ -40,7 +40,11 @@ class Source:
         return self._starts[-1] + os.fstat(self._files[-1].fileno()).st_size if self._files else 0
 
     def add_files(self, paths: list[str]) -> None:
-        """Add the files in which the recording was continued. ``paths`` are all of its files."""
+        """Add the files in which the recording was continued. ``paths`` are all of its files.
+
+        Raises:
+            TraceError: one of them cannot be opened.
+        """
         for path in paths[len(self._files) :]:
             self._add_file(open_file(path))
 

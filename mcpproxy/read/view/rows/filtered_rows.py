@@ -75,7 +75,11 @@ class FilteredRows:
         self._selected[wanted] = _Selection(rows, 0)
 
     def rows(self, wanted: Filter | None, order: str = "") -> "Rows | None":
-        """Return the rows that pass a filter, in an order; ``None`` for all rows as they were recorded."""
+        """Return the rows that pass a filter, in an order; ``None`` for all rows as they were recorded.
+
+        Raises:
+            ValueError: rows cannot be sorted by ``order``.
+        """
         for _ in self.find(wanted, order):
             pass
         if order:
