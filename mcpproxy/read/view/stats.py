@@ -26,6 +26,7 @@ ORDERS: Final[tuple[Order, ...]] = get_args(Order)
 
 
 Latency: TypeAlias = Literal["p50", "p95", "max"]
+"""The latencies that are told of a group of calls: the median, the 95th percentile and the longest."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,7 +102,10 @@ def of_ending(call: OpenCall, ending: Ending, texts: Texts, *, content: bool) ->
 def of_recording(
     call: OpenCall, ending: Ending, session: str, request_bytes: int, answer_bytes: int
 ) -> Attributes:
-    """Return the attributes that lead back to the recording, such as frame numbers and sizes in bytes."""
+    """Return the attributes that lead back to the recording, such as frame numbers and sizes in bytes.
+
+    ``session`` is the name of the call's session, empty if it has none.
+    """
     values: Attributes = {
         "mcpproxy.request.frame": call.seq,
         "mcpproxy.request.size": request_bytes,

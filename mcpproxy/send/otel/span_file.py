@@ -23,7 +23,7 @@ def protobuf_pieces(batches: Iterable[Sequence[ReadableSpan]]) -> Iterator[bytes
 
 
 def json_pieces(batches: Iterable[Sequence[ReadableSpan]]) -> Iterator[bytes]:
-    """Yield the pieces of the same file as JSON. Its ids are hexadecimal, unlike in protobuf's own JSON.
+    """Yield the pieces of a JSON file with these spans. Its ids are hexadecimal, unlike in protobuf's JSON.
 
     Source: https://opentelemetry.io/docs/specs/otlp/#json-protobuf-encoding
     """

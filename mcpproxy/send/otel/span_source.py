@@ -31,7 +31,7 @@ class SpanSource:
         self.started_ns: Final = view.header.started_unix_ns
 
     def session_context(self, name: str) -> SpanContext:
-        """Return the context of the span of a session."""
+        """Return the context of the span of the session ``name``."""
         id = trace_context.session_span_id(self.id, name)
         return trace_context.local(trace_context.trace_id(self.id, name), id)
 

@@ -1,7 +1,8 @@
 """Ids of traces and spans: derived from the recording, or sent along by a peer (W3C Trace Context).
 
 A derived id is a hash, so the spans of a recording have the same ids each time that they are made. A backend
-that gets a span twice can recognise it.
+that gets a span twice can recognise it. In the functions, ``recording`` is the id of a recording, and
+``session`` the name of a session in it.
 """
 
 from collections.abc import Mapping

@@ -173,6 +173,6 @@ def offset(ns: int) -> str:
 
 
 def heading(width: int, digits: int) -> Line:
-    """Return the names of the columns of ``call_line``."""
+    """Return the names of the columns of ``call_line``, whose ``width`` and ``digits`` these are."""
     left = f"{'#':>{digits}} " + (f"{'time':>9} " if width >= WIDE else "")
     return (Span(padded(f"{left}  call, arguments ⇒ answer", width - 8), "dim"), Span("    took", "dim"))

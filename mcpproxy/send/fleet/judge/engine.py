@@ -84,7 +84,8 @@ def judge_all(
 ) -> Iterator[UnitResult]:
     """Yield the result of each recording as it is judged, in no particular order.
 
-    ``workers`` is how many work at the same time, unless the cluster existed before.
+    ``engine`` is one of ``shard.ENGINES``. ``workers`` is how many work at the same time, unless the cluster
+    existed before.
 
     Raises:
         McpProxyError: the engine cannot judge them.

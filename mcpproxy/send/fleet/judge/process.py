@@ -33,7 +33,7 @@ from mcpproxy.send.fleet.judge.unit import UnitResult, judge_unit
 
 
 def main() -> int:
-    """Judge recordings until stdin ends."""
+    """Judge recordings until stdin ends; return the exit code, 0."""
     commands, answers = sys.stdin.buffer, _own_stdout()
     job: dict[str, Any] = orjson.loads(commands.readline())
     rules = JudgeRules(**{name: _list_as_tuple(value) for name, value in job["rules"].items()})
