@@ -65,7 +65,10 @@ class Look:
 
 
 def digests(search: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
-    """Return the hash of every entry in ``search``, by file and key of the entry."""
+    """Return the hash of every entry in ``search``, by file and key of the entry.
+
+    ``ledger`` has the addresses that wraps replaced.
+    """
     hashes: dict[tuple[str, str], str] = {}
     for entry in search.entries:
         record = ledger.records.get(entry.place)

@@ -35,7 +35,10 @@ def url_through(address: SplitResult, listen: str) -> str:
 
 
 def proxy_command(address: SplitResult, listen: str, label: str) -> str:
-    """Return the shell command that must run while the entry is wrapped."""
+    """Return the shell command that must run while the entry is wrapped.
+
+    The proxy listens at ``listen`` (host and port), and its recordings have the ``label``.
+    """
     words = ["mcpproxy", "http", f"{address.scheme}://{address.netloc}", "--listen", listen, "--label", label]
     if (endpoint := address.path or "/") != _USUAL_ENDPOINT:
         words += ["--endpoint", endpoint]

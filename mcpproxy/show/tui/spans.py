@@ -23,6 +23,7 @@ class Span(NamedTuple):
 
 
 Line: TypeAlias = tuple[Span, ...]
+"""The spans of a line, from left to right."""
 
 ELLIPSIS: Final = "…"
 

@@ -17,7 +17,7 @@ _MAX_CHARACTERS: Final = 2000
 
 
 def compared(before: str, after: str) -> JSONObject:
-    """Return the differences between two recordings and their ``summary``; ``more`` were left out.
+    """Return the ``differences`` between two recordings, their ``summary``, and how many ``more`` there are.
 
     Raises:
         TraceError: one of the recordings cannot be read.
