@@ -181,7 +181,7 @@ class RecordingOptions:
         """Set ``rule_options`` if an option selects rules.
 
         Raises:
-            McpProxyError: a name is not the name of a rule, or a folder has no usable rules.
+            CustomRuleError, UsageError, OSError: as for ``recording_rules.rule_options``.
         """
         names = ("--rules", "--select", "--extend-select", "--ignore", "--hosts")
         lists, grade = [self.given[name] for name in names], self.given.text("--hosts-grade")

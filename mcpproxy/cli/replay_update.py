@@ -102,6 +102,8 @@ def _is_ours(path: str) -> bool:
 def _proxy_before(url: str, command: list[str]) -> Generator[str]:
     """Run a proxy before the server at ``url`` during the context. Yield the proxy's URL.
 
+    ``command`` starts the proxy. The URL of the server and the address of the proxy are added to it.
+
     Raises:
         McpProxyError: the proxy ends before it listens.
     """

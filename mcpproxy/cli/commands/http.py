@@ -83,6 +83,7 @@ class HttpOptions:
 
     command = "http"
     example = "http://127.0.0.1:3001/mcp"
+    """The URL that an error about the user's URL suggests."""
 
     def __init__(self, given: Given, url: str, listen: str = _LISTEN) -> None:
         self.recording = new_recording.RecordingOptions(self.command, given)

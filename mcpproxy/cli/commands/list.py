@@ -127,7 +127,7 @@ def run(argv: list[str]) -> int:
 def _print_list(
     folder: str, recorded: Iterable[RecordingEntry], total: int, options: argparse.Namespace
 ) -> None:
-    """Print the latest of ``total`` recordings that the options ask for; read ``recorded`` only so far."""
+    """Print the latest of ``total`` recordings that the options ask for; read no further in ``recorded``."""
     numbered = enumerate(recorded, start=1)
     uncounted = 0
     listed: list[tuple[int, RecordingEntry]] = []

@@ -135,7 +135,7 @@ def _collect_pins(options: argparse.Namespace, command: list[str]) -> tuple[str,
 def _collect_live_pins(
     command: list[str], url: str, options: argparse.Namespace, upstream: UpstreamSettings
 ) -> tuple[str, CollectedPins]:
-    """Record the server while it lists its tools, and collect the pins from that recording.
+    """Record the server while it lists its tools; return its name for messages, and the pins that it shows.
 
     Without ``--revision``, try the newest revision with a handshake; if the server refuses that, try the
     newest without.

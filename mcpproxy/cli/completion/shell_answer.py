@@ -18,6 +18,7 @@ from mcpproxy.cli.completion.all_parsers import Groups, whole_parser
 from mcpproxy.errors import McpProxyError
 
 Completer = Callable[..., Iterable[str]]
+"""A function that returns the possible values of an argument; it is called with keyword arguments."""
 
 
 def answer_shell(groups: Groups) -> None:

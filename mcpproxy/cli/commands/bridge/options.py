@@ -142,6 +142,7 @@ class BridgeOptions:
     endpoint: str
     origins: Sequence[str]
     token: str
+    """The bearer token that clients have to send; empty if they need none."""
     streams: bool
     """Whether every request of a session is answered with an event stream."""
     poll_after_s: float | None

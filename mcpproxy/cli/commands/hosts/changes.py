@@ -21,10 +21,10 @@ from mcpproxy.hosts.server_entries import Search, ServerEntry
 
 
 def check_names_or_all(where: str, options: argparse.Namespace) -> None:
-    """Check that the arguments either name servers or say ``--all``.
+    """Check that the arguments of the command ``where`` either name servers or say ``--all``.
 
     Raises:
-        UsageError: they do both or neither. ``where`` is the command.
+        UsageError: they do both or neither.
     """
     if bool(options.server) == options.all:
         fact = "--all and a name were given" if options.all else "no server was named"

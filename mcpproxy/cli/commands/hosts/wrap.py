@@ -148,7 +148,7 @@ def _options(argv: list[str]) -> argparse.Namespace:
 
 
 def _command_words(command: str | None) -> list[str]:
-    """Return the words of ``--command``.
+    """Return the words of ``--command``; empty without it.
 
     They must start mcpproxy in a way that ``wrapping_words`` recognises, so that unwrap finds the wrap later.
 
@@ -191,7 +191,10 @@ def _named_entry(search: Search, name: str, with_remote: bool) -> ServerEntry:
 
 
 def _obstacle(entry: ServerEntry, with_remote: bool) -> str:
-    """Return why a server cannot be wrapped; empty if it can. ``row.leave`` forbids all entries of a file."""
+    """Return why a server cannot be wrapped; empty if it can. ``row.leave`` forbids all entries of a file.
+
+    A remote server can be wrapped only ``with_remote``.
+    """
     if with_remote and entry.url and not entry.row.leave:
         return "" if address_of(entry.url) else "remote, at a URL with variables or a user in it"
     return entry.reason
