@@ -73,11 +73,10 @@ class Shipped:
 class Shipper:
     """Ships the closed files of ``folder`` to the store at ``url``.
 
-    ``only``, the path of a first file, limits it to one recording.
-    With ``delete_after_s``, a shipped file is deleted when it was not changed for that many seconds and its
-    object was read back; the first file of a recording stays until the recording has ended. With ``masks``,
-    secrets are masked in the shipped copies. ``chain`` names the chain of manifests, by default as
-    ``chain_of`` returns it.
+    ``only``, the path of a first file, limits it to one recording. With ``delete_after_s``, a shipped file is
+    deleted when it was not changed for that many seconds and its object was read back; the first file of a
+    recording stays until the recording has ended. With ``masks``, secrets are masked in the shipped copies.
+    ``chain`` names the chain of manifests, by default as ``chain_of`` returns it.
 
     Raises:
         StoreError: the store cannot be reached.
