@@ -337,3 +337,11 @@ def request_id(value: "JSON | Decimal") -> RequestId | None:
     # The exponent is limited, because converting 1e999999999 to an integer would take very long.
     is_whole = value.is_finite() and value.adjusted() < 4096 and value == value.to_integral_value()
     return int(value) if is_whole else None
+
+
+def with_other_type(id: RequestId) -> RequestId | None:
+    """Return an id as the other JSON type: ``"7"`` for ``7``; ``None`` if it is no integer, or too long."""
+    if isinstance(id, int):
+        return str(id)
+    digits = id.removeprefix("-")
+    return int(id) if digits.isascii() and digits.isdecimal() and len(id) < 20 else None

@@ -20,6 +20,7 @@ from mcpproxy.protocol.jsonrpc import (
     parse,
     parse_leniently,
     read,
+    with_other_type,
 )
 
 SHAPES: Final[dict[str, type]] = {
@@ -221,3 +222,12 @@ def test_a_big_id_in_bytes_that_are_no_utf8_is_exact_too() -> None:
 def test_any_bytes_are_read(raw: bytes) -> None:
     message: Message = parse(raw)
     assert isinstance(message, Malformed) or json.loads(raw) is not None
+
+
+@pytest.mark.parametrize(
+    ("id", "other"),
+    [(7, "7"), ("7", 7), (-7, "-7"), ("-7", -7), (10**30, "1" + 30 * "0"), ("1" * 20, None), ("7a", None)],
+)
+def test_an_id_in_its_other_type(id: int | str, other: int | str | None) -> None:
+    assert with_other_type(id) == other
+    assert with_other_type("\N{FULLWIDTH DIGIT SEVEN}") is None

@@ -35,6 +35,7 @@ from mcpproxy.protocol.jsonrpc import (
     RequestId,
     Response,
     Single,
+    with_other_type,
 )
 from mcpproxy.protocol.jsontext import compact_json, may_repeat
 from mcpproxy.protocol.lifecycle import QUIET, TRANSITIONS, State
@@ -253,7 +254,8 @@ def _intended_request(
     """
     if requestor.used_ids.first_use(id) is not None:
         return None
-    request = requestor.pending.get(_retyped(id))
+    retyped_id = with_other_type(id)
+    request = None if retyped_id is None else requestor.pending.get(retyped_id)
     if request is None and _answers_initialize(context, message, history):
         return history.initialize
     return request
@@ -266,16 +268,6 @@ def _answers_initialize(context: MessageContext, message: Response | ErrorRespon
     result = message.result if isinstance(message, Response) else None
     info = "serverInfo" if history.protocol == "mcp" else "protocolVersion"
     return isinstance(result, dict) and "protocolVersion" in result and info in result
-
-
-def _retyped(id: RequestId) -> RequestId:
-    """Return ``id`` in the other JSON type: ``"7"`` for ``7``, and ``7`` for ``"7"``.
-
-    A text that is not an integer, or has 20 characters or more, is returned as it is.
-    """
-    if isinstance(id, int):
-        return str(id)
-    return int(id) if id.removeprefix("-").isdecimal() and len(id) < 20 else id
 
 
 def asked_in(params: "JSON | Absent") -> str:

@@ -8,7 +8,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.session.history import SentRequest
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject, RequestId
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, RequestId, with_other_type
 
 MAX_REMEMBERED: Final = 1_024
 """The number of subscriptions of a session that are remembered."""
@@ -63,8 +63,5 @@ class Subscriptions:
 
         It is ``None`` if there is none.
         """
-        if isinstance(id, str):
-            return next(
-                (entry for key, entry in self.by_id.items() if type(key) is int and str(key) == id), None
-            )
-        return self.by_id.get(str(id)) if type(id) is int else None
+        retyped_id = with_other_type(id) if type(id) is int or isinstance(id, str) else None
+        return None if retyped_id is None else self.by_id.get(retyped_id)

@@ -40,11 +40,10 @@ from mcpproxy.judge.checks.utilities.cancelled_requests import (
     remember_answer,
     remember_cancellation,
 )
-from mcpproxy.judge.checks.utilities.progress import with_other_type
 from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Close, Frame, Sender, Severity, Signal
 from mcpproxy.judge.session.history import History
-from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id
+from mcpproxy.protocol.jsonrpc import ABSENT, Notification, RequestId, request_id, with_other_type
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.methods import LISTEN
 from mcpproxy.protocol.revisions import is_stateless

@@ -16,7 +16,15 @@ from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shor
 from mcpproxy.judge.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.judge.session.frame import CLIENT, Sender, other
 from mcpproxy.judge.session.history import History, SentRequest, UsedIds, keep_latest
-from mcpproxy.protocol.jsonrpc import JSON, Notification, Request, RequestId, Response, request_id
+from mcpproxy.protocol.jsonrpc import (
+    JSON,
+    Notification,
+    Request,
+    RequestId,
+    Response,
+    request_id,
+    with_other_type,
+)
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.meta_keys import RELATED_TASK_KEY
 from mcpproxy.protocol.revisions import is_stateless
@@ -223,16 +231,6 @@ def _unknown_token(context: MessageContext, history: History, token: RequestId) 
     if retyped_token is not None and used.first_use(retyped_token) is not None:
         problem = f"{problem}: it gave {spelled(retyped_token)}"
     yield _violation(context, UNKNOWN, problem)
-
-
-def with_other_type(token: RequestId) -> RequestId | None:
-    """Return the token or id as the other JSON type (``"7"`` for ``7``).
-
-    The result is ``None`` for an integer of 64 bits or more, and for a text that is not 1 to 19 digits.
-    """
-    if isinstance(token, int):
-        return str(token) if token.bit_length() < 64 else None
-    return int(token) if token.isascii() and token.isdecimal() and len(token) < 20 else None
 
 
 def _too_late(context: MessageContext, history: History, tracked: Tracked) -> list[Violation]:
