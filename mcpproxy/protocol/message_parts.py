@@ -69,6 +69,11 @@ def target_of(method: str, params: "JSON | Absent") -> str | None:
     return target
 
 
+def number_of(value: JSON) -> float | None:
+    """Return ``value`` if it is a number, otherwise ``None``."""
+    return value if type(value) is int or type(value) is float else None
+
+
 def updated_resource(message: Single) -> str | None:
     """Return the URI in a notification that a resource was updated; ``None`` for other messages."""
     if isinstance(message, Notification) and message.method == "notifications/resources/updated":

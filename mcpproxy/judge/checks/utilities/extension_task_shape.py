@@ -13,7 +13,7 @@ from mcpproxy.judge.session.frame import SERVER
 from mcpproxy.judge.session.history import History
 from mcpproxy.judge.session.task_table import is_later
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Response
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, number_of
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.task_lifecycle import TaskState, parse_time, state_of_status
 from mcpproxy.protocol.wording import kind, shown
@@ -32,11 +32,6 @@ def _is_error(value: JSON) -> bool:
     code = member(value, "code")
     is_integer = isinstance(code, int) and not isinstance(code, bool)
     return is_integer and isinstance(member(value, "message"), str)
-
-
-def number_of(value: JSON) -> float | None:
-    """Return ``value`` if it is a number, otherwise ``None``."""
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
 
 
 MEMBERS: Final[Mapping[str, tuple[str, Test]]] = {

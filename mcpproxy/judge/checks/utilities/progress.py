@@ -17,7 +17,6 @@ from mcpproxy.judge.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.judge.session.frame import CLIENT, Sender, other
 from mcpproxy.judge.session.history import History, SentRequest, UsedIds, keep_latest
 from mcpproxy.protocol.jsonrpc import (
-    JSON,
     Notification,
     Request,
     RequestId,
@@ -25,7 +24,7 @@ from mcpproxy.protocol.jsonrpc import (
     request_id,
     with_other_type,
 )
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import member, number_of
 from mcpproxy.protocol.meta_keys import RELATED_TASK_KEY
 from mcpproxy.protocol.revisions import is_stateless
 from mcpproxy.protocol.wording import kind, shown
@@ -267,7 +266,7 @@ def _not_above_latest(context: MessageContext, tracked: Tracked) -> tuple[Violat
     params, latest = context.contents, tracked.latest
     if latest is None or not isinstance(params, dict):
         return ()
-    value = _number(params.get("progress"))
+    value = number_of(params.get("progress"))
     if value is None or value > latest or context.frame.exchange != tracked.latest_exchange:
         return ()
     request_name = f"{shortened(tracked.request.method)} ({spelled(tracked.request.id)})"
@@ -300,7 +299,7 @@ def remember_progress(context: MessageContext, history: History) -> None:
     params = context.contents
     if not isinstance(params, dict):
         return
-    token, value = request_id(params.get("progressToken")), _number(params.get("progress"))
+    token, value = request_id(params.get("progressToken")), number_of(params.get("progress"))
     if token is None or value is None:
         return
     tracked = history.of(ProgressTokens).tracked[other(context.sender)].get(token)
@@ -341,11 +340,6 @@ def remember_status(context: MessageContext, history: History) -> None:
     )
     if tracked is not None and status in TERMINAL and not tracked.task_ended_seq:
         tracked.task_ended_seq, tracked.task_ended_ns = context.seq, context.frame.observed_at_ns
-
-
-def _number(value: JSON) -> float | None:
-    """Return ``value`` if it is a number, otherwise ``None``."""
-    return value if type(value) is int or type(value) is float else None
 
 
 META_MEMBER: Final = ("_meta",)

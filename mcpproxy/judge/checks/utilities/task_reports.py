@@ -15,7 +15,7 @@ from mcpproxy.judge.checks.engine.rows import TASKS
 from mcpproxy.judge.session.history import History
 from mcpproxy.judge.session.task_table import MAX_REMEMBERED, Task, Tasks, is_later
 from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Response
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, number_of
 from mcpproxy.protocol.task_lifecycle import TRANSITIONS, TaskState, parse_time, state_of_status
 from mcpproxy.protocol.wording import shown
 
@@ -214,8 +214,7 @@ def remember_reports(context: MessageContext, history: History) -> None:
         if task.created is None:
             task.created = parse_time(report.value.get("createdAt"))
         task.deleted = False
-        poll_ms = report.value.get("pollInterval")
-        if isinstance(poll_ms, int | float) and not isinstance(poll_ms, bool):
+        if (poll_ms := number_of(report.value.get("pollInterval"))) is not None:
             task.poll_ms = poll_ms
         if context.answers is not None and context.answers.method == "tasks/get":
             task.first_got_seq = task.first_got_seq or context.seq
@@ -226,9 +225,9 @@ def remember_reports(context: MessageContext, history: History) -> None:
 def _remember_creation(context: MessageContext, tasks: Tasks, task: Task, report: TaskReport) -> None:
     """Record the request that became the task, the end of its time to live, and its progress token."""
     request = task.made_by = context.answers
-    ttl = report.value.get("ttl")
-    if isinstance(ttl, int | float) and not isinstance(ttl, bool) and ttl < 1e15:
-        task.expires_ns = context.frame.observed_at_ns + int(ttl * 1_000_000)
+    ttl_ms = number_of(report.value.get("ttl"))
+    if ttl_ms is not None and ttl_ms < 1e15:
+        task.expires_ns = context.frame.observed_at_ns + int(ttl_ms * 1_000_000)
     token = member(request.params, "_meta", "progressToken") if request else None
     if isinstance(token, int | str) and len(tasks.tokens) < MAX_REMEMBERED:
         tasks.tokens[context.sender, type(token), token] = task

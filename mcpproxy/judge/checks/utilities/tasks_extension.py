@@ -12,7 +12,7 @@ from typing import Final
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
 from mcpproxy.judge.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.judge.checks.stateless.subscriptions import subscription_of
-from mcpproxy.judge.checks.utilities.extension_task_shape import MEMBERS, number_of, task_of, task_shape
+from mcpproxy.judge.checks.utilities.extension_task_shape import MEMBERS, task_of, task_shape
 from mcpproxy.judge.checks.utilities.task_polls import hasty_poll
 from mcpproxy.judge.checks.utilities.task_reports import quoted
 from mcpproxy.judge.session.extension_tasks import MAX_QUESTIONS, ExtensionTask, ExtensionTasks, Question
@@ -21,7 +21,7 @@ from mcpproxy.judge.session.history import History, SentRequest
 from mcpproxy.judge.session.task_table import is_later
 from mcpproxy.protocol.error_message import INVALID_PARAMS
 from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Notification, Request, Response
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, number_of
 from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, SUBSCRIPTION_ID_KEY
 from mcpproxy.protocol.methods import kind_of, method_names
 from mcpproxy.protocol.revisions import STATELESS
