@@ -69,6 +69,12 @@ def target_of(method: str, params: "JSON | Absent") -> str | None:
     return target
 
 
+def cursor_of(params: "JSON | Absent") -> str | None:
+    """Return the cursor in the params of a request; ``None`` if there is none, or it is not a string."""
+    cursor = member(params, "cursor")
+    return cursor if isinstance(cursor, str) else None
+
+
 def number_of(value: JSON) -> float | None:
     """Return ``value`` if it is a number, otherwise ``None``."""
     return value if type(value) is int or type(value) is float else None

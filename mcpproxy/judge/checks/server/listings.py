@@ -23,7 +23,7 @@ from mcpproxy.judge.checks.stateless.servers import fresh_until_ns, server
 from mcpproxy.judge.session.history import History, get_or_make, keep_latest
 from mcpproxy.judge.session.subscriptions import Subscriptions
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import cursor_of, member
 from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, CLIENT_INFO_KEY, VERSION_KEY
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import is_stateless, since
@@ -238,7 +238,7 @@ def page(context: MessageContext, history: History) -> Page | None:
     if request is None or request.method not in LISTS or not isinstance(message, Response):
         return None
     list_name, name_member = LISTS[request.method]
-    entries, cursor = member(message.result, list_name), _cursor(request.params)
+    entries, cursor = member(message.result, list_name), cursor_of(request.params)
     if not isinstance(entries, list) or request.cancelled:
         return None
     state = listed(history, request.method)
@@ -263,11 +263,6 @@ def page(context: MessageContext, history: History) -> Page | None:
     return new_page
 
 
-def _cursor(params: "JSON | Absent") -> str | None:
-    cursor = member(params, "cursor")
-    return cursor if isinstance(cursor, str) else None
-
-
 def _list_params(params: "JSON | Absent") -> str:
     """Return the params that a list's content may depend on: all but the cursor and most of ``_meta``."""
     if not isinstance(params, dict):
@@ -287,7 +282,7 @@ def remember_page(context: MessageContext, history: History) -> None:
     if new_page is None or request is None:
         return
     state, walk = listed(history, request.method), new_page.walk
-    if (cursor := _cursor(request.params)) is not None:
+    if (cursor := cursor_of(request.params)) is not None:
         state.under_way.pop(cursor, None)
     valid_until_ns = _valid_until_ns(context)
     for _, name, value in new_page.items:

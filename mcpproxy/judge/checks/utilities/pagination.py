@@ -25,7 +25,7 @@ from mcpproxy.protocol.error_message import (
     UNSUPPORTED_VERSION,
 )
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, ErrorResponse, Notification, Request, Response
-from mcpproxy.protocol.message_parts import as_object, member, target_of
+from mcpproxy.protocol.message_parts import as_object, cursor_of, member, target_of
 from mcpproxy.protocol.methods import SKILLS
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import kind, shown
@@ -117,7 +117,7 @@ class Pages:
 
 def unknown_cursor(context: MessageContext[Request], history: History) -> Iterable[Violation]:
     """Report a cursor that was never given for this list (PAGE-002)."""
-    cursor = _cursor(context.message.params)
+    cursor = cursor_of(context.message.params)
     if cursor is None or not _is_unknown(context, history, cursor):
         return ()
     message, sender = context.message, context.sender
@@ -170,7 +170,7 @@ def next_cursor(context: MessageContext[Response], history: History) -> Iterable
         problem = f"{page} whose nextCursor is {kind(cursor)}, not a string"
         at_most = "info" if cursor is None else None  # Many clients accept null.
         return (Violation("PAGE-001", "R-123", problem, pointer=pointer, at_most=at_most),)
-    sent = _cursor(request.params)
+    sent = cursor_of(request.params)
     if sent is not None and _cursors(request, history).leads_to(cursor, sent):
         description = "which the request had" if cursor == sent else "which led to this page"
         problem = f"{page} with the nextCursor {shown(cursor)}, {description}"
@@ -190,7 +190,7 @@ def restarted(context: MessageContext[Request], history: History) -> Iterable[Vi
     key = _list_key(history, context.sender, message.method, message.params)
     cursors = history.across_requests(Pages).lists.get(key)
     unread = cursors.unread if cursors is not None else None
-    if unread is None or unread.restarts != 1 or _cursor(message.params) is not None:
+    if unread is None or unread.restarts != 1 or cursor_of(message.params) is not None:
         return ()
     if unread.connection != context.frame.connection:
         return ()
@@ -228,12 +228,6 @@ def never_requested(event: Signal | Close, history: History) -> Iterator[Violati
         )
 
 
-def _cursor(params: "JSON | Absent") -> str | None:
-    """Return the cursor in the params of a request; ``None`` if there is none, or it is not a string."""
-    cursor = member(params, "cursor")
-    return cursor if isinstance(cursor, str) else None
-
-
 def _may_be_foreign(context: MessageContext, history: History) -> bool:
     """Whether a method of Skills may be that of another extension, as the server has not declared Skills."""
     return context.method in EXTENSION_LISTS and declared_settings(SKILLS, context, history) is None
@@ -265,7 +259,7 @@ def _cursors(request: SentRequest, history: History) -> Cursors:
 
 def remember_unknown(context: MessageContext[Request], history: History) -> None:
     """Record a request with a cursor that was never given."""
-    cursor = _cursor(context.message.params)
+    cursor = cursor_of(context.message.params)
     if cursor is not None and context.asked is not None and _is_unknown(context, history, cursor):
         history.of(Pages).unknown.append(context.asked)
 
@@ -279,7 +273,7 @@ def remember_page(context: MessageContext, history: History) -> None:
     request, cursor = context.answers, member(context.message.value, "result", "nextCursor")
     if request is None or not isinstance(cursor, str):
         return
-    cursors, sent = _cursors(request, history), _cursor(request.params)
+    cursors, sent = _cursors(request, history), cursor_of(request.params)
     if not cursors.leads_to(cursor, sent):
         cursors.add(cursor, sent)
     may_be_missed = cursors.unread is None and not cursors.sent_empty and not request.cancelled
@@ -289,7 +283,7 @@ def remember_page(context: MessageContext, history: History) -> None:
 
 def remember_request(context: MessageContext[Request], history: History) -> None:
     """Record that the client requested the page of an empty cursor, or the first page instead."""
-    cursor, method = _cursor(context.message.params), context.message.method
+    cursor, method = cursor_of(context.message.params), context.message.method
     key = _list_key(history, context.sender, method, context.message.params)
     cursors = history.across_requests(Pages).lists.get(key)
     if cursors is None:

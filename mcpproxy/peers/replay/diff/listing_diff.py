@@ -14,7 +14,7 @@ from mcpproxy.peers.replay.diff.comparison import Change, Kind, change_from
 from mcpproxy.peers.replay.diff.values import DiffRules, differences
 from mcpproxy.peers.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import cursor_of, member
 from mcpproxy.protocol.wording import shown, token
 
 
@@ -79,7 +79,7 @@ def listings(session: RecordedSession) -> list[PagedListing]:
         result = answer.message.result
         if not isinstance(result, dict):
             continue
-        cursor = _cursor(message)
+        cursor = cursor_of(message.params)
         listing = continued_by.pop((message.method, cursor), None) if cursor is not None else None
         if listing is None:
             listing = PagedListing(entry)
@@ -146,8 +146,3 @@ def _envelope(listing: PagedListing) -> JSON:
     first_page = listing.results[0]
     left_out = {"nextCursor", *((listed,) if isinstance(first_page.get(listed), list) else ())}
     return {name: value for name, value in first_page.items() if name not in left_out}
-
-
-def _cursor(request: Request) -> str | None:
-    cursor = member(request.params, "cursor")
-    return cursor if isinstance(cursor, str) else None
