@@ -21,7 +21,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/index#mes
 
 import json
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Final, Literal, NoReturn, TypeAlias, cast
 
 import orjson
 
@@ -250,7 +250,7 @@ def _reread(raw: bytes) -> "JSON | Flaw":
     except UnicodeDecodeError:
         return Flaw.NOT_UTF8
     try:
-        return cast("JSON", json.loads(text, parse_constant=_refuse_constant, parse_int=integer))
+        return cast("JSON", json.loads(text, parse_constant=refuse_constant, parse_int=integer))
     except RecursionError:
         return Flaw.TOO_DEEP
     except ValueError:
@@ -262,8 +262,13 @@ def integer(digits: str) -> int | float:
     return int(digits) if len(digits) <= _MAX_INTEGER_DIGITS else float(digits)
 
 
-def _refuse_constant(name: str) -> None:
-    raise ValueError(name)  # NaN and Infinity are JavaScript, not JSON (RFC 8259 section 6).
+def refuse_constant(name: str) -> NoReturn:
+    """Refuse ``NaN`` and infinities: Python reads them, but they are JavaScript (RFC 8259 section 6).
+
+    Raises:
+        ValueError: always.
+    """
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def is_answer(value: JSONObject) -> bool:

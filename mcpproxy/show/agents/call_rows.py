@@ -3,11 +3,12 @@
 import json
 import math
 from dataclasses import replace
-from typing import Final, NoReturn
+from typing import Final
 
 from pydantic import JsonValue
 
 from mcpproxy.base.visible import visible_lines
+from mcpproxy.protocol.jsonrpc import refuse_constant
 from mcpproxy.read.view.call_members import call_members, milliseconds
 from mcpproxy.read.view.calls import Call
 from mcpproxy.show.agents.answer_types import CallRow
@@ -30,10 +31,10 @@ def _json_value(text: str) -> JsonValue:
     """Return the value of a JSON text, with hidden characters as escapes.
 
     Return ``text`` itself if it is cut or nested too deep, or has a number that ``_escaped`` or
-    ``_refuse_constant`` refuses.
+    ``refuse_constant`` refuses.
     """
     try:
-        return _escaped(json.loads(text, parse_constant=_refuse_constant))
+        return _escaped(json.loads(text, parse_constant=refuse_constant))
     except (ValueError, RecursionError):
         return text
 
@@ -57,8 +58,3 @@ def _escaped(value: JsonValue) -> JsonValue:
             raise ValueError
         case _:
             return value
-
-
-def _refuse_constant(constant: str) -> NoReturn:
-    """Refuse ``NaN`` and infinities, which Python reads, but JSON does not have."""
-    raise ValueError(constant)

@@ -10,6 +10,7 @@ import re
 from typing import Final
 
 from mcpproxy.base.visible import visible
+from mcpproxy.protocol.jsonrpc import refuse_constant
 
 _TOKEN: Final = re.compile(r'"(?:[^"\\]|\\.)*+"|[{}\[\],:]|[^\s{}\[\],:"]+', re.DOTALL)
 _INDENT: Final = "  "
@@ -57,15 +58,10 @@ def edited(raw: bytes, text: str) -> bytes:
 def is_json(text: str) -> bool:
     """Whether ``text`` is one JSON value that Python can read; ``NaN`` and infinities are none."""
     try:
-        json.loads(text, parse_int=float, parse_constant=_refuse_constant)
+        json.loads(text, parse_int=float, parse_constant=refuse_constant)
     except (ValueError, RecursionError):
         return False
     return True
-
-
-def _refuse_constant(name: str) -> float:
-    """Refuse ``NaN`` and infinities, which Python reads, but JSON does not have."""
-    raise ValueError(name)
 
 
 def _tokens(text: str) -> list[str]:

@@ -21,6 +21,7 @@ from mcpproxy.protocol.jsonrpc import (
     Request,
     Response,
     Single,
+    refuse_constant,
 )
 from mcpproxy.protocol.message_parts import as_object, member, or_none
 from mcpproxy.protocol.revisions import since
@@ -103,7 +104,7 @@ _PRINTED: Final = pattern(rb'\[?\s*\{\s*[^\s"}]')
 def _json_error(raw: bytes) -> str:
     """Return why ``raw`` is not JSON, with the character if the parser names one."""
     try:
-        json.loads(raw.decode("utf-8", "replace"), parse_constant=_refuse_constant, parse_int=len)
+        json.loads(raw.decode("utf-8", "replace"), parse_constant=refuse_constant, parse_int=len)
     except json.JSONDecodeError as error:
         return f"{error.msg[:1].lower()}{error.msg[1:]} at character {error.pos + 1}"
     except ValueError as error:
@@ -111,10 +112,6 @@ def _json_error(raw: bytes) -> str:
     except RecursionError:
         pass
     return "it cannot be parsed"
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")
 
 
 def message_kind(context: MessageContext[Malformed], history: History) -> Iterator[Violation]:
