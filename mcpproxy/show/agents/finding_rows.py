@@ -1,16 +1,12 @@
 """Findings and their rules as rows of answers."""
 
 from collections.abc import Iterable
-from typing import Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.judge.session.frame import Finding
 from mcpproxy.read.view.calls import FoundRule
 from mcpproxy.show.agents.answer_types import FindingRow, RuleRow
-from mcpproxy.show.agents.recording_library import OpenedRecording
-
-_MESSAGE_CHARACTERS: Final = 600
-"""The length to which a message is cut."""
+from mcpproxy.show.agents.recording_library import MESSAGE_CHARACTERS, OpenedRecording
 
 
 def finding_row(opened: OpenedRecording, finding: Finding, row: int) -> FindingRow:
@@ -28,7 +24,7 @@ def finding_row(opened: OpenedRecording, finding: Finding, row: int) -> FindingR
     return FindingRow(
         rule=visible(masked.rule)[:40],
         severity=masked.severity,
-        message=visible(masked.message)[:_MESSAGE_CHARACTERS],
+        message=visible(masked.message)[:MESSAGE_CHARACTERS],
         frame=masked.frame,
         call=row,
         broken_by=masked.blame,

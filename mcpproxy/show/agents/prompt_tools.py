@@ -23,14 +23,13 @@ from mcpproxy.show.agents import cursors
 from mcpproxy.show.agents.answer_types import PromptPage, PromptRow
 from mcpproxy.show.agents.errors import AgentError
 from mcpproxy.show.agents.pages import AnswerPage
-from mcpproxy.show.agents.recording_library import ListedRecording, RecordingLibrary
+from mcpproxy.show.agents.recording_library import MESSAGE_CHARACTERS, ListedRecording, RecordingLibrary
 from mcpproxy.show.agents.tool_arguments import Cursor, HandleOfModel
 
 _SEARCHED: Final = 200
 """How many of the latest recordings are searched for one of a model's interface."""
 
 _MAX_ROWS: Final = 100
-_MESSAGE_CHARACTERS: Final = 600
 _COMMAND: Final = "mcpproxy prompt"
 _RECORD: Final = "the user records one with mcpproxy model URL-OF-THE-SERVICE"
 
@@ -103,7 +102,7 @@ class PromptTools:
     ) -> Iterator[PromptRow]:
         for entry in prompt_findings:
             finding, handle = entry.finding, handles[entry.server]
-            became = [self._library.shown(finding.message, _MESSAGE_CHARACTERS)]
+            became = [self._library.shown(finding.message, MESSAGE_CHARACTERS)]
             yield PromptRow(
                 "finding", became, handle, finding.rule, frame=finding.frame, severity=finding.severity
             )

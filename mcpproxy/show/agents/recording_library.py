@@ -31,6 +31,8 @@ from mcpproxy.show.agents.errors import AgentError
 
 SHORT_CHARACTERS: Final = 240
 """The greatest length of a text in a row, and of the previews in calls."""
+MESSAGE_CHARACTERS: Final = 600
+"""The greatest length of a message in a row, such as that of a finding."""
 
 _MAX_OPEN: Final = 16
 """How many recordings stay open."""

@@ -18,7 +18,7 @@ from mcpproxy.peers.validate.runner import validate
 from mcpproxy.show.agents.answer_types import CheckRow, ValidationText
 from mcpproxy.show.agents.errors import AgentError
 from mcpproxy.show.agents.pages import AnswerPage
-from mcpproxy.show.agents.recording_library import RecordingLibrary
+from mcpproxy.show.agents.recording_library import MESSAGE_CHARACTERS, RecordingLibrary
 
 _T = TypeVar("_T")
 
@@ -26,7 +26,6 @@ _TIME_LIMIT_S: Final = 120.0
 """How long a validation may take."""
 _MAX_NOTES: Final = 10
 _MAX_FRAMES: Final = 10
-_MESSAGE_CHARACTERS: Final = 600
 
 Command = Annotated[
     list[str], Field(max_length=100, description="Command of a stdio server, one argument each")
@@ -61,7 +60,7 @@ class ValidateTool:
         counts = validation.counts
         notes = (*validation.notes, *validation.faults, *filter(None, [validation.untested]))
         head = ValidationText(
-            target=self._library.shown(validation.target, _MESSAGE_CHARACTERS),
+            target=self._library.shown(validation.target, MESSAGE_CHARACTERS),
             verdict=validation.verdict,
             passed=counts["passed"],
             failed=counts["failed"],
@@ -82,7 +81,7 @@ class ValidateTool:
         return CheckRow(
             name=check.name,
             status=check.status,
-            message=self._library.shown(conclusion.message, _MESSAGE_CHARACTERS),
+            message=self._library.shown(conclusion.message, MESSAGE_CHARACTERS),
             rule=conclusion.rule,
             revision=check.revision,
             link=conclusion.source,
