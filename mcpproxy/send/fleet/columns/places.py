@@ -10,6 +10,7 @@ import stat
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from tempfile import TemporaryDirectory, TemporaryFile
 from typing import IO, TYPE_CHECKING, Final, TypeAlias, TypeGuard, cast
 
@@ -154,15 +155,12 @@ class StorePlace:
     def __init__(self, url: str) -> None:
         urls.check("export parquet", url)
         self.where: Final = url
-        self._opened: Store | None = None
 
-    @property
+    @cached_property
     def _store(self) -> "Store":
-        if self._opened is None:
-            from mcpproxy.send.fleet.store import Store
+        from mcpproxy.send.fleet.store import Store
 
-            self._opened = Store(self.where, creates=True)
-        return self._opened
+        return Store(self.where, creates=True)
 
     def has_tables(self) -> bool:
         """Whether there is a list of tables."""

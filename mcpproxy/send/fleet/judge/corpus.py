@@ -9,6 +9,7 @@ import shutil
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -101,15 +102,12 @@ class StoreCorpus:
         urls.check(url, url)
         self._url: Final = url
         self._scratch: Final = scratch
-        self._opened: Store | None = None
 
-    @property
+    @cached_property
     def _store(self) -> "Store":
-        if self._opened is None:
-            from mcpproxy.send.fleet.store import Store
+        from mcpproxy.send.fleet.store import Store
 
-            self._opened = Store(self._url)
-        return self._opened
+        return Store(self._url)
 
     def recordings(self) -> Iterator[FleetRecording]:
         """Yield the recordings in order.

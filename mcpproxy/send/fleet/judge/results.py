@@ -6,6 +6,7 @@
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from mcpproxy.base.files import Folder
@@ -106,20 +107,17 @@ class StoreResults:
         urls.check(url, url)
         self._url: Final = url
         self._prefix: Final = key
-        self._opened: Store | None = None
 
     @property
     def where(self) -> str:
         """The URL of the results."""
         return f"{self._url.rstrip('/')}/{self._prefix}".rstrip("/")
 
-    @property
+    @cached_property
     def _store(self) -> "Store":
-        if self._opened is None:
-            from mcpproxy.send.fleet.store import Store
+        from mcpproxy.send.fleet.store import Store
 
-            self._opened = Store(self._url, creates=True)
-        return self._opened
+        return Store(self._url, creates=True)
 
     def names(self) -> Iterator[str]:
         """Yield the names of the recordings that have a result, in no order."""
