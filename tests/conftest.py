@@ -13,7 +13,7 @@ from xdist.remote import Producer  # pyright: ignore[reportMissingTypeStubs] # i
 from tests import schedule, signals
 from tests.descriptors import files_are_closed, files_of_the_module_are_closed, pytest_fixture_setup
 from tests.every import pytest_configure, pytest_generate_tests, pytest_pyfunc_call
-from tests.light import pytest_make_collect_report
+from tests.light import pytest_make_collect_report, pytest_runtest_makereport
 from tests.peers.fixtures import peers
 from tests.peers.sessions import sessions
 
@@ -26,6 +26,7 @@ __all__ = [
     "pytest_generate_tests",
     "pytest_make_collect_report",
     "pytest_pyfunc_call",
+    "pytest_runtest_makereport",
     "sessions",
 ]
 

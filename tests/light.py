@@ -1,9 +1,12 @@
-"""Skips the modules of tests that need a package of ``.[dev]`` where only ``.[test-light]`` is installed."""
+"""Skips tests that need a package of ``.[dev]`` where only ``.[test-light]`` is installed.
+
+Where ``CI`` is set, they fail instead.
+"""
 
 import os
 import re
 from collections.abc import Generator
-from importlib.util import find_spec
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -11,23 +14,31 @@ import pytest
 _MISSING: Final = re.compile(r"ModuleNotFoundError: No module named '(?!mcpproxy\b|tests\b)([\w.]+)'")
 
 
-def skip_without(package: str) -> None:
-    """Skip the test if a package is not installed. Where ``CI`` is set, do nothing."""
-    if not os.environ.get("CI") and find_spec(package) is None:
-        pytest.skip(_reason(package))
-
-
-def _reason(package: str) -> str:
-    return f"{package} is not installed: python -m pip install -e '.[dev]'"
-
-
 @pytest.hookimpl(wrapper=True)
 def pytest_make_collect_report(
     collector: pytest.Collector,
 ) -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
-    """Skip a module that imports a package which is not installed. Where ``CI`` is set, it fails."""
+    """Skip a module that imports a package which is not installed."""
     report = yield
-    if report.failed and not os.environ.get("CI") and (missing := _MISSING.search(report.longreprtext)):
-        report.outcome = "skipped"
-        report.longrepr = (str(collector.path), 1, f"Skipped: {_reason(missing[1])}")
+    if report.failed:
+        _skip_without_package(report, collector.path, report.longreprtext)
     return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Skip a test that imports such a package while it runs."""
+    report = yield
+    if report.failed and call.excinfo is not None and isinstance(call.excinfo.value, ModuleNotFoundError):
+        _skip_without_package(report, item.path, call.excinfo.exconly())
+    return report
+
+
+def _skip_without_package(report: pytest.CollectReport | pytest.TestReport, path: Path, text: str) -> None:
+    """Turn a report into a skip if ``text``, of an exception, names a package that is not installed."""
+    if not os.environ.get("CI") and (missing := _MISSING.search(text)):
+        report.outcome = "skipped"
+        reason = f"Skipped: {missing[1]} is not installed: python -m pip install -e '.[dev]'"
+        report.longrepr = (str(path), 1, reason)

@@ -158,7 +158,11 @@ def load_mcpproxy() -> None:
     """
     for module in pkgutil.walk_packages(mcpproxy.__path__, "mcpproxy."):
         if not module.name.endswith(("__main__", *_ENGINES)):
-            import_module(module.name)
+            try:
+                import_module(module.name)
+            except ModuleNotFoundError as error:  # the packages of its extra are not installed
+                if (error.name or "mcpproxy").startswith("mcpproxy"):
+                    raise
 
 
 _RECORDED: Final[dict[str, dict[str, bytes]]] = {}

@@ -106,12 +106,20 @@ def test_the_extra_for_tests_brings_what_tests_import() -> None:
         ("mcpproxy.no_such_module", "", "errors"),
     ],
 )
-def test_a_module_of_tests_that_needs_more_packages_is_skipped_outside_the_gate(
-    pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, imported: str, in_gate: str, outcome: str
+@pytest.mark.parametrize("module", ["import {}\n", "def test_it():\n    import {}\n"])
+def test_what_needs_more_packages_is_skipped_outside_the_gate(
+    pytester: pytest.Pytester,
+    monkeypatch: pytest.MonkeyPatch,
+    module: str,
+    imported: str,
+    in_gate: str,
+    outcome: str,
 ) -> None:
     monkeypatch.setenv("CI", in_gate)
-    pytester.makeconftest("from tests.light import pytest_make_collect_report\n")
-    pytester.makepyfile(f"import {imported}\n")
+    pytester.makeconftest("from tests.light import pytest_make_collect_report, pytest_runtest_makereport\n")
+    pytester.makepyfile(module.format(imported))
+    if "def" in module:
+        outcome = outcome.replace("errors", "failed")
     result = pytester.runpytest("-rs")
     result.assert_outcomes(**{outcome: 1})
     said = [line for line in result.outlines if f"{imported} is not installed: python -m pip" in line]

@@ -8,7 +8,6 @@ import pytest
 
 from tests.cli.conftest import mcpproxy, state_dir
 from tests.fleet import corpus
-from tests.light import skip_without
 from tests.peers.fixtures import Peers
 
 if TYPE_CHECKING:
@@ -20,8 +19,7 @@ __all__ = ["mcpproxy", "state_dir"]
 @pytest.fixture(scope="session", autouse=True)
 def runtimes(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Start the threads of obstore and of polars: what they have open stays until the process ends."""
-    skip_without("obstore")
-    # In half a second, which no worker spends that runs other tests.
+    # Here, because they take half a second, which no worker spends that runs other tests.
     import obstore
     import polars
     from obstore.store import MemoryStore
