@@ -22,6 +22,7 @@ from mcpproxy.protocol.error_message import error_message
 from mcpproxy.protocol.jsonrpc import Flaw, read
 from mcpproxy.protocol.message_parts import target_of
 from mcpproxy.protocol.raw_json import value_bytes, with_value, without_value
+from mcpproxy.protocol.wording import pointer_steps
 
 __all__ = ["DROP", "Addon", "Answer", "Finding", "Message", "Result", "Session"]
 
@@ -221,7 +222,7 @@ class Addon:
 def _pointer_tokens(pointer: str) -> list[str]:
     if not pointer.startswith("/"):
         raise ValueError(f"{pointer!r} is not a JSON Pointer: write it as /params/name")
-    return [token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:]]
+    return pointer_steps(pointer)
 
 
 def _json_bytes(value: object) -> bytes:

@@ -13,6 +13,7 @@ from mcpproxy.hosts.host_table import Host, all_hosts
 from mcpproxy.hosts.plans import FilePlan
 from mcpproxy.hosts.server_entries import Search, ServerEntry, search, search_file
 from mcpproxy.hosts.shown_text import shown_text
+from mcpproxy.protocol.wording import pointer_steps
 
 NOT_WRITTEN: Final = "nothing was written"
 """The end of the message for a user's mistake after which no file has changed."""
@@ -60,16 +61,11 @@ def search_chosen(options: Places) -> Search:
             raise UsageError(options.where, "--file names one file", "leave --host and --project out")
         if not os.path.exists(options.file):
             raise UsageError(options.file, "no such file", "a host makes its own file; mcpproxy makes none")
-        return search_file(options.file, _levels(options.key or ""))
+        return search_file(options.file, pointer_steps(f"/{options.key}" if options.key else ""))
     project = os.path.abspath(options.project or paths.working_directory() or os.path.expanduser("~"))
     if not os.path.isdir(project):
         raise UsageError(options.project or project, "no such folder", NOT_WRITTEN)
     return search(project, options.chosen_hosts() or None)
-
-
-def _levels(key: str) -> list[str]:
-    """Return the levels of a key. A ``/`` inside a level is escaped as in a JSON Pointer."""
-    return [level.replace("~1", "/").replace("~0", "~") for level in key.split("/")] if key else []
 
 
 def _host_named(where: str, name: str) -> Host:

@@ -19,6 +19,11 @@ def token(name: str | int) -> str:
     return "/" + _without_surrogates(name).replace("~", "~0").replace("/", "~1")
 
 
+def pointer_steps(pointer: str) -> list[str]:
+    """Return the names and indices in a JSON Pointer: ``/a~1b/0`` gives ``a/b`` and ``0``."""
+    return [step.replace("~1", "/").replace("~0", "~") for step in pointer.split("/")[1:]]
+
+
 def kind(value: JSON) -> str:
     """Return the kind of ``value`` with its article: ``a string``, ``an object``, ``null``, ``true``."""
     match value:

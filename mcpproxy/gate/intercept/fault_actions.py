@@ -12,6 +12,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import McpProxyError, nearest
 from mcpproxy.protocol.error_message import INTERNAL_ERROR
+from mcpproxy.protocol.wording import pointer_steps
 
 Verb: TypeAlias = Literal[
     "delay", "drop", "duplicate", "reorder", "error", "set", "remove", "merge", "replace", "raw", "truncate",
@@ -358,7 +359,7 @@ def _duration(name: str, value: object) -> int:
 def _tokens(pointer: object) -> tuple[str, ...]:
     if not isinstance(pointer, str) or (pointer and not pointer.startswith("/")):
         raise FaultRuleError(f"{_shown(pointer)} is not a JSON Pointer", "write it as /params/arguments/name")
-    return tuple(token.replace("~1", "/").replace("~0", "~") for token in pointer.split("/")[1:])
+    return tuple(pointer_steps(pointer))
 
 
 def _table(verb: str, value: object, next_step: str = 'write {"what" = "new"}') -> dict[str, object]:

@@ -7,6 +7,7 @@ from mcpproxy.judge.session.history import SentRequest
 from mcpproxy.judge.session.masked_values import MARK, holds_mask
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import member, value_of
+from mcpproxy.protocol.wording import pointer_steps
 
 _MASK_START: Final = MARK.encode("ascii")
 _NEVER_MASKED: Final = ("id", "jsonrpc", "method")
@@ -24,10 +25,10 @@ def is_hidden(frame: Frame, pointer: str, answers: SentRequest | None = None) ->
     if _MASK_START not in frame.raw or pointer.lstrip("/0123456789") in _NEVER_MASKED:
         return False
     value = value_of(frame.message)
-    steps = pointer.split("/")[1:]
+    steps = pointer_steps(pointer)
     for step in steps[:-1] if len(steps) > 1 else steps:
         if isinstance(value, list):
             value = value[int(step)] if step.isdecimal() and int(step) < len(value) else None
         else:
-            value = member(value, step.replace("~1", "/").replace("~0", "~"))
+            value = member(value, step)
     return isinstance(value, str | list | dict) and holds_mask(cast("JSON", value))

@@ -15,6 +15,7 @@ from mcpproxy.model.turns import ModelResult
 from mcpproxy.peers.scripted_model.model_script import Expectation
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.protocol.wording import pointer_steps
 
 _SHOWN: Final = 300
 """How many characters of a result are quoted."""
@@ -109,8 +110,7 @@ def _json_in(text: str) -> object:
 
 def _value_at(value: object, pointer: str) -> object:
     """Return the value at a pointer (RFC 6901); ``_ABSENT`` if there is none."""
-    for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
+    for name in pointer_steps(pointer):
         if (members := as_object(value)) is not None:
             value = members.get(name, _ABSENT)
         elif isinstance(value, list) and name.isdecimal() and int(name) < len(cast("list[object]", value)):

@@ -11,7 +11,7 @@ from mcpproxy.judge.session.frame import CLIENT, Severity
 from mcpproxy.model.turns import ModelCall
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import member
-from mcpproxy.protocol.wording import shown, unquoted
+from mcpproxy.protocol.wording import pointer_steps, shown, unquoted
 from mcpproxy.read.prompt.arrivals import AskedModel
 from mcpproxy.read.prompt.call_ways import CallWay
 from mcpproxy.read.prompt.changes import ValueChange, is_laid_out_anew, undecorated
@@ -131,7 +131,7 @@ def _is_by_the_host(change: ValueChange, given: JSON, tool: ToolWay) -> bool:
     """
     if not change.pointer:
         return False
-    steps = [step.replace("~1", "/").replace("~0", "~") for step in change.pointer.split("/")[1:]]
+    steps = pointer_steps(change.pointer)
     own = {change.name for change in tool.schema if change.what == "added"}
     if "properties" in own or any(f"property {step}" in own for step in steps):
         return False

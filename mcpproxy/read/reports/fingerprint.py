@@ -14,6 +14,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.judge.session.frame import Finding
 from mcpproxy.protocol.jsonrpc import JSON
+from mcpproxy.protocol.wording import pointer_steps
 
 NAME: Final = "mcpproxyFinding/v1"
 """The name of these fingerprints. If the computation changes, the version in the name changes too."""
@@ -84,7 +85,7 @@ def stable_pointer(pointer: str, value: JSON) -> str:
 
     An entry without a name is ``[*]``. In a batch, the position of the message is left out.
     """
-    tokens = [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+    tokens = pointer_steps(pointer)
     if isinstance(value, list) and tokens and tokens[0].isdigit():
         value, tokens = _entry_at(value, tokens[0]), tokens[1:]  # the position in a batch varies too
     return "".join(f"/{token}" for token in _with_entry_names(tokens, value))

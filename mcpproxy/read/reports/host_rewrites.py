@@ -18,6 +18,7 @@ from mcpproxy.judge.checks.hosts.facts import HostFact
 from mcpproxy.judge.checks.hosts.tools import MEETS, size_of
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
 from mcpproxy.protocol.schema.soundness import subschemas
+from mcpproxy.protocol.wording import pointer_steps
 
 Settings: TypeAlias = Mapping[str, Any]
 """The settings of a fact, such as a limit or keywords. Each kind of fact has its own."""
@@ -282,8 +283,7 @@ def _inline(schema: JSONObject) -> None:
 
 
 def _referenced(document: JSON, reference: str) -> JSON:
-    for part in reference[2:].split("/"):
-        key = part.replace("~1", "/").replace("~0", "~")
+    for key in pointer_steps(reference[1:]):
         document = document.get(key) if isinstance(document, dict) else None
     return document
 

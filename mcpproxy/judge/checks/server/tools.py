@@ -32,7 +32,7 @@ from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, Request, R
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.revisions import STATELESS, is_stateless, since
 from mcpproxy.protocol.schema.soundness import FlawKind, flaws
-from mcpproxy.protocol.wording import kind, shown
+from mcpproxy.protocol.wording import kind, pointer_steps, shown
 
 INPUT_REQUIREMENTS: Final[Mapping[FlawKind, tuple[str, str]]] = {
     "not-an-object": ("PROTO-004", "R-128"),
@@ -119,10 +119,10 @@ def _value_path(pointer: str) -> str:
     ``pointer`` is the JSON Pointer of the subschema. A pointer that contains other keywords than
     ``properties`` and ``items`` is returned unchanged.
     """
-    steps, path = iter(pointer.split("/")[1:]), ""
+    steps, path = iter(pointer_steps(pointer)), ""
     for step in steps:
         if step == "properties":
-            path += "." + next(steps, "").replace("~1", "/").replace("~0", "~")
+            path += "." + next(steps, "")
         elif step == "items":
             path += "[]"
         else:
