@@ -144,6 +144,9 @@ INPUT_REQUESTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 )
 """By revision: the methods of the requests that a server makes inside a result, not as messages."""
 
+OPENINGS: Final = ("initialize", "server/discover")
+"""Requests that open a session. Their results have the capabilities and the instructions of the server."""
+
 LISTEN: Final = "subscriptions/listen"
 """Opens a stream of notifications, which ends with the answer."""
 

@@ -41,10 +41,8 @@ from mcpproxy.protocol.jsontext import compact_json, may_repeat
 from mcpproxy.protocol.lifecycle import QUIET, TRANSITIONS, State
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, VERSION_KEY
+from mcpproxy.protocol.methods import OPENINGS
 from mcpproxy.protocol.revisions import REVISIONS, STATEFUL, STATELESS, is_later
-
-_ERA_METHODS: Final = ("initialize", "server/discover")
-"""Requests whose method alone shows whether the session is stateful or stateless."""
 
 _NO_MEMBERS: Final[JSONObject] = {}
 
@@ -100,7 +98,7 @@ def _read_request(context: MessageContext, message: Request, history: History) -
     facts = 0 if message.regular else IRREGULAR
     members = params if type(params) is dict else _NO_MEMBERS
     meta = members.get("_meta", ABSENT)
-    is_marked = meta is not ABSENT or method in _ERA_METHODS
+    is_marked = meta is not ABSENT or method in OPENINGS
     # Most clients send the same ``_meta`` in every request. Comparing it costs less than judging it again.
     familiar_meta = history.familiar_meta
     if (

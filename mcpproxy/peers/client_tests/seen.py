@@ -26,11 +26,9 @@ from mcpproxy.protocol.header_names import PROTOCOL_VERSION, SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, singles, text_member
 from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, CLIENT_INFO_KEY, VERSION_KEY
+from mcpproxy.protocol.methods import OPENINGS
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.record.trace.reader import Trace
-
-_OPENING: Final = ("initialize", "server/discover")
-"""The requests that are sent before a session is open, or to open another one."""
 
 NAMELESS: Final = "a client without name"
 """The name in reports of a client whose ``clientInfo`` has none."""
@@ -211,7 +209,7 @@ def _ends_session(event: Eof | Signal | Close | Note) -> bool:
 def _needs_no_session(frame: Frame) -> bool:
     """Whether all messages in a frame may be sent without a session."""
     return all(
-        isinstance(message, Request) and message.method in _OPENING for message in singles(frame.message)
+        isinstance(message, Request) and message.method in OPENINGS for message in singles(frame.message)
     )
 
 

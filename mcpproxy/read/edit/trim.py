@@ -55,6 +55,7 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.message_parts import answers_in, member, singles, target_of, updated_resource
 from mcpproxy.protocol.meta_keys import SUBSCRIPTION_ID_KEY
+from mcpproxy.protocol.methods import OPENINGS
 from mcpproxy.record.trace.conversation import Conversation
 from mcpproxy.record.trace.reader import Trace
 from mcpproxy.record.trace.records import Encoded, Header
@@ -68,8 +69,6 @@ _ISSUING_PATHS: Final = (("nextCursor",), ("requestState",), ("taskId",), ("task
 """Paths of members of a result that issue an identifier."""
 _USING_MEMBERS: Final = ("cursor", "requestState", "taskId", "sessionId")
 """Members of params that use an issued identifier."""
-_OPENING_METHODS: Final = ("initialize", "server/discover")
-"""Methods that open a session."""
 
 
 @dataclass(slots=True)
@@ -161,7 +160,7 @@ class _DependencyIndex:
                 self.openings[session].append(frame.seq)  # a response to initialize that has a wrong id
             if turn.answers is not None:
                 self._bind_frames(turn.answers, frame.seq)
-                if turn.method in _OPENING_METHODS and isinstance(single, Response):
+                if turn.method in OPENINGS and isinstance(single, Response):
                     self.openings[session].append(frame.seq)
                 self._remove_answered(turn.answers, frame, session)
             self._add_message(single, frame, node)

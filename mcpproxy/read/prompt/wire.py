@@ -15,11 +15,9 @@ from mcpproxy.judge.session.outcomes import Kind
 from mcpproxy.model.values import blob
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Malformed, Request, Single
 from mcpproxy.protocol.message_parts import as_object, member, singles, target_of, text_member
+from mcpproxy.protocol.methods import OPENINGS
 from mcpproxy.read.view.calls import Call, ToolDefinition
 from mcpproxy.read.view.view import View
-
-_OPENING_METHODS: Final = ("initialize", "server/discover")
-"""The methods whose result has the instructions of a server."""
 
 _TOOLS_LIST: Final = "tools/list"
 
@@ -263,7 +261,7 @@ def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Itera
 
 
 def _instructions(view: View, calls: list[Call]) -> str:
-    opened = (_message_value(view, call.answer) for call in calls if call.method in _OPENING_METHODS)
+    opened = (_message_value(view, call.answer) for call in calls if call.method in OPENINGS)
     return next((text for value in opened if (text := text_member(value, "result", "instructions"))), "")
 
 

@@ -13,13 +13,13 @@ from mcpproxy.judge.session.frame import Frame
 from mcpproxy.judge.session.outcomes import Kind, Outcome, state_words
 from mcpproxy.protocol.jsonrpc import JSON, Request, Response
 from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.methods import OPENINGS
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.read.view.calls import Call
 from mcpproxy.read.view.index.columns import KINDS
 from mcpproxy.read.view.index.peers import VERSION_META
 from mcpproxy.read.view.view import View
 
-_PROBES: Final = ("server/discover", "initialize")
 _REQUEST_OF_CLIENT: Final = KINDS.index(Kind.REQUEST)
 _MOST_DESCRIBED: Final = 6
 """How many probes of a session are described, and how many revisions in an answer."""
@@ -46,7 +46,7 @@ def _probes(view: View) -> dict[int, list[int]]:
     A probe over HTTP may precede the session; it counts for the session that the client begins next.
     """
     columns = view.columns
-    names = {place for place, (method, _) in enumerate(columns.names) if method in _PROBES}
+    names = {place for place, (method, _) in enumerate(columns.names) if method in OPENINGS}
     nameless = {session.number for session in view.sessions if not session.name}
     rows_of, waiting = defaultdict[int, list[int]](list), list[int]()
     for row, name in enumerate(columns.name):

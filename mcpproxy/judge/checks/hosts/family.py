@@ -46,6 +46,7 @@ from mcpproxy.judge.session.frame import CLIENT, SERVER, Close, Signal
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of
+from mcpproxy.protocol.methods import OPENINGS
 from mcpproxy.protocol.wording import seconds, shown, token
 
 RULES: Final[dict[str, tuple[str, str]]] = {
@@ -72,9 +73,6 @@ RULES: Final[dict[str, tuple[str, str]]] = {
     "wider-schema": ("HOST-021", "X-047"),
 }
 """The rule and the requirement of each kind of fact."""
-
-OPENINGS: Final = ("initialize", "server/discover")
-"""Requests whose results have the instructions and the capabilities of the server."""
 
 
 @slotted(frozen=True)

@@ -26,11 +26,10 @@ from mcpproxy.judge.session.masked_values import holds_mask
 from mcpproxy.protocol.jsonrpc import ABSENT, Absent, JSONObject, Response
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.meta_keys import SERVER_INFO_KEY
+from mcpproxy.protocol.methods import OPENINGS
 from mcpproxy.protocol.wording import shown
 
 TOOLS: Final = "tools/list"
-OPENINGS: Final = ("initialize", "server/discover")
-"""The methods whose result contains the server's instructions, a text for the model."""
 
 
 @slotted(frozen=True)

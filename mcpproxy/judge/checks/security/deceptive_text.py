@@ -20,10 +20,8 @@ from mcpproxy.judge.session.frame import SERVER, Severity
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import JSON, Response
 from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.methods import OPENINGS
 from mcpproxy.protocol.wording import shown, token, unquoted
-
-OPENINGS: Final = ("initialize", "server/discover")
-"""Requests whose results may have ``instructions``; that of initialize also has ``serverInfo``."""
 
 _RULES: Final = {
     Effect.HIDDEN: ("SEC-001", "X-013"),

@@ -28,6 +28,7 @@ from mcpproxy.peers.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.peers.replay.server.matching import Matcher
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request
 from mcpproxy.protocol.message_parts import or_none, target_of
+from mcpproxy.protocol.methods import OPENINGS
 from mcpproxy.protocol.wording import shown, unquoted
 
 VOLATILE: Final = (
@@ -185,7 +186,7 @@ class _SessionComparison:
         if expected is None and found is not None and not changes and not is_cancelled:
             return ComparedItem(what, "new", entry.seq, counterpart.seq, remark="was not answered before")
         # The first request also waits for the server to start, so its latency is not compared.
-        is_first = entry.method in ("initialize", "server/discover")
+        is_first = entry.method in OPENINGS
         remark = "" if is_first else _slower_remark(self._expected, self._found, expected, found)
         return ComparedItem(what, verdict_on(changes), entry.seq, counterpart.seq, tuple(changes), remark)
 
