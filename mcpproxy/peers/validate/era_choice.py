@@ -6,7 +6,6 @@ from typing import Literal
 from mcpproxy.peers.validate.client import Client
 from mcpproxy.peers.validate.defaults import UNKNOWN_METHOD
 from mcpproxy.peers.validate.errors import (
-    CouldNotStartError,
     HttpStatusError,
     MovedError,
     TimedOutError,
@@ -33,8 +32,6 @@ async def opens(client: Client) -> Opening:
     """
     try:
         await (_discover(client) if client.is_stateless else client.initialize())
-    except CouldNotStartError:
-        raise
     except ValidateError as fault:
         raise_if_moved(fault)
         return "silent" if isinstance(fault, TimedOutError) else "no"

@@ -73,13 +73,6 @@ class ServerNames:
                 self._input_names[name] = counterpart
                 del unmatched[counterpart]
 
-    def live(self, kind: str, recorded: str) -> str:
-        """Return the live name for a recorded name; the recorded name itself if there is no live name.
-
-        ``kind`` is the kind of the name, such as ``cursor``.
-        """
-        return self._live_names.get((kind, recorded)) or recorded
-
     def translated(self, raw: bytes, value: JSONObject) -> bytes:
         """Return a recorded message with live names; all other bytes are unchanged.
 
