@@ -42,11 +42,6 @@ VERSIONS: Final = (*REVISIONS, *ACP)
 """All versions that a requirement may apply to, in the order of each protocol."""
 
 
-def is_published(name: object) -> bool:
-    """Whether ``name`` is one of the published revisions."""
-    return isinstance(name, str) and name in REVISIONS
-
-
 def is_stateless(candidates: Collection[str]) -> bool:
     """Whether all ``candidates`` are known stateless revisions; false if there are none."""
     return bool(candidates) and all(name in STATELESS for name in candidates)
