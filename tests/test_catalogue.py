@@ -15,7 +15,6 @@ import pytest
 
 import mcpproxy
 from mcpproxy.cli.main import main
-from mcpproxy.judge.checks import decided_rules
 from mcpproxy.judge.checks.acp import turns
 from mcpproxy.judge.checks.basic import unanswered, unanswered_initialize
 from mcpproxy.judge.checks.hosts.facts import HostChoice
@@ -35,6 +34,7 @@ from mcpproxy.protocol.revisions import REVISIONS, STATEFUL
 from mcpproxy.protocol.rules import Catalogue, Requirement, Rule, RuleError
 from mcpproxy.read.reports.version_ranges import compiled
 from tests.every import every
+from tests.rules.runner import decided_rules
 
 BUILT_IN: Final = catalogue.load()
 HOSTS: Final = host_facts.load(date(2026, 11, 29))

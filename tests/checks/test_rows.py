@@ -17,7 +17,6 @@ from mcpproxy.judge.checks import (
     FRAME_CHECKS,
     SPLIT_CHECKS,
     STANDARD,
-    decided_rules,
 )
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
 from mcpproxy.judge.checks.engine.dispatch import Dispatch
@@ -153,7 +152,3 @@ def test_a_row_gives_its_kinds_as_classes_or_by_their_names() -> None:
         plans = Dispatch([RuleFamily((Check(("HOUSE-001",), untidy, kinds),))]).plans
         plan = {kind: plans[kind, "ping", SERVER, REVISIONS].no_members for kind in KIND_NAMES}
         assert [kind for kind in KIND_NAMES if plan[kind].selected[0][0]] == [Request, Notification]
-
-
-def test_every_decided_rule_is_in_the_catalogue() -> None:
-    assert decided_rules() <= set(catalogue.load().rules)

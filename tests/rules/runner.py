@@ -34,8 +34,11 @@ from functools import cache, cached_property
 from pathlib import Path
 from typing import Any, Final
 
+from mcpproxy.judge.checks import BATCH_CHECKS, FAMILIES, FRAME_CHECKS, SPLIT_CHECKS
+from mcpproxy.judge.checks.engine.dispatch import Dispatch
 from mcpproxy.judge.checks.hosts.facts import HostChoice, KnownHost
 from mcpproxy.judge.checks.hosts.family import host_checks
+from mcpproxy.judge.checks.opt_in import families
 from mcpproxy.judge.checks.opt_in.implementations import range_checks
 from mcpproxy.judge.checks.opt_in.pins import Approved, pin_checks
 from mcpproxy.judge.checks.server.definitions import definition
@@ -394,3 +397,10 @@ def methods(fixture: Fixture) -> set[str]:
     revision = fixture.revisions[0]
     events = [event for step in steps(fixture, revision) for event in step.events]
     return {getattr(event.message, "method", "") for event in events if isinstance(event, Frame)}
+
+
+def decided_rules() -> frozenset[str]:
+    """Return the codes of all rules that some check can report."""
+    return Dispatch((*FAMILIES, *families.FAMILIES)).rules.union(
+        code for codes, _ in (*FRAME_CHECKS, *BATCH_CHECKS, *SPLIT_CHECKS) for code in codes
+    )

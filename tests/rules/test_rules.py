@@ -3,14 +3,13 @@
 from collections.abc import Iterable
 from typing import Final
 
-from mcpproxy.judge.checks import decided_rules
 from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.judge.session.frame import Finding
 from mcpproxy.protocol.revisions import ACP, STATEFUL
 from tests.every import every
 
 from . import runner
-from .runner import Fixture, judged
+from .runner import Fixture, decided_rules, judged
 
 CATALOGUE: Final = catalogue.load()
 FIXTURES: Final = runner.fixtures()

@@ -164,12 +164,3 @@ SPLIT_CHECKS: Final = (
     (("STDIO-002", "STDIO-003"), stdio.spread_output),
 )
 """The checks of a message, and of another value, that was written over several lines, with their rules."""
-
-
-def decided_rules() -> frozenset[str]:
-    """Return the codes of all rules that some check can report."""
-    from mcpproxy.judge.checks.opt_in import families  # imported here: most sessions run none of these checks
-
-    return Dispatch((*FAMILIES, *families.FAMILIES)).rules.union(
-        code for codes, _ in (*FRAME_CHECKS, *BATCH_CHECKS, *SPLIT_CHECKS) for code in codes
-    )
