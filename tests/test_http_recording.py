@@ -16,9 +16,9 @@ import pytest
 
 from mcpproxy.judge.session.frame import Finding, Frame, RequestHead, ResponseHead
 from mcpproxy.read.opening import follow, open_trace
-from mcpproxy.record.trace.records import body_bytes
 from tests.peers.web_server import WebServer
 from tests.relay.hosts import until_recorded
+from tests.trace.bodies import body_bytes
 
 DEADLINE_S = 60
 SESSION_ID = "3f7b1e0a-0000-4000-8000-c0ffee000001"

@@ -23,13 +23,13 @@ from mcpproxy.judge.session.frame import Finding
 from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.read.opening import follow, open_trace
 from mcpproxy.record.recorder.model.turns import model_turns
-from mcpproxy.record.trace.records import body_bytes
 from tests.benchmarks import model
 from tests.benchmarks.model_peers import pieces_of, written
 from tests.benchmarks.report import Samples
 from tests.model.conversations import ANSWERS, ARGUMENTS, PATHS, REQUESTS, STREAMS
 from tests.peers.web_server import WebServer
 from tests.relay.hosts import until_recorded
+from tests.trace.bodies import body_bytes
 
 DEADLINE_S: Final = 60
 KEY: Final = "sk-planted-0123456789abcdef"

@@ -15,10 +15,10 @@ import pytest
 from mcpproxy.judge.session.frame import ExchangeEnd
 from mcpproxy.read.opening import follow, open_trace
 from mcpproxy.record.relay import journal
-from mcpproxy.record.trace.records import body_bytes
 from tests.recorder.test_memory import ACCEPT, JUDGED, LARGE, SMALL, answer, call, result, rows, text
 from tests.relay.hosts import DEADLINE_S
 from tests.relay.http_peers import Peer, Upstream, request
+from tests.trace.bodies import body_bytes
 
 ROOT: Final = Path("/sys/fs/cgroup")
 ATTEMPTS: Final = 5

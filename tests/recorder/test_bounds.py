@@ -24,9 +24,10 @@ from mcpproxy.record.recorder.http.memory_budget import DECODED_BYTES, HELD_BYTE
 from mcpproxy.record.recorder.judge import standard_observer
 from mcpproxy.record.relay import journal
 from mcpproxy.record.trace.reader import Trace, read_trace
-from mcpproxy.record.trace.records import Tally, body_bytes
+from mcpproxy.record.trace.records import Tally
 from tests.recorder import http_journals
 from tests.recorder.journals import EXIT, START, Entry, JournalFolder, client, mark, recording, server, stderr
+from tests.trace.bodies import body_bytes
 
 CHUNK: Final = 64 << 10
 PER_READ: Final = 300

@@ -34,7 +34,7 @@ from mcpproxy.record.recorder.recovery import recover
 from mcpproxy.record.recorder.stderr_notes import StderrNotes
 from mcpproxy.record.relay import journal
 from mcpproxy.record.trace.reader import read_trace
-from mcpproxy.record.trace.records import Encoded, Recorded, body_bytes
+from mcpproxy.record.trace.records import Encoded, Recorded
 from tests.recorder import http_journals as wire
 from tests.recorder.http_journals import (
     CONVERSATION,
@@ -65,6 +65,7 @@ from tests.recorder.journals import (
     recording,
 )
 from tests.recorder.test_recovery import MortalWriter, record_until_killed
+from tests.trace.bodies import body_bytes
 
 
 def assembled(entries: Iterable[Entry], begin: Entry | None = None) -> list[Recorded]:

@@ -13,9 +13,9 @@ import pytest
 
 from mcpproxy.judge.session.frame import ExchangeEnd
 from mcpproxy.read.opening import follow, open_trace
-from mcpproxy.record.trace.records import body_bytes
 from tests.relay.hosts import DEADLINE_S, until_recorded
 from tests.relay.http_peers import Peer, Upstream, request
+from tests.trace.bodies import body_bytes
 
 LIMIT_KIB: Final = 128 << 10
 LARGE: Final = 50 << 20

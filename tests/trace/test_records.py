@@ -35,8 +35,9 @@ from mcpproxy.record.trace.encode import (
     is_embeddable,
 )
 from mcpproxy.record.trace.members import NotARecordError
-from mcpproxy.record.trace.records import CloseRecord, Encoded, Header, Recorded, Tally, body_bytes
+from mcpproxy.record.trace.records import CloseRecord, Encoded, Header, Recorded, Tally
 from tests.trace import events as some
+from tests.trace.bodies import body_bytes
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}'
 

@@ -6,9 +6,9 @@ file continues, a ``Continued``. Between them are the events in the order they w
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
-from typing import Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.session.frame import (
@@ -30,8 +30,6 @@ from mcpproxy.judge.session.outcomes import CallCounts
 from mcpproxy.record.trace.repeated_bodies import Shortened
 from mcpproxy.record.trace.short_lines import Lines
 from mcpproxy.record.trace.upgrades import FORMAT
-
-T = TypeVar("T")
 
 ARGUMENTS_MASKED: Final = "arguments"
 """The ``redaction`` of a recording in which only secrets in the command's arguments are masked."""
@@ -205,24 +203,6 @@ Recorded: TypeAlias = Frame | Stderr | Eof | Signal | Gap | HttpEvent | Encoded
 of these."""
 
 Record: TypeAlias = Header | Recorded | Lines | Shortened | Finding | Continued | CloseRecord
-
-
-def body_bytes(records: Iterable[T], exchange: int, sender: Sender) -> bytes:
-    """Return the exact bytes of one body, without its transfer coding, from the records of a trace.
-
-    Credentials in bodies that are not MCP messages are masked, unless the recording kept them.
-    """
-    encoded: list[bytes] = []
-    framed: list[bytes] = []
-    for record in records:
-        match record:
-            case Encoded() if (record.exchange, record.sender) == (exchange, sender):
-                encoded.append(record.data)
-            case Frame() if (record.exchange, record.sender) == (exchange, sender):
-                framed.append(frame_bytes(record))
-            case _:
-                pass
-    return b"".join(encoded or framed)
 
 
 def frame_bytes(frame: Frame) -> bytes:

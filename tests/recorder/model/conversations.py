@@ -6,9 +6,9 @@ from typing import Any, Final
 
 from mcpproxy.judge.session.frame import Frame, Sender
 from mcpproxy.record.trace.reader import read_trace
-from mcpproxy.record.trace.records import body_bytes
 from tests.recorder.http_journals import answer, client, client_eof, connect, post, server, server_eof, start
 from tests.recorder.journals import EXIT, Entry, JournalFolder, record
+from tests.trace.bodies import body_bytes
 
 KEY: Final = "sk-test-0123456789abcdef"
 TOOLS: Final[Any] = [
