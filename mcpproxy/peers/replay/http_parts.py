@@ -41,11 +41,6 @@ def path_of(exchange: Exchange) -> str:
         return "/"
 
 
-def is_resumption(exchange: Exchange) -> bool:
-    """Whether the exchange resumes a stream: its request has ``Last-Event-ID``."""
-    return any(name.lower() == "last-event-id" for name, _ in exchange.request.headers)
-
-
 def uses_http_sse(replay_source: ReplaySource) -> bool:
     """Whether the recording is of HTTP+SSE, the transport before Streamable HTTP."""
     return any(

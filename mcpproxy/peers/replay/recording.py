@@ -105,6 +105,11 @@ class Exchange:
         """Whether the response is a stream of Server-Sent Events."""
         return Fields(self.headers).is_event_stream
 
+    @property
+    def is_resumption(self) -> bool:
+        """Whether it resumes a stream: its request has ``Last-Event-ID``."""
+        return any(name.lower() == "last-event-id" for name, _ in self.request.headers)
+
 
 @dataclass(slots=True)
 class RecordedSession:

@@ -62,12 +62,11 @@ def steps(session: RecordedSession) -> list[ScriptStep]:
     exchanges_with_messages = {step.exchange.number for step in script if step.exchange}
     for exchange in session.exchanges.values():
         head = exchange.request
-        is_resumption = any(name.lower() == "last-event-id" for name, _ in head.headers)
         if (
             exchange.number not in exchanges_with_messages
             and head.method in _WITHOUT_MESSAGE
             and head.endpoint
-            and not is_resumption
+            and not exchange.is_resumption
         ):
             message_index = bisect_left(session.messages, head.seq, key=lambda entry: entry.seq)
             script.append(ScriptStep(head.seq, message_index, (), exchange))

@@ -17,7 +17,6 @@ from mcpproxy.base.authority import is_loopback
 from mcpproxy.judge.session.masked_values import is_masked
 from mcpproxy.peers.replay.http_parts import (
     headers_of,
-    is_resumption,
     known_versions,
     next_unused,
     path_of,
@@ -285,7 +284,7 @@ class HttpReplayServer(SessionEndpoint):
         same_requests = (
             exchange
             for exchange in recorded.exchanges.values()
-            if exchange.request.method == method and not is_resumption(exchange)
+            if exchange.request.method == method and not exchange.is_resumption
         )
         return next_unused(same_requests, self._used_exchanges)
 

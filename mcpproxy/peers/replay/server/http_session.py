@@ -14,7 +14,6 @@ from typing import Final
 
 from mcpproxy.errors import McpProxyError
 from mcpproxy.judge.session.frame import SERVER
-from mcpproxy.peers.replay.http_parts import is_resumption
 from mcpproxy.peers.replay.recording import Exchange, RecordedSession
 from mcpproxy.peers.replay.server.engine import ReplayEngine
 from mcpproxy.peers.replay.server.live_messages import EngineResult, LiveMessage, OutgoingMessage
@@ -205,7 +204,7 @@ class LiveHttpSession:
     def _is_resumption(self, exchange: int) -> bool:
         """Whether the recorded exchange is a GET that resumes another stream."""
         recorded = self.session.exchanges.get(exchange)
-        return recorded is not None and is_resumption(recorded)
+        return recorded is not None and recorded.is_resumption
 
     def _pause_if_recorded(self, post: LivePost) -> None:
         """Close the connection of a POST if the recorded server closed it before the response."""
