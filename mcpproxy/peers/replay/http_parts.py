@@ -41,15 +41,6 @@ def path_of(exchange: Exchange) -> str:
         return "/"
 
 
-def uses_http_sse(replay_source: ReplaySource) -> bool:
-    """Whether the recording is of HTTP+SSE, the transport before Streamable HTTP."""
-    return any(
-        entry.event is not None and entry.event.name == "endpoint"
-        for session in (replay_source.unnamed, *replay_source.sessions)
-        for entry in session.messages
-    )
-
-
 def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:
     """Return the first unused exchange, or the last one if all are used; mark it as used.
 

@@ -140,6 +140,11 @@ class RecordedSession:
                     return value
         return ""
 
+    @property
+    def uses_http_sse(self) -> bool:
+        """Whether it used HTTP+SSE, the transport before Streamable HTTP."""
+        return any(entry.event is not None and entry.event.name == "endpoint" for entry in self.messages)
+
     def answer_to(self, request: SessionMessage) -> SessionMessage | None:
         """Return the first recorded response to ``request``; ``None`` if there is none."""
         return next(

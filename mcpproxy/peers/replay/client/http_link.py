@@ -120,9 +120,7 @@ class HttpLink:
         self._was_recorded_on_stdio: Final = not session.exchanges
         self._server: Final = RemoteServer(url, headers, tape or _Unrecorded(), "replay", upstream=upstream)
         self._session: Final[ClientSession[ReplayedExchange]] = ClientSession(self._server)
-        self._session.is_http_sse = any(
-            entry.event is not None and entry.event.name == "endpoint" for entry in session.messages
-        )
+        self._session.is_http_sse = session.uses_http_sse
         self._headers: Final = HeaderWriter(session, self._session)
 
     async def open(self) -> None:

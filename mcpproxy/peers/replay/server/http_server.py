@@ -15,13 +15,7 @@ from uuid import uuid4
 
 from mcpproxy.base.authority import is_loopback
 from mcpproxy.judge.session.masked_values import is_masked
-from mcpproxy.peers.replay.http_parts import (
-    headers_of,
-    known_versions,
-    next_unused,
-    path_of,
-    uses_http_sse,
-)
+from mcpproxy.peers.replay.http_parts import headers_of, known_versions, next_unused, path_of
 from mcpproxy.peers.replay.recording import Exchange, RecordedSession
 from mcpproxy.peers.replay.server.engine import ReplayEngine
 from mcpproxy.peers.replay.server.http_session import LiveHttpSession
@@ -81,7 +75,7 @@ class HttpReplayServer(SessionEndpoint):
         self._session_without_id: LiveHttpSession | None = None
         self._sessions_begun = 0
         self._used_exchanges: Final[set[int]] = set()
-        self._is_http_sse: Final = uses_http_sse(replay_source)
+        self._is_http_sse: Final = any(session.uses_http_sse for session in sessions)
         self._was_recorded_over_http: Final = bool(exchanges)
         self._versions: Final = known_versions(replay_source)
         self._mirrors: Final = {
