@@ -151,6 +151,10 @@ class RecordedSession:
             (entry for entry in self.messages[request.index :] if entry.answers == request.index), None
         )
 
+    def first_answers(self) -> dict[int, SessionMessage]:
+        """Return the first recorded response to each request, by the index of the request."""
+        return {entry.answers: entry for entry in reversed(self.messages) if entry.answers is not None}
+
     def latency_ns(self, answer: SessionMessage) -> int | None:
         """Return the time from the request to ``answer``; ``None`` if ``answer`` answers no request."""
         return None if answer.answers is None else answer.at_ns - self.messages[answer.answers].at_ns

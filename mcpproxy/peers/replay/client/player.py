@@ -86,10 +86,7 @@ class Player:
         self._steps: Final = deque(steps(session))
         # Recorded server messages that have not been received again.
         self._not_received: Final = {entry.index: entry for entry in awaited_messages(session)}
-        self._answer_to: Final[dict[int, SessionMessage]] = {}  # recorded request -> its first response
-        for entry in session.messages:
-            if entry.answers is not None:
-                self._answer_to.setdefault(entry.answers, entry)
+        self._answer_to: Final = session.first_answers()
         # Recorded server message -> the client message to which it belongs.
         self._owner: Final = {index: dependency.owner for index, dependency in dependencies(session).items()}
         # ``loose``: matched by the method and the name in the params only.

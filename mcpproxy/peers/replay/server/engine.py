@@ -76,10 +76,7 @@ class ReplayEngine:
         self._unmatched: Final = [
             entry for entry in client_messages if isinstance(entry.message, Notification | Malformed)
         ]
-        self._answer_to: Final[dict[int, SessionMessage]] = {}  # index of a request -> its recorded response
-        for entry in session.messages:
-            if entry.answers is not None:
-                self._answer_to.setdefault(entry.answers, entry)
+        self._answer_to: Final = session.first_answers()
         dependencies_by_index = dependencies(session)
         if not self._options.over_http:
             self._add_refusals(dependencies_by_index)
