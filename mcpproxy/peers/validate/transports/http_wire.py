@@ -19,7 +19,7 @@ from mcpproxy.peers.validate.transports.wire import (
     FrameReceived,
     RequestEnded,
     ServerLost,
-    WireEvent,
+    ignore_event,
 )
 from mcpproxy.protocol.jsonrpc import parse
 from mcpproxy.protocol.mirrors import listed_mirrors
@@ -41,7 +41,7 @@ class HttpWire(ClientSession[ClientExchange]):
         super().__init__(server.server, server.tasks)
         self.server: Final = server
         self.recording = server.recording
-        self.on_event: EventHandler = _ignore
+        self.on_event: EventHandler = ignore_event
         self.mirrors = server.mirrors
         self.last: ClientExchange | None = None
         """The exchange of the last message that was sent."""
@@ -161,7 +161,3 @@ class HttpWire(ClientSession[ClientExchange]):
             refusal = self.server.refusal(exchange) if exchange.status >= 300 else None
             explanation = "" if exchange.is_stream else explanation_in(exchange.body, self.server.headers)
             self.on_event(RequestEnded(exchange.seq, exchange.status, why, refusal, explanation))
-
-
-def _ignore(event: WireEvent) -> None:
-    """Do nothing: the handler of events until a connection sets another one."""

@@ -25,7 +25,7 @@ from mcpproxy.judge.session.frame import (
 from mcpproxy.peers.client.child_process import GRACE_S, ChildProcess
 from mcpproxy.peers.validate.errors import CouldNotStartError, GoneError
 from mcpproxy.peers.validate.session_recording import SessionRecording
-from mcpproxy.peers.validate.transports.wire import EventHandler, FrameReceived, ServerLost, WireEvent
+from mcpproxy.peers.validate.transports.wire import EventHandler, FrameReceived, ServerLost, ignore_event
 from mcpproxy.protocol.mirrors import Mirrors
 from mcpproxy.record.framing.lines import LineFramer
 from mcpproxy.record.recorder.http.body_frames import in_pieces
@@ -75,7 +75,7 @@ class StdioWire:
         self.write_lock: Final = asyncio.Lock()
         """Held while a message is written in pieces, so that our own responses do not come between them."""
         self.outlived_stdin = False
-        self.on_event: EventHandler = _ignore
+        self.on_event: EventHandler = ignore_event
         self.version = ""
         self.mirrors: Final[dict[str, Mirrors]] = {}
         self.stderr_bytes = 0
@@ -284,10 +284,6 @@ def _why_too_large(raw: bytes, continues: bool) -> str:
     if Budget().cost(raw) is None:
         return f"it sent a line of {len(raw) >> 20} MiB that takes more than {BUDGET_BYTES >> 20} MiB to read"
     return ""
-
-
-def _ignore(event: WireEvent) -> None:
-    """Do nothing: the handler of events until a connection sets another one."""
 
 
 def _exit_text(code: int | None, last_words: LastLines) -> str:

@@ -44,6 +44,10 @@ WireEvent = FrameReceived | RequestEnded | ServerLost
 EventHandler = Callable[[WireEvent], None]
 
 
+def ignore_event(event: WireEvent) -> None:
+    """Do nothing: the handler of events until a connection sets another one."""
+
+
 class Wire(Protocol):
     """The transport of one session. ``transport`` is its name in findings and reports.
 
