@@ -8,21 +8,17 @@ import signal
 import socket
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from mcpproxy.base.authority import is_loopback
 from mcpproxy.peers.bridge.copied_server import copied_server
 from mcpproxy.peers.bridge.http_app import HttpApp
-from mcpproxy.peers.bridge.leg import Leg, StderrLines
+from mcpproxy.peers.bridge.leg import ENDING, Leg, StderrLines
 from mcpproxy.peers.bridge.server_process import ServerProcess
 from mcpproxy.peers.bridge.session_recordings import Begin, SessionRecordings
 from mcpproxy.peers.bridge.session_table import HttpSessions
 from mcpproxy.peers.session_server.resumable_streams import Polling
 from mcpproxy.record.relay import journal as journals
 from mcpproxy.record.relay.http.guard import Guard
-
-_ENDING: Final = {signal.SIGINT: b"SIGINT", signal.SIGTERM: b"SIGTERM", signal.SIGHUP: b"SIGHUP"}
-"""The signals that end the bridge, each with its name in the journal."""
 
 
 @dataclass(frozen=True)
@@ -84,11 +80,11 @@ async def serve(
     server = copied_server(app, leg)
 
     def stop(number: int) -> None:
-        leg.record_bytes(journals.SIGNAL, _ENDING[signal.Signals(number)], 0)
+        leg.record_bytes(journals.SIGNAL, signal.Signals(number).name.encode(), 0)
         server.should_exit = True
         sessions.stop_streams()
 
-    for number in _ENDING:
+    for number in ENDING:
         asyncio.get_running_loop().add_signal_handler(number, stop, number)
     stderr.say(listening)
     sweep_task = asyncio.create_task(sessions.sweep())

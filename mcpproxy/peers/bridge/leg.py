@@ -7,6 +7,7 @@ all bytes that were read or sent are in the recording, however the bridge ends.
 
 import asyncio
 import os
+import signal
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
 Say = Callable[[str], None]
 """Writes one line to stderr."""
+
+ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+"""The signals that end a bridge."""
 
 _NOTES_BYTES: Final = 64 << 10
 """How many bytes of the lines of a recorder for stderr are read at once."""

@@ -5,19 +5,14 @@ It carries the messages; the outer process relays and records what it and the cl
 
 import asyncio
 import os
-import signal
 from collections.abc import Sequence
-from typing import Final
 
 from mcpproxy.base.upstream.settings import UpstreamSettings
-from mcpproxy.peers.bridge.leg import Leg, StderrLines
+from mcpproxy.peers.bridge.leg import ENDING, Leg, StderrLines
 from mcpproxy.peers.bridge.pipes import LineWriter, lines_from
 from mcpproxy.peers.bridge.remote_session import RemoteBridge
 from mcpproxy.peers.client.remote_server import RemoteServer
 from mcpproxy.record.relay.stdio.inheritance import release
-
-_ENDING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""The signals that end the bridge."""
 
 
 def run(
@@ -52,7 +47,7 @@ async def _run(
     server = RemoteServer(url, headers, leg, "bridge", upstream=upstream, follows_redirects=True)
     bridge = RemoteBridge(server, out, stderr.say)
     bridge_task = asyncio.create_task(bridge.run(lines_from(pipes[0])))
-    for number in _ENDING:
+    for number in ENDING:
         asyncio.get_running_loop().add_signal_handler(number, _stop, number, signals, bridge_task)
     try:
         code = await bridge_task
