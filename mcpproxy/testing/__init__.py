@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias
 from urllib.parse import urlsplit
 
 from mcpproxy.base import files
@@ -18,7 +18,7 @@ from mcpproxy.base.own_process import own_command
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.errors import McpProxyError, TraceError, UsageError
-from mcpproxy.judge.session.frame import Finding, Severity, Stderr
+from mcpproxy.judge.session.frame import WORST_FIRST, Finding, Stderr
 from mcpproxy.peers.replay.join import join, lacks
 from mcpproxy.read import opening
 from mcpproxy.read.reports import text
@@ -364,11 +364,10 @@ class McpFindings:
         rules: str | Sequence[str] | None = None,
         hosts: str | Sequence[str] | None = None,
     ) -> None:
-        levels: tuple[Severity, ...] = get_args(Severity)
-        if level not in levels:
-            raise UsageError("mcp_findings", f"{level!r} is not a level", f"use {', '.join(levels)}")
+        if level not in WORST_FIRST:
+            raise UsageError("mcp_findings", f"{level!r} is not a level", f"use {', '.join(WORST_FIRST)}")
         self._recording: Final = recording
-        self._counted: Final = frozenset(levels[: levels.index(level) + 1])
+        self._counted: Final = frozenset(WORST_FIRST[: WORST_FIRST.index(level) + 1])
         self._select, self._ignore, self._rules, self._hosts = select, ignore, rules, hosts
         if hosts is not None:
             from mcpproxy.judge.ruleset import host_choice

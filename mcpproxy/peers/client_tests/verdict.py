@@ -11,7 +11,7 @@ from typing import Final
 
 from mcpproxy.base.style import count
 from mcpproxy.base.system_words import end_text
-from mcpproxy.judge.session.frame import Finding
+from mcpproxy.judge.session.frame import WORST_FIRST, Finding
 from mcpproxy.peers.client_tests.client_process import Stay
 from mcpproxy.peers.client_tests.peer import ANSWER_S
 from mcpproxy.peers.client_tests.rows.authorized import REFUSALS
@@ -29,9 +29,6 @@ _SESSION_ID: Final = "PROTO-010/R-091"
 LATE_S: Final = 2.0
 """If our server takes this long to answer, beyond the ``delay_s`` of its scenario, the machine is too
 busy."""
-
-_ORDER: Final = {"error": 0, "warning": 1}
-"""By severity: the order in which findings are considered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +124,7 @@ def _conclusion(
     def rank(pair: tuple[str, Finding]) -> tuple[int, bool]:
         path, finding = pair
         is_unsure = is_late and _may_follow_from_lateness(played, path, conclusion_of(finding))
-        return _ORDER.get(finding.severity, 2), is_unsure
+        return WORST_FIRST.index(finding.severity), is_unsure
 
     new.sort(key=rank)
     if new and new[0][1].severity == "error":

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from mcpproxy.base.paths import ANY_SCRIPT
 from mcpproxy.base.style import duration, tally
 from mcpproxy.base.visible import visible
+from mcpproxy.judge.session.frame import WORST_FIRST
 from mcpproxy.judge.session.outcomes import CallCounts, unanswered_word
 
 
@@ -82,7 +83,7 @@ class RecordingEntry:
     def searched(self) -> str:
         """The text, in lower case, in which a list searches the words that a user types to filter it."""
         file = visible(os.path.basename(self.path))
-        counts = [(self.findings or {}).get(severity, 0) for severity in ("error", "warning", "info")]
+        counts = [(self.findings or {}).get(severity, 0) for severity in WORST_FIRST]
         findings = f"findings: {tally(*counts)}" if any(counts) else ""
         failed = "failed" if self.has_failed else ""  # also if a call has no answer, as in ``list --failed``
         ended = "" if self.ending in ("exit 0", "stopped") else self.ended

@@ -14,6 +14,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.session.frame import (
     CLIENT,
     SERVER,
+    WORST_FIRST,
     Close,
     Eof,
     Finding,
@@ -111,7 +112,7 @@ class Tally:
     """
 
     frames: dict[Sender, int] = field(default_factory=lambda: {CLIENT: 0, SERVER: 0})
-    findings: dict[Severity, int] = field(default_factory=lambda: {"error": 0, "warning": 0, "info": 0})
+    findings: dict[Severity, int] = field(default_factory=lambda: dict.fromkeys(WORST_FIRST, 0))
     judge_error: str | None = None
     more: tuple[Repeated, ...] = ()
     calls: CallCounts | None = None

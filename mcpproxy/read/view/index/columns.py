@@ -10,12 +10,12 @@ from array import array
 from collections.abc import Iterable
 from typing import Final
 
-from mcpproxy.judge.session.frame import Sender, Severity
+from mcpproxy.judge.session.frame import WORST_FIRST, Sender, Severity
 from mcpproxy.judge.session.outcomes import Kind, Outcome
 
 KINDS: Final = tuple(Kind)
 OUTCOMES: Final = tuple(Outcome)
-SEVERITIES: Final[tuple[Severity | None, ...]] = (None, "info", "warning", "error")
+SEVERITIES: Final[tuple[Severity | None, ...]] = (None, *reversed(WORST_FIRST))
 """The columns ``kind``, ``outcome`` and ``severity`` hold positions in these three tuples.
 
 Severities are in rising order.

@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 import orjson
 
 from mcpproxy.base.json_values import dumps
+from mcpproxy.judge.session.frame import WORST_FIRST
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.read.opening import open_trace
 from mcpproxy.read.view.calls import SessionSummary
@@ -153,7 +154,7 @@ class _Reader:
         }
 
     def _severities(self) -> dict[str, int]:
-        counts = {"error": 0, "warning": 0, "info": 0}
+        counts: dict[str, int] = dict.fromkeys(WORST_FIRST, 0)
         for finding, _ in self._findings:
             counts[cast("str", finding["severity"])] += 1
         for repeated in self._more:
