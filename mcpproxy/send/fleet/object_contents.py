@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from threading import Lock
 from typing import TYPE_CHECKING, Final
 
@@ -90,6 +91,28 @@ def decompress_pieces(pieces: Iterable[bytes], where: str, budget: ByteBudget) -
         has_begun = False
     if not has_begun or not frame.eof:
         raise UsageError(where, "is not whole zstd data", "it is damaged: see mcpproxy verify")
+
+
+def digests(store: "Store", key: str, limit: int, content_bytes: int) -> tuple[int, str, str]:
+    """Return the size of a zstd object, its SHA-256, and that of its content, both in hexadecimal.
+
+    Raises:
+        StoreError: the object cannot be read, or has more than ``limit`` bytes.
+        UsageError: it is damaged, or its content has more than ``content_bytes`` bytes.
+    """
+    packed, plain = sha256(), sha256()
+    size = 0
+
+    def pieces() -> Iterator[bytes]:
+        nonlocal size
+        for piece in store.stream(key, limit):
+            packed.update(piece)
+            size += len(piece)
+            yield piece
+
+    for piece in decompress_pieces(pieces(), key, ByteBudget(content_bytes)):
+        plain.update(piece)
+    return size, packed.hexdigest(), plain.hexdigest()
 
 
 def download(store: "Store", key: str, path: str, budget: ByteBudget, known: bytes | None = None) -> None:

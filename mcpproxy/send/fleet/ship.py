@@ -9,7 +9,6 @@ even on a full disk.
 import os
 import socket
 import stat
-from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +17,6 @@ from threading import Lock
 from typing import Final, Literal, TypeAlias
 
 from mcpproxy import __version__
-from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.base.files import Folder, is_mine
 from mcpproxy.base.paths import rfc3339
 from mcpproxy.base.system_words import os_reason
@@ -31,7 +29,7 @@ from mcpproxy.send.fleet.deletion import Deletion, remove_lone_notes
 from mcpproxy.send.fleet.file_lock import lock_file
 from mcpproxy.send.fleet.manifest import Manifest
 from mcpproxy.send.fleet.manifest_chain import ManifestChain
-from mcpproxy.send.fleet.object_contents import LARGEST_FILE_BYTES, decompress_pieces
+from mcpproxy.send.fleet.object_contents import LARGEST_FILE_BYTES, digests
 from mcpproxy.send.fleet.packing import Facts, key_of, label_of, pack, recording_id
 from mcpproxy.send.fleet.store import Store, StoreError, TooLargeError
 
@@ -206,28 +204,17 @@ class Shipper:
             NotShippedError: the object has other content.
             StoreError: the object cannot be read.
         """
-        packed, plain = sha256(), sha256()
-        size = 0
-
-        def pieces() -> Iterator[bytes]:
-            nonlocal size
-            for piece in self.store.stream(key, LARGEST_FILE_BYTES):
-                packed.update(piece)
-                size += len(piece)
-                yield piece
-
         try:
-            for piece in decompress_pieces(pieces(), key, ByteBudget(facts.bytes)):
-                plain.update(piece)
+            size, packed, plain = digests(self.store, key, LARGEST_FILE_BYTES, facts.bytes)
         except TooLargeError:
             raise self._content_differs(key) from None
         except StoreError:
             raise
         except McpProxyError:
             raise self._content_differs(key) from None
-        if plain.hexdigest() != facts.sha256:
+        if plain != facts.sha256:
             raise self._content_differs(key)
-        facts.packed_bytes, facts.packed_sha256 = size, packed.hexdigest()
+        facts.packed_bytes, facts.packed_sha256 = size, packed
 
     def _content_differs(self, key: str) -> NotShippedError:
         return NotShippedError(f"{self.store.where(key)} has different content; it is not changed")

@@ -4,18 +4,16 @@ The store alone is enough to find changed, missing and reordered objects. Somebo
 cut off the end of a chain, or write a new one: keep the printed heads elsewhere, and name them the next time.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from hashlib import sha256
 from typing import Final, Literal
 
-from mcpproxy.base.byte_budget import ByteBudget
 from mcpproxy.errors import McpProxyError
 from mcpproxy.send.fleet import manifest, urls
 from mcpproxy.send.fleet.manifest import Manifest, ManifestError
-from mcpproxy.send.fleet.object_contents import decompress_pieces
+from mcpproxy.send.fleet.object_contents import digests
 from mcpproxy.send.fleet.store import Store, StoredObject, StoreError, TooLargeError, is_missing, is_temporary
 
 Kind = Literal["changed", "missing", "reordered", "doubled", "unlisted"]
@@ -184,19 +182,8 @@ def _digests(entry: Manifest) -> tuple[int, str, int, str]:
 
 def _check_file(store: Store, entry: Manifest) -> list[Fault]:
     """Compare a file with its manifest. Return what is wrong with it; an empty list if nothing is."""
-    packed, plain = sha256(), sha256()
-    size = 0
-
-    def pieces() -> Iterator[bytes]:
-        nonlocal size
-        for piece in store.stream(entry.key, entry.packed_bytes):
-            packed.update(piece)
-            size += len(piece)
-            yield piece
-
     try:
-        for piece in decompress_pieces(pieces(), entry.key, ByteBudget(entry.bytes)):
-            plain.update(piece)
+        _, packed, plain = digests(store, entry.key, entry.packed_bytes, entry.bytes)
     except StoreError as fault:
         if is_missing(fault):
             return [Fault("missing", entry.key, f"is not there; {_place(entry)} names it")]
@@ -207,7 +194,7 @@ def _check_file(store: Store, entry: Manifest) -> list[Fault]:
         return [Fault("changed", entry.key, f"cannot be read ({fault.fact}); {_place(entry)} names it")]
     except McpProxyError:
         return [Fault("changed", entry.key, f"is damaged; {_place(entry)} has its sha256")]
-    if packed.hexdigest() != entry.packed_sha256 or plain.hexdigest() != entry.sha256:
+    if (packed, plain) != (entry.packed_sha256, entry.sha256):
         return [Fault("changed", entry.key, f"has another sha256 than in {_place(entry)}")]
     return []
 
