@@ -56,6 +56,8 @@ ValueKind: TypeAlias = Literal[
     "name:",  # a plain name, colons allowed
     "name_",  # a plain name, a leading underscore allowed
 ]
+WITH_SUBSCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")
+"""The kinds that contain subschemas."""
 
 # "=": the same as in the column to the left. "-": the dialect does not define the keyword.
 _KEYWORDS: Final = """

@@ -17,7 +17,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.schema.dialects import DEFINITIONS, SAME_VALUE, Dialect, keywords
+from mcpproxy.protocol.schema.dialects import DEFINITIONS, SAME_VALUE, WITH_SUBSCHEMAS, Dialect, keywords
 from mcpproxy.protocol.schema.references import target_of_path
 from mcpproxy.protocol.wording import shown
 
@@ -201,7 +201,7 @@ class _Survey:
         """Yield the direct subschemas of ``schema``, each with the list of ``node`` to add it to."""
         for keyword, value in schema.items():
             value_kind = self._table.get(keyword)
-            if value_kind not in _WITH_SUBSCHEMAS or keyword in DEFINITIONS:
+            if value_kind not in WITH_SUBSCHEMAS or keyword in DEFINITIONS:
                 continue
             edges = node.same_value if keyword in SAME_VALUE else node.any_part
             if keyword == "properties":
@@ -262,6 +262,3 @@ _COUNTED_KEYWORDS: Final = (
     "dependentSchemas",
 )
 """Keywords whose validation takes a step for each of their entries."""
-
-_WITH_SUBSCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")
-"""The kinds of keyword values (``ValueKind``) that contain subschemas."""

@@ -21,6 +21,7 @@ from mcpproxy.protocol.schema.dialects import (
     PROPERTY_SOURCES,
     SAME_VALUE,
     TYPES,
+    WITH_SUBSCHEMAS,
     Dialect,
     ValueKind,
     dialect_of,
@@ -236,7 +237,7 @@ def _children(subschema: _Subschema) -> Iterator[_Subschema]:
     table = keywords(subschema.dialect)
     for keyword, value in subschema.schema.items():
         value_kind = table.get(keyword)
-        if value_kind not in _WITH_SUBSCHEMAS:
+        if value_kind not in WITH_SUBSCHEMAS:
             continue
         place: Place = "own"
         if keyword in SAME_VALUE or subschema.place == "composed":
@@ -256,9 +257,6 @@ def _children(subschema: _Subschema) -> Iterator[_Subschema]:
                 document = schema if has_id else subschema.document
                 yield _Subschema(pointer, schema, document, dialect, place, subschema.depth + 1)
 
-
-_WITH_SUBSCHEMAS: Final = ("schema", "schema?", "schemas", "items", "map", "either")
-"""The kinds of keyword values (``ValueKind``) that contain subschemas."""
 
 _ROOT_KEYWORDS: Final[Mapping[str, ValueKind]] = {"type": "type", "properties": "map", "required": "names"}
 """The keywords that MCP itself describes, for the root."""
