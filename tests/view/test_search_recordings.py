@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from mcpproxy.judge.session.filter import parse_filter
-from mcpproxy.read.view.folder import recordings
+from mcpproxy.read.view.folder import recording, recordings
 from mcpproxy.read.view.rows.search_recordings import RecordingSearch, calls_after
 from mcpproxy.read.view.view import View, open_view
 from mcpproxy.show.ui.found_rows import MOST_ROWS, found_rows
-from tests.view.situations import SITUATIONS, begun, write
+from tests.view.situations import SITUATIONS, Conversation, begun, write
 
 ERRORS = parse_filter("status:error")
 
@@ -69,6 +69,15 @@ def test_a_search_that_nobody_waits_for_opens_no_further_recording(tmp_path: Pat
     answer: Any = found_rows(entries, ERRORS, is_over=lambda: next(asked))
     assert [row["recording"] for row in answer["rows"]] == ["a"]
     assert answer["searched"] == 1
+
+
+def test_a_server_that_failed_before_any_message_is_among_the_errors(tmp_path: Path) -> None:
+    write(tmp_path / "s.jsonl", Conversation().closes(ms=9, code=3))
+    entries = {"s": recording(str(tmp_path / "s.jsonl"))}
+    answer: Any = found_rows(entries, ERRORS)
+    assert answer["rows"] == [{"recording": "s", "ended": "the server exited with 3"}]
+    answer = found_rows(entries, parse_filter("method:tools/call"))
+    assert answer["rows"] == []
 
 
 def test_an_answer_has_so_many_rows_and_the_next_one_the_others(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def found_rows(
 
     def recording_rows(id: str, view: View) -> Iterator[tuple[int, JSONObject]]:
         """Yield the rows of the answer, each with the number of the call before it."""
-        if entries[id].has_not_begun and _asks_for_failures(wanted):
+        if entries[id].has_not_begun and wanted.asks_for_failures:
             yield 0, {"recording": id, "ended": entries[id].ended}
         passages = _passages(view, wanted)
         for call in calls_after(view, wanted, last if id == begin else 0):
@@ -140,15 +140,6 @@ def _may_match(entry: RecordingEntry, wanted: Filter) -> bool:
     severities = [term.values for term in wanted.terms if term.key == "severity" and not term.negated]
     counts = entry.findings
     return counts is None or all(any(counts.get(str(value)) for value in values) for values in severities)
-
-
-def _asks_for_failures(wanted: Filter) -> bool:
-    """Whether a filter keeps only unsuccessful calls: it has ``status:unsuccessful`` and ``kind:request``.
-
-    Without the second, HTTP exchanges without a request of JSON-RPC pass, too.
-    """
-    terms = {(term.key, term.values) for term in wanted.terms if not term.negated}
-    return terms >= {("kind", ("request",)), ("status", ("unsuccessful",))}
 
 
 def _cause(view: View, call: Call) -> str:
