@@ -86,7 +86,10 @@ def fault_rules(
 
 
 def addons_factory(where: str, names: Sequence[str]) -> "MakeAddons | None":
-    """Load addons in a process of their own; return a factory of ``AddonCalls``, or ``None`` without addons.
+    """Load the addons ``names`` in a process of their own; return a factory of ``AddonCalls``.
+
+    The result is ``None`` without addons. ``where`` is the name of the command, for errors; with ``http`` the
+    addons are for HTTP, otherwise for stdio.
 
     Raises:
         UsageError: an addon cannot be used, or the process cannot be started.
@@ -116,7 +119,11 @@ def addons_factory(where: str, names: Sequence[str]) -> "MakeAddons | None":
 
 
 def judge_factory(rules: FaultRules | None, rule_options: RuleOptions | None) -> "MakeLiveJudge | None":
-    """Return a factory of the judge of incoming messages; ``None`` if no breakpoint asks for findings."""
+    """Return a factory of the judge of incoming messages; ``None`` if no breakpoint in ``rules`` asks for
+    findings.
+
+    The judge judges by the rules that ``rule_options`` name, or by the built-in ones.
+    """
     if rules is None or not rules.ask_for_findings:
         return None
 

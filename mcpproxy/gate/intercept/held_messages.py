@@ -31,9 +31,10 @@ class NothingHeldError(NotDoneError):
 class HeldMessage:
     """A message that is held from ``since_ns`` until somebody releases it, or until ``until_ns``.
 
-    ``then`` says how it is released at ``until_ns``, as ``Release.how`` does. Times are of the monotonic
-    clock. ``raw`` are its bytes, on stdio with the line feed. ``findings`` are the findings about it, if
-    messages are judged before they are forwarded.
+    ``mark`` marks it in the recording, and has the ``number`` that a ``Release`` names. ``then`` says how it
+    is released at ``until_ns``, as ``Release.how`` does. Times are of the monotonic clock. ``raw`` are its
+    bytes, on stdio with the line feed. ``findings`` are the findings about it, if messages are judged before
+    they are forwarded.
     """
 
     mark: FaultMark
@@ -110,8 +111,8 @@ class HeldMessages:
     ) -> None:
         """Hold a message as the breakpoint in ``decision`` says.
 
-        ``on_release`` is called once when it is released, with the time of the release. ``raw`` are its bytes
-        with the line feed, on stdio.
+        ``on_release`` is called once when it is released, with what becomes of it and the time of the
+        release. ``raw`` are its bytes with the line feed, on stdio.
         """
         action = decision.rule.action
         held = HeldMessage(

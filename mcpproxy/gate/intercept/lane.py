@@ -127,7 +127,9 @@ class Lane:
         return self.begun or (self.waiting[0] if self.waiting else None)
 
     def schedule(self, step: LaneStep, due_ns: int, *, keeps_order: bool = True, pieces: Pieces = ()) -> None:
-        """Let a step wait until ``due_ns``. The further ``pieces`` of its line follow it."""
+        """Let a step wait until ``due_ns``. The further ``pieces`` of its line follow it. ``_Due`` explains
+        ``keeps_order``.
+        """
         self.scheduled += 1
         heapq.heappush(self.waiting, _Due(due_ns, self.scheduled, step, keeps_order, pieces))
         self.held_bytes += len(step.data) + sum(len(data) for _, data in pieces)

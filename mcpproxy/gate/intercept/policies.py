@@ -169,7 +169,11 @@ def refusal(passing: Passing, by: str, code: int, text: str) -> Refused | None:
 
 
 def marked(fault: FaultMark, data: bytes, part: str = "", *, has_more: bool = False) -> bytes:
-    """Return the payload of a journal record about a fault: its mark as JSON on one line, then ``data``."""
+    """Return the payload of a journal record about a fault: its mark as JSON on one line, then ``data``.
+
+    ``part`` says what ``data`` is: a ``head``, a ``body`` or an ``event``; empty on stdio, and for bytes that
+    do not pass. With ``has_more``, a record with the same fault follows.
+    """
     mark = fault.members
     if part:
         mark["part"] = part
@@ -234,7 +238,9 @@ class Policies:
         return None
 
     def observe(self, event: Event, *, leaves: bool) -> None:
-        """Let all policies take note of an event that no policy can act on."""
+        """Let all policies take note of an event that no policy can act on; ``leaves`` as for
+        ``Policy.observe``.
+        """
         place = "exit" if leaves else "entry"
         if place not in self._failed:
             try:

@@ -167,7 +167,9 @@ def remember_messages(
 
 
 def remember_delivery(exchange: HttpExchange, session: HttpSession, keys: Sequence[MessageKey]) -> None:
-    """Remember the messages on this stream: while it is open, no other stream may carry the same messages."""
+    """Remember the messages with ``keys`` on this stream: while it is open, no other may carry the same
+    messages.
+    """
     for key in keys:
         session.delivered.setdefault(key, exchange.number)
     if exchange.delivered is None:
@@ -231,7 +233,7 @@ def remember_event(
 ) -> None:
     """Remember the event of ``frame``, and whether it or its messages were on another stream before.
 
-    ``keys`` identify the requests and responses in the event.
+    ``keys`` identify the requests and responses in the event. What is remembered is added to ``memory_use``.
     """
     session = exchange.session
     exchange.event_count += 1

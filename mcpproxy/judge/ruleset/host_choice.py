@@ -40,7 +40,7 @@ def chosen(values: Iterable[str], grade: str = "", option: str = "--hosts") -> H
 
 
 def family(values: Iterable[str], grade: str = "", option: str = "--hosts") -> RuleFamily:
-    """Return the checks of the family HOST for the hosts in ``values``, which ``chosen`` describes.
+    """Return the checks of the family HOST for the hosts that ``chosen`` returns for these arguments.
 
     Raises:
         UsageError, RuleError: as ``chosen``.

@@ -206,6 +206,8 @@ def _host(name: str, path: str, today: datetime.date) -> KnownHost:
 def fact(where: str, row: Mapping[str, object], today: datetime.date) -> HostFact:
     """Return the fact in the table ``row``; ``where`` is its file and line, for error messages.
 
+    If the fact is old at ``today``, its evidence says so.
+
     Raises:
         RuleError: a member is missing, unknown or not valid.
     """

@@ -88,7 +88,10 @@ def resolve(rule_catalogue: Catalogue, name_or_code: str) -> frozenset[str]:
 
 
 def unknown(where: str, rule_catalogue: Catalogue, name_or_code: str, *, hint: str = "") -> UsageError:
-    """Return the error for a name that no rule has. It suggests the nearest name, and ends with ``hint``."""
+    """Return the error for a name that no rule has. It suggests the nearest name, and ends with ``hint``.
+
+    ``where`` is the option or the place in a file that has the name.
+    """
     names: Mapping[str, None] = dict.fromkeys(
         [
             *rule_catalogue.rules,

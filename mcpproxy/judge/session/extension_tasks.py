@@ -38,11 +38,12 @@ class Question:
 class ExtensionTask:
     """One task, and the state that the server reported for it.
 
-    ``created_seq`` is the frame that created the task; 0 if it was not recorded. The latest ``state`` was
-    reported in frame ``seq``, with the timestamp ``updated``. ``ttl_ms`` is the lifetime, in milliseconds,
-    that the server named for it. ``fetched`` is set once tasks/get has returned the task, ``dropped`` once
-    the client has asked to cancel it. ``poll`` is the latest tasks/get, ``None`` if the client may poll again
-    at once, and ``poll_ms`` is the time, in milliseconds, that the client must wait before the next.
+    ``created_seq`` and ``created_ns`` are the frame that created the task, and its time; 0 if it was not
+    recorded. The latest ``state`` was reported in frame ``seq``, with the timestamp ``updated``. ``ttl_ms``
+    is the lifetime, in milliseconds, that the server named for it. ``fetched`` is set once tasks/get has
+    returned the task, ``dropped`` once the client has asked to cancel it. ``questions`` has the requests for
+    input by their keys. ``poll`` is the latest tasks/get, ``None`` if the client may poll again at once, and
+    ``poll_ms`` is the time, in milliseconds, that the client must wait before the next.
     """
 
     id: str

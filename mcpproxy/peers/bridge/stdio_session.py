@@ -151,7 +151,11 @@ class StdioSession:
         return not self._answers and not self.get_stream.is_connected
 
     def is_free_for(self, requests: Iterable[Key], tokens: Iterable[Key], *, wants_logs: bool) -> bool:
-        """Whether stateless requests need not wait, and cannot be confused with the open requests."""
+        """Whether stateless requests need not wait, and cannot be confused with the open requests.
+
+        ``requests`` are their ids, ``tokens`` their progress tokens, and ``wants_logs`` says that they ask
+        for log messages.
+        """
         if self._behind:
             return False
         if any(key in self._answers or key in self._given_up for key in requests):

@@ -97,13 +97,18 @@ def status_words(status: int, body: bytes, own: Headers = ()) -> str:
 
 
 def explanation_in(body: bytes, own: Headers = (), status: int = 0) -> str:
-    """Return the explanation that ``status_words`` finds in a body, without the status; empty if none."""
+    """Return the explanation that ``status_words`` finds in a body, without ``status``; empty if none.
+
+    ``own`` is as for ``status_words``.
+    """
     explanation = _explanation(body[:_READ_BYTES]).strip().removeprefix(str(status)).strip(" :-")
     return visible(_without_secrets(explanation, own)[:_SHOWN_CHARACTERS])
 
 
 def without_message(status: int, body: bytes, own: Headers = ()) -> str:
-    """Describe a response with a status below 300 whose ``body`` is no message."""
+    """Describe a response with a status below 300 whose ``body`` is no message; ``own`` as for
+    ``status_words``.
+    """
     explanation = explanation_in(body, own)
     return f"{status} without a message{': ' if explanation else ''}{explanation}"
 

@@ -23,7 +23,7 @@ _OTHER_SESSION_EVERY: Final = 4
 
 
 def handshake_steps(material: Material, session: int = 0) -> list[FuzzStep]:
-    """Return the steps that open a session as recorded; none in a revision without a handshake."""
+    """Return the steps that open the session with this number as recorded; none without a handshake."""
     steps: list[FuzzStep] = []
     for raw, method in (
         (material.initialize, "initialize"),

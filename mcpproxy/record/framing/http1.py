@@ -123,8 +123,9 @@ class Http1Connection:
         return len(self._requests.held) + len(self._server.held) + (len(proxy.held) if proxy else 0)
 
     def opaque(self, at_ns: int, why: str = _SWITCHED) -> list[Piece]:
-        """Interpret no more bytes of the connection as HTTP. A 101 or a 2xx to CONNECT has the same
-        effect."""
+        """Interpret no more bytes of the connection as HTTP, and cut the messages that are not over, for the
+        reason ``why``. A 101 or a 2xx to CONNECT has the same effect.
+        """
         self._switch("proxy", at_ns, why)
         return self._take_pieces()
 

@@ -136,7 +136,7 @@ def encode_run(raw: bytes | memoryview, long: list[bytes | memoryview]) -> str |
 
 
 def decode_run(written: object, long: Sequence[bytes]) -> bytes:
-    """Return the run of bytes that ``encode_run`` has encoded as ``written``.
+    """Return the run of bytes that ``encode_run`` has encoded as ``written``; ``long`` has the long runs.
 
     Raises:
         ValueError, TypeError, LookupError: ``written`` does not come from ``encode_run``.

@@ -198,6 +198,9 @@ def resume_recording(
 ) -> RecordingPipeline:
     """Return a recording that continues from the checkpoint ``start``.
 
+    ``earlier_files`` are the files of the recording before that of ``writer``. ``make_observer`` makes the
+    judge unless the checkpoint names the rules.
+
     Raises:
         TraceError: the trace or the checkpoint is damaged.
     """

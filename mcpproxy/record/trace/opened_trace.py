@@ -17,7 +17,11 @@ STILL_RECORDING: Final = "still recording"
 
 
 class OpenedTrace:
-    """The files of a recording, and facts from their header; see ``reader.read_trace``."""
+    """The files of a recording, and facts from their header; see ``reader.read_trace``.
+
+    ``trouble`` is a note that the journal could not be read, or that a copy is read; empty for neither.
+    ``copy_folder`` has that copy, and is deleted with this object; empty without a copy.
+    """
 
     def __init__(
         self,

@@ -32,7 +32,7 @@ class FolderBelow:
 
 
 def folders_below(folder: str, command: Callable[[str], list[str]]) -> tuple[list[FolderBelow], int]:
-    """Return the first folders below ``folder`` that hold recordings, and how many more there are.
+    """Return the first folders below ``folder``, by path, that hold recordings, and how many more there are.
 
     Compressed recordings do not count.
 

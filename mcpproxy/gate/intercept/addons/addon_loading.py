@@ -20,7 +20,8 @@ class AddonError(McpProxyError):
 
 
 def load_addons(names: Sequence[str]) -> list[Addon]:
-    """Return an object of each addon class that ``names`` denote: paths of files, or names of entry points.
+    """Return an object of each addon class that ``names`` denote: paths of files (with a separator, or ending
+    in ``.py``), or names of entry points.
 
     Raises:
         AddonError: an addon cannot be used.

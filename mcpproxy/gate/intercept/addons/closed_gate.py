@@ -82,8 +82,8 @@ class ClosedGate:
     def withhold(self, sender: Sender, raw: bytes, why: str, end: bytes | None = None) -> Withheld:
         """Return what the peers get instead of a message that must not pass.
 
-        Unless it is a batch, only its beginning and its end are read. If ``end`` is given, ``raw`` is only
-        the beginning.
+        ``why`` is the reason, a clause for the error and for stderr. Unless the message is a batch, only its
+        beginning and its end are read. If ``end`` is given, ``raw`` is only the beginning.
         """
         self.say_once(sender, why)
         if end is None and raw.lstrip()[:1] == b"[":
@@ -108,7 +108,8 @@ class ClosedGate:
             self._say(f"a message of the {sender} does not pass {self.addons}: {why}")
 
     def error(self, id: bytes, why: str) -> bytes:
-        """Return the JSON-RPC error for a request with this ``id``, which is JSON text."""
+        """Return the JSON-RPC error for a message withheld because of ``why``. ``id`` is its id as JSON text.
+        """
         code = PARSE_ERROR if why in _UNREADABLE else INVALID_REQUEST
         text = f"mcpproxy: {self.addons} cannot see this message, and fails closed: {why}"
         return error_message(code, text, id)

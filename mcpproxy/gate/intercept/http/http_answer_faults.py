@@ -97,10 +97,10 @@ class AnswerFaults:
     # Answers that addons that fail closed cannot see
 
     def refused(self, answer: HeldAnswer, sent: bytes, why: str, error: bytes = b"") -> list[AnswerStep]:
-        """Return the steps for an answer whose body does not pass; ``sent`` is what has arrived of it.
+        """Return the steps for an answer whose body does not pass, because of ``why``.
 
-        The client gets its head, with an error for the expected id as the body. If no id is expected, the
-        body is ``error``, or an error for ``null``.
+        ``sent`` is what has arrived of the body. The client gets the head, with an error for the expected id
+        as the body. If no id is expected, the body is ``error``, or an error for ``null``.
         """
         fault = self._gate_mark()
         self.gate.say_once(SERVER, why)
@@ -110,7 +110,9 @@ class AnswerFaults:
         return [AnswerStep("alter", sent, fault, has_more=True), *steps, AnswerStep("end", fault=fault)]
 
     def refused_stream(self, answer: HeldAnswer, sent: bytes, why: str) -> list[AnswerStep]:
-        """Return the steps for an event stream whose head has passed, and whose rest does not pass."""
+        """Return the steps for an event stream whose head has passed, and whose rest does not, because of
+        ``why``.
+        """
         fault = self._gate_mark()
         self.gate.say_once(SERVER, why)
         steps = [AnswerStep("alter", sent, fault, has_more=True)]

@@ -24,7 +24,8 @@ _GIVEN: Final = (journals.CLIENT_GIVEN, journals.SERVER_GIVEN)
 class HttpEvents:
     """Makes events of the bytes of each connection, in their order, and of each byte only once.
 
-    With ``are_given`` the events are about what receivers are given, otherwise about what senders have sent.
+    ``endpoint`` is the path of the MCP endpoint. With ``are_given`` the events are about what receivers are
+    given, otherwise about what senders have sent.
     """
 
     def __init__(self, endpoint: str, *, are_given: bool) -> None:

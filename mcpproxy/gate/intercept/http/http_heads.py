@@ -40,7 +40,10 @@ def status_head(action: FaultAction, body: bytes = b"") -> tuple[bytes, bytes]:
 
 
 def status_reply(action: FaultAction, why: str, body: bytes) -> bytes:
-    """Return the complete response with which an action answers a request; ``body`` as for ``reply``."""
+    """Return the complete response with which an action answers a request; its status is 200 by default.
+
+    ``why`` and ``body`` are as for ``reply``.
+    """
     status = action.count or 200
     fields = b"".join(b"\r\n" + _field(name, value) for name, value in status_headers(action))
     _, _, rest = reply(200, why, body=body).partition(b"\r\n")

@@ -114,7 +114,7 @@ def remember_terminal(context: MessageContext[Response], history: History) -> No
 
 
 def zero_line(context: MessageContext[Request | Notification], history: History) -> Iterator[Violation]:
-    """Report a line number below one (ACP-014)."""
+    """Report the first line number below one in a message (ACP-014)."""
     for path in acp.LINES[context.message.method]:
         for pointer, line in acp.values_at(or_none(context.message.params), path):
             if type(line) is int and line < 1:

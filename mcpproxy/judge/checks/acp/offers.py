@@ -72,7 +72,7 @@ def unlisted_login(context: MessageContext[Request], history: History) -> Iterat
 
 
 def undeclared_login(context: MessageContext[Response], history: History) -> Iterator[Violation]:
-    """Report an authentication method for terminals although the client did not declare that it has them
+    """Report the first authentication method for terminals, if the client did not declare terminals
     (ACP-020).
     """
     request, methods = context.answers, member(context.message.result, "authMethods")
@@ -115,7 +115,7 @@ def unlisted_value(context: MessageContext[Request], history: History) -> Iterat
 def undeclared_options(
     context: MessageContext[Response | Notification], history: History
 ) -> Iterator[Violation]:
-    """Report boolean options although the client did not declare them, in version 1 (ACP-020)."""
+    """Report the first boolean option, if the client did not declare such options, in version 1 (ACP-020)."""
     declarations = history.of(Declarations)
     if context.sender != SERVER or declarations.client is None or history.has_gap:
         return

@@ -227,7 +227,8 @@ def rows_for_both_eras(
 ) -> tuple[Check, ...]:
     """Return the rows that call a check for each ``Ask`` and another for each ``Reply``, in all revisions.
 
-    ``request_check`` and ``result_check`` each have the codes of the rules, and the check function.
+    ``methods`` are the methods that servers request. ``request_check`` and ``result_check`` each have the
+    codes of the rules, and the check function.
     """
     return (
         Check(*request_check, ("request",), methods),

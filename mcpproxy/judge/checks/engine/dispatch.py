@@ -255,7 +255,8 @@ class DispatchPlan:
 class Dispatch:
     """The checks and state updates of ``families`` for sessions of ``protocol``, in the order of the rows.
 
-    HTTP rows name no protocol, so all of them are included.
+    HTTP rows name no protocol, so all of them are included. ``plans`` has the plan for each ``DispatchKey``.
+    ``http_checks_for`` returns the HTTP checks to call, by moment, traffic, HTTP method and facts.
 
     If ``narrowed`` is false, all conditions of a row that only save time are ignored (``within``, ``unless``,
     ``members``, ``mentions`` and ``given``). Tests show in this way that the conditions do not change any

@@ -23,7 +23,9 @@ _MOST_NAMED: Final = 3
 
 @slotted(frozen=True)
 class Hit:
-    """A tool that meets a fact. ``pointer`` begins at the list of tools; ``detail`` may be empty."""
+    """A tool that meets a fact. ``pointer`` begins at the list of tools. ``detail`` says why, such as ``70
+    characters``; it may be empty.
+    """
 
     pointer: str
     name: str

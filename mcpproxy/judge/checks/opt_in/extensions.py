@@ -16,7 +16,7 @@ from mcpproxy.protocol.shapes.lookup import extras
 
 
 def proprietary_member(context: MessageContext, history: History) -> Iterator[Violation]:
-    """Report a member that the revision does not define for its object (EXT-001)."""
+    """Report each member that the revision, if it is known, does not define for its object (EXT-001)."""
     message, request = context.message, context.answers
     if len(context.candidates) != 1:
         return

@@ -209,7 +209,8 @@ def unlike_discovered(
 ) -> Violation:
     """Return the violation of an answer that does not fit the DiscoverResult.
 
-    The violation is only a warning after the DiscoverResult has expired.
+    ``requirement`` is the rule with its requirement, and ``pointer`` begins at the message. The violation is
+    only a warning after the DiscoverResult has expired.
     """
     assert context.answers is not None
     has_expired = context.frame.observed_at_ns > discovered.fresh_until_ns

@@ -59,7 +59,8 @@ _EDITS: Final[Mapping[str, tuple[bool, Callable[[bytes], bytes]]]] = {
 
 
 def mutants(material: Material) -> Iterator[Mutant]:
-    """Yield the changes of lines."""
+    """Yield the changes of lines of a simple request and of a call, lines that are not messages, and batches.
+    """
     for name, line in _LINES.items():
         yield alone(name, f"line: {name}", line)
     calls = [template for template in material.templates if template.method == "tools/call"]

@@ -88,13 +88,19 @@ def unlawful(plain: FuzzStep, raw: bytes) -> FuzzStep:
 
 
 def alone(name: str, what: str, raw: bytes, method: str = "", *, is_lawful: bool = False) -> Mutant:
-    """Return the change ``name`` that adds one message, ``raw``, which needs no answer."""
+    """Return the change ``name`` that adds one message, ``raw``, which needs no answer.
+
+    ``what`` describes it for the user, and ``method`` is its method; empty if it has none.
+    """
     step = FuzzStep(raw, (), what, method, name, is_lawful=is_lawful)
     return Mutant(name, lambda _: [step])
 
 
 def batch(template: Template, material: Material, length: int) -> Mutant:
-    """Return the change that sends a batch. It is lawful, and has to be answered, only in 2025-03-26."""
+    """Return the change that sends ``length`` messages of ``template`` as a batch.
+
+    It is lawful, and has to be answered, only if ``material`` is of the revision 2025-03-26.
+    """
     key = f"batch-of-{length}"
     is_lawful = material.revision == "2025-03-26"
 

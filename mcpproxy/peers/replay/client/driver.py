@@ -29,7 +29,9 @@ _DRAIN_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ServerFrame:
-    """A frame from the server. ``exchange`` is the number of its HTTP exchange, 0 on stdio."""
+    """A frame from the server. ``exchange`` is the number of its HTTP exchange, 0 on stdio; ``event`` is the
+    SSE event that it came in, ``None`` without one.
+    """
 
     raw: bytes
     exchange: int = 0

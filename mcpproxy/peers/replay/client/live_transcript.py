@@ -43,7 +43,8 @@ class LiveTranscript:
     ) -> SessionMessage:
         """Add a message to the session, and return it as an entry of the session.
 
-        ``answers`` is the request that the message answers.
+        ``now_ns`` is when it was sent or came, ``exchange`` and ``event`` are the HTTP exchange and the SSE
+        event that it is in, and ``answers`` is the request that it answers.
         """
         index = len(self.session.messages)
         answered_index = answers.live.index if answers else None

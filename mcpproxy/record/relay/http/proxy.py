@@ -200,7 +200,9 @@ class Proxy:
         self.stderr_log.forward_notes(recorder.notes, self._on_recorder_gone)
 
     def run(self, start_recorder: Callable[[], None], greetings: list[str]) -> int:
-        """Start the recorder and serve until a signal to stop arrives. Return the exit code, which is 0."""
+        """Start the recorder, write ``greetings`` to stderr, and serve until a signal to stop arrives. Return
+        the exit code, which is 0.
+        """
         try:
             start_recorder()
         except OSError as fault:

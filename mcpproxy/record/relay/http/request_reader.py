@@ -24,7 +24,7 @@ class RequestReader:
     """Reads the requests of one connection.
 
     It notes how often upstream (the server) had sent bytes when the last head came, and when the proxy last
-    sent bytes: that shows whether an answer may be under way.
+    sent bytes to upstream: that shows whether an answer may be under way.
 
     Args:
         router: finds the route of each request.

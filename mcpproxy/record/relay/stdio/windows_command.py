@@ -1,5 +1,4 @@
-"""Start a program of Windows by the name and the arguments that a host, the program that starts a server,
-gives.
+"""Start a program on Windows with the name and the arguments that a host (which starts the server) gives.
 
 Windows has no list of arguments: a program gets one line and splits it by itself. Nearly all programs split
 it as the C library does, which ``subprocess`` follows. Batch files (``npx.cmd``, ``uvx.bat``) are run by
