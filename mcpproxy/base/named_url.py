@@ -22,7 +22,7 @@ _SHOWN_CHARACTERS: Final = 100
 """How many characters of a foreign text an error shows at most."""
 _SHOWN_URL: Final = 500
 """How many characters of a URL a message shows at most."""
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
+DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _WRITABLE: Final = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 """Characters that a URL may contain besides letters and digits; all others are escaped."""
 
@@ -81,7 +81,7 @@ def other_origin(base: str, named: str) -> str:
         return ""
     if {origin[1], own[1]} <= LOOPBACK:
         origin = (origin[0], own[1], origin[2])
-    if origin == own or parts.scheme not in _DEFAULT_PORTS:
+    if origin == own or parts.scheme not in DEFAULT_PORTS:
         return ""
     return without_query(urlunsplit(parts))
 
@@ -107,6 +107,16 @@ def path_of(url: str) -> str:
         return "/"
 
 
+def host_and_port(url: str) -> tuple[str, int]:
+    """Return the host and the port of an HTTP URL; the host is empty if the URL has none.
+
+    Raises:
+        ValueError: ``url`` is not a URL.
+    """
+    parts = urlsplit(url)
+    return parts.hostname or "", parts.port or DEFAULT_PORTS[parts.scheme]
+
+
 def host_advice(url: str) -> str:
     """Return advice, as a clause, for a server that does not serve the host in ``url`` (status 421).
 
@@ -128,7 +138,7 @@ def _origin(parts: SplitResult) -> tuple[str, str, int]:
     Raises:
         ValueError: the host or the port is malformed.
     """
-    port = _DEFAULT_PORTS.get(parts.scheme, 0) if parts.port is None else parts.port
+    port = DEFAULT_PORTS.get(parts.scheme, 0) if parts.port is None else parts.port
     return parts.scheme, _host(parts.hostname or ""), port
 
 

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 import h11
 
-from mcpproxy.base.named_url import ForeignUrlError, resolved
+from mcpproxy.base.named_url import DEFAULT_PORTS, ForeignUrlError, host_and_port, resolved
 from mcpproxy.base.upstream.connecting import CONNECT_S, system_reason, tls_context
 from mcpproxy.base.upstream.http_proxy import proxy_for
 from mcpproxy.base.upstream.redirects import SAME_REQUEST
@@ -31,8 +31,6 @@ _MOST_REDIRECTS: Final = 5
 _REUSED_FOR_S: Final = 4.0
 """How long after its last exchange a connection is reused. Common servers close idle connections after five
 seconds, and a request that is sent at that moment is lost."""
-
-_DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 
 Headers = Sequence[tuple[str, str]]
 
@@ -137,7 +135,7 @@ class RemoteServer:
         follows_redirects: bool = False,
     ) -> None:
         try:
-            host, port = _host_and_port(url)
+            host, port = host_and_port(url)
             if not host.encode("idna"):
                 raise ValueError("it names no host")
         except ValueError as fault:
@@ -264,7 +262,7 @@ class RemoteServer:
         try:
             async with asyncio.timeout(CONNECT_S):
                 return await HttpConnection.open(
-                    self._tape, self._last_number, self._client, *_host_and_port(url), self._tls, self._proxy
+                    self._tape, self._last_number, self._client, *host_and_port(url), self._tls, self._proxy
                 )
         except TimeoutError:
             through = f" through {self._proxy.name}" if self._proxy else ""
@@ -285,7 +283,7 @@ class RemoteServer:
         Raises:
             UnreachableError: it refuses our TLS.
         """
-        if self._tls is not None and (reason := await refusal(*_host_and_port(url), self._upstream)):
+        if self._tls is not None and (reason := await refusal(*host_and_port(url), self._upstream)):
             with self._noting_failure():
                 raise UnreachableError(f"cannot be reached ({reason})")
 
@@ -306,16 +304,11 @@ class RemoteServer:
         await asyncio.sleep(0)  # the event loop closes the sockets
 
 
-def _host_and_port(url: str) -> tuple[str, int]:
-    parts = urlsplit(url)
-    return parts.hostname or "", parts.port or _DEFAULT_PORTS[parts.scheme]
-
-
 def _target_and_fields(url: str, fields: list[tuple[bytes, bytes]]) -> tuple[str, list[tuple[bytes, bytes]]]:
     """Return the target of a request, and its fields with a ``Host`` field."""
     parts = urlsplit(url)
     target = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
-    host = parts.netloc.removesuffix(f":{_DEFAULT_PORTS[parts.scheme]}")
+    host = parts.netloc.removesuffix(f":{DEFAULT_PORTS[parts.scheme]}")
     if any(name.lower() == b"host" for name, _ in fields):
         return target, fields
     return target, [(b"Host", host.encode("latin-1")), *fields]

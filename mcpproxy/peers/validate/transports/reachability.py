@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Final
 from urllib.parse import urlsplit
 
+from mcpproxy.base.named_url import host_and_port
 from mcpproxy.base.upstream.connecting import CONNECT_S, system_reason, tls_context
 from mcpproxy.base.upstream.redirects import REDIRECTS
 from mcpproxy.base.upstream.settings import USUAL, UpstreamSettings
@@ -33,7 +34,8 @@ async def check_reachable(url: str, upstream: UpstreamSettings = USUAL) -> None:
     Raises:
         CouldNotStartError: no server can be reached, it does not use TLS, or its certificate is not trusted.
     """
-    host, port, is_tls = _address(url)
+    host, port = host_and_port(url)
+    is_tls = urlsplit(url).scheme == "https"
     try:
         await _connect(host, port, tls_context(upstream) if is_tls else None, upstream)
     except (ssl.SSLError, ConnectionResetError) as fault:
@@ -55,7 +57,8 @@ async def why_no_server(url: str, fault: ValidateError, upstream: UpstreamSettin
 
     ``fault`` is the failure of the first request.
     """
-    host, port, is_tls = _address(url)
+    host, port = host_and_port(url)
+    is_tls = urlsplit(url).scheme == "https"
     status = fault.status if isinstance(fault, HttpStatusError) else 0
     if not is_tls and status in (0, 400) and await _speaks_tls(host, port, upstream):
         return f"{shown((url,))}: the port speaks TLS; try {_with_scheme(url, 'https')}"
@@ -86,13 +89,6 @@ async def _connect(host: str, port: int, context: ssl.SSLContext | None, upstrea
     writer.transport.abort()
     with suppress(OSError):
         await writer.wait_closed()
-
-
-def _address(url: str) -> tuple[str, int, bool]:
-    """Return the host, the port, and whether the scheme is ``https``."""
-    parts = urlsplit(url)
-    is_tls = parts.scheme == "https"
-    return parts.hostname or "", parts.port or (443 if is_tls else 80), is_tls
 
 
 def _with_scheme(url: str, scheme: str) -> str:
