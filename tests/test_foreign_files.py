@@ -105,9 +105,7 @@ DECOMPRESSORS: Final[Mapping[str, str]] = {
     "send/fleet/deletion.py": "store.stream",  # only hashed
     "send/fleet/manifest_chain.py": "store.stream",  # only hashed
     "send/fleet/packing.py": "zstandard",  # only compresses
-    "send/fleet/ship.py": "store.stream",  # decompressed by fleet.object_contents
     "send/fleet/store.py": "obstore.get obstore",
-    "send/fleet/verify.py": "store.stream",  # decompressed by fleet.object_contents
     "record/framing/coding.py": "zlib.decompressobj",
 }
 """Which files decompress or fetch; each counts what comes against a ``ByteBudget``, or keeps none of it."""
