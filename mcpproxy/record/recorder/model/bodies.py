@@ -23,9 +23,6 @@ from mcpproxy.record.recorder.masking import SECRETS, Masker
 from mcpproxy.record.recorder.model.json_tree import JsonPlace, single_values, tree_of
 from mcpproxy.record.trace.records import frame_bytes
 
-_MOST_VALUES: Final = 150_000
-"""How many JSON values a body may have; a body with more is masked without reading it."""
-
 _BODIES: Final = frozenset({"message", "request", "response"})
 """Members that hold a complete request or answer: in events of a stream, and in services that wrap it."""
 
@@ -109,7 +106,7 @@ class ModelBodies:
         if raw in _NO_ANSWER or not self.masks:
             return raw
         text = raw.decode("utf-8", "surrogateescape")
-        tree = None if is_piece else tree_of(text, _MOST_VALUES)
+        tree = None if is_piece else tree_of(text)
         if tree is None:
             return self._mask_unread(raw)
         edits = [

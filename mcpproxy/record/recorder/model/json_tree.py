@@ -48,7 +48,7 @@ class JsonPlace:
         return text[member.start : member.end] if member is not None and member.kind == '"' else ""
 
 
-def tree_of(text: str, most: int) -> JsonPlace | None:
+def tree_of(text: str, most: int = 150_000) -> JsonPlace | None:
     """Return the object or array that ``text`` consists of, or ``None``.
 
     ``None`` means that the text is not an object or array, is nested too deeply, or has more than ``most``

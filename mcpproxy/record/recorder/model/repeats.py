@@ -21,9 +21,6 @@ _SHORTEST: Final = 64
 _STEP: Final = 64 << 10
 """How many bytes are compared at a time."""
 
-_MOST_VALUES: Final = 150_000
-"""A body with more values is recorded unshortened."""
-
 
 @slotted(frozen=True)
 class _Body:
@@ -61,7 +58,7 @@ class RepeatFinder:
 
 def _arrays(raw: bytes) -> dict[str, list[tuple[int, int]]]:
     """Return the arrays of a body: the path of each -> where its items begin and end."""
-    tree = tree_of(raw.decode("latin-1"), _MOST_VALUES)
+    tree = tree_of(raw.decode("latin-1"))
     return {} if tree is None else dict(_arrays_in(tree, "", 1))
 
 
