@@ -124,6 +124,12 @@ class Chain:
             decoder.end()
 
 
+def codings(content_encoding: str) -> list[str]:
+    """Return the codings that a Content-Encoding field names, in lower case, without ``identity``."""
+    names = [name.strip(" \t").lower() for name in content_encoding.split(",")]
+    return [name for name in names if name not in ("", "identity")]
+
+
 def decoder(content_encoding: str, free: int = FREE_BYTES) -> Decoder | Chain | None:
     """Return a decoder for the codings that a Content-Encoding field names.
 
@@ -131,8 +137,7 @@ def decoder(content_encoding: str, free: int = FREE_BYTES) -> Decoder | Chain | 
     means that there is no coding, that there are more than three, or that one is unknown or not supported
     here; the body then stays encoded.
     """
-    names = [name.strip(" \t").lower() for name in content_encoding.split(",")]
-    names = [name for name in names if name not in ("", "identity")]
+    names = codings(content_encoding)
     decoders: list[Decoder] = []
     for name in reversed(names[:_MOST_CODINGS]):
         engine = _ENGINES[name]() if name in _ENGINES else None

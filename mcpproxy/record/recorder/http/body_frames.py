@@ -224,9 +224,3 @@ class ContentDecoder:
         if self._decoder is not None:
             self._decoder.end()
             self.why = self._decoder.why
-
-
-def coding_of(field: str) -> str:
-    """Return the codings that a Content-Encoding field names, joined by commas; empty if there are none."""
-    names = [name.strip(" \t").lower() for name in field.split(",")]
-    return ", ".join(name for name in names if name not in ("", "identity"))

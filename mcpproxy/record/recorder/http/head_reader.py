@@ -9,9 +9,9 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.judge.session.exchanges import Fields
 from mcpproxy.judge.session.frame import Headers, RequestHead, ResponseHead
 from mcpproxy.protocol.header_names import SESSION_ID
+from mcpproxy.record.framing.coding import codings
 from mcpproxy.record.framing.heads import USUAL_HEAD_BYTES
 from mcpproxy.record.framing.http1 import RequestStart, ResponseStart
-from mcpproxy.record.recorder.http.body_frames import coding_of
 from mcpproxy.record.recorder.masking import ID_LENGTH, Masker
 
 _MAX_CACHED: Final = 256
@@ -109,7 +109,7 @@ class HeadReader:
             mask.headers(start.headers, (*ids, *head_ids)),
             head_ids,
             streams,
-            coding_of(", ".join(fields.all("content-encoding"))),
+            ", ".join(codings(", ".join(fields.all("content-encoding")))),
             target,
             endpoint,
             "last-event-id" in fields,
