@@ -6,25 +6,21 @@ says whether its wrap is being written, is written, or is being undone. So if a 
 command checks the files of unfinished records.
 """
 
-import json
 import os
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Final, Literal, cast
 
-from mcpproxy.base import files, paths
+from mcpproxy.base import paths
 from mcpproxy.base.system_words import os_reason
 from mcpproxy.hosts.errors import HostFileError
+from mcpproxy.hosts.state_files import folder, read_state, save_state
 from mcpproxy.hosts.text_nodes import Path
 from mcpproxy.hosts.wrapping import At, EntryChange
 from mcpproxy.record.recorder.lock import Lock
 
-VERSION: Final = 1
-"""The version of the ledger's format."""
-LARGEST_BYTES: Final = 64 << 20
-"""The size limit of the ledger, and of the files of looks and of model settings, in bytes."""
-
+_NAME: Final = "ledger.json"
 _TEXTS: Final = ("file", "host", "name", "sha256_before", "sha256_after", "wrapped_at", "upstream", "listen")
 """The members of a stored record that are texts; ``state`` is read apart."""
 
@@ -65,7 +61,6 @@ class WrapRecord:
 class Ledger:
     """The records of all wraps. Only a process that has locked the ledger (``locked_ledger``) changes it."""
 
-    path: str
     records: dict[tuple[str, Path], WrapRecord] = field(default_factory=dict[tuple[str, Path], WrapRecord])
 
     @property
@@ -101,17 +96,8 @@ class Ledger:
             HostFileError: they cannot be written. The error's text ends with ``otherwise``.
         """
         rows = [{**asdict(record), "at": list(record.at)} for record in records.values()]
-        text = json.dumps({"version": VERSION, "wraps": rows}, indent=1) + "\n"
-        try:
-            files.replace(self.path, [text.encode()], 0o600)
-        except OSError as fault:
-            raise HostFileError(self.path, f"cannot be written ({os_reason(fault)})", otherwise) from None
+        save_state(_NAME, {"wraps": rows}, unwritten=otherwise)
         self.records = records
-
-
-def folder() -> str:
-    """Return the folder of the ledger and of other state about hosts. It may not exist."""
-    return os.path.join(paths.state_dir(), "hosts")
 
 
 @contextmanager
@@ -141,21 +127,13 @@ def read_ledger() -> Ledger:
     Raises:
         HostFileError: it cannot be read, is damaged, or was written by a newer mcpproxy.
     """
-    path = os.path.join(folder(), "ledger.json")
-    try:
-        stored: Any = json.loads(files.read(path, LARGEST_BYTES))
-        if stored["version"] > VERSION:
-            raise HostFileError(path, "written by a newer mcpproxy", "please update")
-        records = [_record(row) for row in stored["wraps"]]
-    except FileNotFoundError:
-        records = []
-    except OSError as fault:
-        raise HostFileError(path, f"cannot be read ({os_reason(fault)})", "nothing was written") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        fact = "damaged"
-        step = "move it away; unwrap then goes by the commands in the files"
-        raise HostFileError(path, fact, step) from None
-    return Ledger(path, {record.place: record for record in records})
+    records = read_state(
+        _NAME,
+        lambda stored: [_record(row) for row in stored["wraps"]],
+        unread="nothing was written",
+        damaged="move it away; unwrap then goes by the commands in the files",
+    )
+    return Ledger({record.place: record for record in records or ()})
 
 
 def _record(row: dict[str, Any]) -> WrapRecord:

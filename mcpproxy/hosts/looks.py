@@ -7,19 +7,18 @@ server through mcpproxy), so that wrapping does not change it.
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from typing import Final, Literal, cast
+from typing import Any, Final, Literal, cast
 
-from mcpproxy.base import files
 from mcpproxy.base.paths import rfc3339
-from mcpproxy.base.system_words import os_reason
 from mcpproxy.hosts.errors import HostFileError
-from mcpproxy.hosts.ledger import LARGEST_BYTES, Ledger, folder
+from mcpproxy.hosts.ledger import Ledger
 from mcpproxy.hosts.recorded import is_wrapped
 from mcpproxy.hosts.server_entries import Search, ServerEntry
+from mcpproxy.hosts.state_files import read_state, save_state
 
-VERSION: Final = 1
-"""The version of the format in which a look is saved."""
+_NAME: Final = "looks.json"
 
 News = Literal["new", "changed"]
 
@@ -78,15 +77,15 @@ def digests(search: Search, ledger: Ledger) -> dict[tuple[str, str], str]:
 
 
 def last_look() -> Look:
-    """Return the last look; an empty look if there was none, or it cannot be read or has another version."""
-    try:
-        stored = json.loads(files.read(_looks_path(), LARGEST_BYTES))
-        if stored["version"] != VERSION:
-            return Look()
-        seen = cast("Mapping[str, Mapping[str, str]]", stored["seen"])
-        return Look(str(stored["looked_at"]), {path: dict(entries) for path, entries in seen.items()})
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return Look()
+    """Return the last look; an empty look if there was none, or it cannot be read."""
+    with suppress(HostFileError):
+        return read_state(_NAME, _look) or Look()
+    return Look()
+
+
+def _look(stored: Mapping[str, Any]) -> Look:
+    seen = cast("Mapping[str, Mapping[str, str]]", stored["seen"])
+    return Look(str(stored["looked_at"]), {path: dict(entries) for path, entries in seen.items()})
 
 
 def save_look(before: Look, search: Search, hashes: Mapping[tuple[str, str], str]) -> None:
@@ -104,18 +103,8 @@ def save_look(before: Look, search: Search, hashes: Mapping[tuple[str, str], str
         seen[path] = {}
     for (path, key), digest in hashes.items():
         seen[path][key] = digest
-    text = json.dumps({"version": VERSION, "looked_at": rfc3339(0), "seen": seen}, indent=1) + "\n"
-    try:
-        files.replace(_looks_path(), [text.encode()], 0o600)
-    except OSError as fault:
-        reason = os_reason(fault)
-        raise HostFileError(
-            _looks_path(), f"cannot be written ({reason})", "the next look compares with an older one"
-        ) from None
-
-
-def _looks_path() -> str:
-    return os.path.join(folder(), "looks.json")
+    members = {"looked_at": rfc3339(0), "seen": seen}
+    save_state(_NAME, members, unwritten="the next look compares with an older one")
 
 
 def _entry_key(entry: ServerEntry) -> str:

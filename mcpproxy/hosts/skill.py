@@ -5,27 +5,25 @@ state folder has the path of the file that was written, its hash, and the folder
 files that somebody else has written or changed are never replaced or removed.
 """
 
-import json
 import os
 from collections.abc import Mapping
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from mcpproxy.base import files
 from mcpproxy.base.system_words import os_reason
 from mcpproxy.hosts.config_writer import sha256
 from mcpproxy.hosts.errors import HostFileError
 from mcpproxy.hosts.host_table import Host, skills_folder
-from mcpproxy.hosts.ledger import folder
 from mcpproxy.hosts.server_entries import is_below
+from mcpproxy.hosts.state_files import read_state, save_state
 
 NAME: Final = "mcpproxy"
 """The name of the skill, and of its folder."""
 
 _FILE_NAME: Final = "SKILL.md"
 _LARGEST_BYTES: Final = 1 << 20
-"""The size limit of the skill and of the file with the records, in bytes."""
-_VERSION: Final = 1
-"""The version of the format of the records."""
+"""The size limit of the skill, in bytes."""
+_RECORDS: Final = "skills.json"
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -149,31 +147,16 @@ def _records() -> _Records:
     Raises:
         HostFileError: they cannot be read. Without them, mcpproxy could not recognise its own skills.
     """
-    path = _records_path()
-    try:
-        stored = json.loads(files.read(path, _LARGEST_BYTES))
-        if stored["version"] > _VERSION:
-            raise HostFileError(path, "written by a newer mcpproxy", "please update")
-        skills = cast("_Records", stored["skills"])
-        return {path: {"sha256": record["sha256"], "made": record["made"]} for path, record in skills.items()}
-    except FileNotFoundError:
-        return {}
-    except OSError as fault:
-        raise _failure(path, "read", fault) from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise HostFileError(path, "damaged", "move it away; the skills in it are then yours") from None
+    return read_state(_RECORDS, _read, damaged="move it away; the skills in it are then yours") or {}
+
+
+def _read(stored: Mapping[str, Any]) -> _Records:
+    skills = cast("_Records", stored["skills"])
+    return {path: {"sha256": record["sha256"], "made": record["made"]} for path, record in skills.items()}
 
 
 def _save_records(records: _Records) -> None:
-    text = json.dumps({"version": _VERSION, "skills": records}, indent=1) + "\n"
-    try:
-        files.replace(_records_path(), [text.encode()], 0o600)
-    except OSError as fault:
-        raise _failure(_records_path(), "written", fault) from None
-
-
-def _records_path() -> str:
-    return os.path.join(folder(), "skills.json")
+    save_state(_RECORDS, {"skills": records})
 
 
 def _failure(path: str, what: str, fault: OSError) -> HostFileError:

@@ -4,20 +4,14 @@ A record is written before the file of the host, and dropped after the setting w
 the file has the address in the record, so a process that is killed in between does no harm.
 """
 
-import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 
-from mcpproxy.base import files
-from mcpproxy.base.system_words import os_reason
-from mcpproxy.hosts.errors import HostFileError
-from mcpproxy.hosts.ledger import LARGEST_BYTES, folder
+from mcpproxy.hosts.state_files import read_state, save_state
 from mcpproxy.hosts.text_nodes import Path
 
-_VERSION: Final = 1
-"""The version of the file's format."""
+_NAME: Final = "models.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,19 +45,12 @@ def setting_records() -> SettingRecords:
         HostFileError: they cannot be read, are damaged, or were written by a newer mcpproxy. Without
             them, the former settings would be lost.
     """
-    path = _records_path()
-    try:
-        stored: Any = json.loads(files.read(path, LARGEST_BYTES))
-        if stored["version"] > _VERSION:
-            raise HostFileError(path, "written by a newer mcpproxy", "please update")
-        records = [_record(row) for row in stored["settings"]]
-    except FileNotFoundError:
-        return {}
-    except OSError as fault:
-        raise _failure("read", fault) from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise HostFileError(path, "damaged", "move it away; the addresses in the files then stay") from None
-    return {(record.host, record.file): record for record in records}
+    records = read_state(
+        _NAME,
+        lambda stored: [_record(row) for row in stored["settings"]],
+        damaged="move it away; the addresses in the files then stay",
+    )
+    return {(record.host, record.file): record for record in records or ()}
 
 
 def save_settings(records: SettingRecords) -> None:
@@ -73,21 +60,9 @@ def save_settings(records: SettingRecords) -> None:
         HostFileError: they cannot be written.
     """
     rows = [{**asdict(record), "at": list(record.at)} for record in records.values()]
-    text = json.dumps({"version": _VERSION, "settings": rows}, indent=1) + "\n"
-    try:
-        files.replace(_records_path(), [text.encode()], 0o600)
-    except OSError as fault:
-        raise _failure("written", fault) from None
+    save_state(_NAME, {"settings": rows})
 
 
 def _record(row: dict[str, Any]) -> SettingRecord:
     members: dict[str, Any] = {**row, "at": tuple(row["at"])}
     return SettingRecord(**members)
-
-
-def _records_path() -> str:
-    return os.path.join(folder(), "models.json")
-
-
-def _failure(what: str, fault: OSError) -> HostFileError:
-    return HostFileError(_records_path(), f"cannot be {what} ({os_reason(fault)})", "see its permissions")
