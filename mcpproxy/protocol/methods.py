@@ -149,6 +149,7 @@ OPENINGS: Final = ("initialize", "server/discover")
 
 LISTEN: Final = "subscriptions/listen"
 """Opens a stream of notifications, which ends with the answer."""
+ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 SKILLS: Final = "io.modelcontextprotocol/skills"
 """The name under which peers declare the extension for skills."""

@@ -18,16 +18,13 @@ from typing import Final
 from mcpproxy.judge.session.frame import CLIENT
 from mcpproxy.peers.replay.recording import RecordedSession, SessionMessage
 from mcpproxy.protocol.jsonrpc import ErrorResponse, Malformed, Notification, Request, Response
-from mcpproxy.protocol.methods import LISTEN
+from mcpproxy.protocol.methods import ACKNOWLEDGED, LISTEN
 
 _MAY_ASK_BACK: Final = ("tools/call", "prompts/get", "resources/read", "tasks/result", "completion/complete")
 """Methods of the client during which a server may send requests."""
 
 _UNRELATED: Final = ("roots/list", "ping")
 """Server requests that do not belong to a request of the client."""
-
-
-_ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +101,7 @@ class _DependencyFinder:
         needs = (owner, *self._client_replies.get(owner, ()))
         # Another client message may have caused a subscription event, so the event also waits for the latest
         # client message before it. The acknowledgement of the subscription does not wait.
-        if entry.answers is None and entry.method not in (None, _ACKNOWLEDGED) and self._is_listening(owner):
+        if entry.answers is None and entry.method not in (None, ACKNOWLEDGED) and self._is_listening(owner):
             return Dependency(needs, self._last_client_message, owner)
         return Dependency(needs, None, owner)
 

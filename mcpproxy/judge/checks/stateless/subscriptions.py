@@ -30,10 +30,8 @@ from mcpproxy.protocol.jsonrpc import (
 )
 from mcpproxy.protocol.message_parts import as_object, member, well_formed
 from mcpproxy.protocol.meta_keys import SUBSCRIPTION_ID_KEY
-from mcpproxy.protocol.methods import LISTEN
+from mcpproxy.protocol.methods import ACKNOWLEDGED, LISTEN
 from mcpproxy.protocol.wording import shown, token
-
-ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 WANTED_BY: Final[Mapping[str, str]] = {
     "notifications/tools/list_changed": "toolsListChanged",

@@ -23,7 +23,7 @@ from mcpproxy.protocol.error_message import INVALID_PARAMS
 from mcpproxy.protocol.jsonrpc import ErrorResponse, JSONObject, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, number_of
 from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, SUBSCRIPTION_ID_KEY
-from mcpproxy.protocol.methods import kind_of, method_names
+from mcpproxy.protocol.methods import ACKNOWLEDGED, kind_of, method_names
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.task_lifecycle import TaskState, parse_time, state_of_status
 from mcpproxy.protocol.wording import shown
@@ -32,7 +32,6 @@ EXTENSION: Final = "io.modelcontextprotocol/tasks"
 
 STATUS: Final = "notifications/tasks"
 """The notification about a task, which is sent on a subscription."""
-ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 TASK_REQUESTS: Final = ("tasks/get", "tasks/update", "tasks/cancel")
 """Requests of the client about one task."""
 

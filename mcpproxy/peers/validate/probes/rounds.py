@@ -29,11 +29,9 @@ from mcpproxy.protocol.error_message import INVALID_PARAMS, MISSING_CAPABILITY
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Notification, RequestId
 from mcpproxy.protocol.message_parts import member, target_of
 from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, SUBSCRIPTION_ID_KEY
-from mcpproxy.protocol.methods import LISTEN
+from mcpproxy.protocol.methods import ACKNOWLEDGED, LISTEN
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
-
-ACKNOWLEDGED: Final = "notifications/subscriptions/acknowledged"
 
 _MAX_ROUNDS: Final = 5
 """How often a request is repeated with the input that its answer asks for."""
