@@ -16,7 +16,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.judge.checks.basic.embedded import ASK_CARRIERS, REPLY_CARRIERS, asks, may_ask, replies
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
 from mcpproxy.judge.checks.engine.rows import Check, RuleFamily
-from mcpproxy.judge.checks.server.listings import LISTS
+from mcpproxy.judge.checks.server.listings import LISTS, RESOURCE_LISTS
 from mcpproxy.judge.session.frame import Severity
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Request, Response
@@ -174,9 +174,7 @@ def _invalid_times(context: MessageContext, annotated: Iterable[tuple[str, JSON]
 
 RESULTS_WITH_BLOCKS: Final = ("sampling/createMessage", "tasks/result", *ASK_CARRIERS)
 REQUESTS_WITH_BLOCKS: Final = ("sampling/createMessage", *REPLY_CARRIERS)
-RESOURCE_LISTS: Final = ("resources/list", "resources/templates/list")
-"""The methods whose result (or the request itself) may contain content blocks, and those that list resources.
-"""
+"""The methods whose result, or the request itself, may contain content blocks."""
 
 BLOCK_MEMBERS: Final = ("messages", "inputResponses")
 """The members of a request's params that contain its content blocks."""

@@ -38,10 +38,12 @@ LISTS: Final[Mapping[str, tuple[str, str]]] = {
 }
 """Each list method: the member that holds the list, and the member that identifies its items."""
 
+RESOURCE_LISTS: Final = ("resources/list", "resources/templates/list")
+
 CHANGES: Final[Mapping[str, tuple[str, ...]]] = {
     "notifications/tools/list_changed": ("tools/list",),
     "notifications/prompts/list_changed": ("prompts/list",),
-    "notifications/resources/list_changed": ("resources/list", "resources/templates/list"),
+    "notifications/resources/list_changed": RESOURCE_LISTS,
 }
 """The list methods whose results each announcement is about."""
 

@@ -15,7 +15,7 @@ from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.checks.basic.content import blocks
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation
 from mcpproxy.judge.checks.engine.rows import Check, RuleFamily, StateUpdate
-from mcpproxy.judge.checks.server.listings import LISTS, listed
+from mcpproxy.judge.checks.server.listings import LISTS, RESOURCE_LISTS, listed
 from mcpproxy.judge.checks.stateless.servers import is_modern
 from mcpproxy.judge.checks.stateless.subscriptions import normalized_uri, subscription_of
 from mcpproxy.judge.session.frame import CLIENT, SERVER
@@ -308,8 +308,6 @@ def _may_be_part(uri: str, subscribed_uri: str) -> bool:
     """
     return normalized_uri(uri).startswith(normalized_uri(subscribed_uri))
 
-
-RESOURCE_LISTS: Final = ("resources/list", "resources/templates/list")
 
 FAMILY: Final = RuleFamily(
     checks=(
