@@ -52,7 +52,11 @@ class Peer(Protocol):
         ...
 
     async def ping(self, step: FuzzStep, index: int, timeout_s: float) -> Symptom | None:
-        """Check by a ping that the server still answers; return the fault if it does not, else ``None``."""
+        """Check by a ping that the server answers within ``timeout_s``; return the fault if not, else
+        ``None``.
+
+        ``step`` is the last step that was sent, and ``index`` its index.
+        """
         ...
 
     @property

@@ -72,7 +72,10 @@ def status_of(message: Message, request: Message) -> int:
 def rejection_of(
     message: Request, fields: Mapping[str, str], mirrors: Mapping[str, Mirrors]
 ) -> "Rejection | None":
-    """Return why a stateless request must not be passed on; ``None`` if it may be."""
+    """Return why a stateless request must not be passed on; ``None`` if it may be.
+
+    ``fields`` and ``mirrors`` are as for ``mismatch``.
+    """
     if message.method == "initialize":
         return Rejection(404, METHOD_NOT_FOUND, "this revision has no initialize")
     if not stateless_version(message):

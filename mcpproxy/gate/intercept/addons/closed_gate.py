@@ -108,8 +108,7 @@ class ClosedGate:
             self._say(f"a message of the {sender} does not pass {self.addons}: {why}")
 
     def error(self, id: bytes, why: str) -> bytes:
-        """Return the JSON-RPC error for a message withheld because of ``why``. ``id`` is its id as JSON text.
-        """
+        """Return the JSON-RPC error for a message withheld because of ``why``; ``id`` is its id, in JSON."""
         code = PARSE_ERROR if why in _UNREADABLE else INVALID_REQUEST
         text = f"mcpproxy: {self.addons} cannot see this message, and fails closed: {why}"
         return error_message(code, text, id)

@@ -41,8 +41,9 @@ def large_result(settings: Settings, result: JSONObject) -> tuple[str, str] | No
 def dropped_content(settings: Settings, result: JSONObject) -> tuple[str, str] | None:
     """Find content blocks of a kind that the host does not give to the model.
 
-    The first ``after`` blocks of the kind are given to the model. ``media`` has the beginnings of the media
-    types that the fact is about, ``not_media`` those of its exceptions.
+    The setting ``types`` has the types of these blocks. The first ``after`` of them are given to the model.
+    ``media`` has the beginnings of the media types that the fact is about, ``not_media`` those of its
+    exceptions.
     """
     dropped = [
         (f"/content/{index}", _describe_block(block))
@@ -53,7 +54,11 @@ def dropped_content(settings: Settings, result: JSONObject) -> tuple[str, str] |
 
 
 def hidden_content(settings: Settings, result: JSONObject) -> tuple[str, str] | None:
-    """Find content that the host drops because there is structured content, which does not repeat it."""
+    """Find content that the host drops because there is structured content, which does not repeat it.
+
+    The setting ``keeps`` has the types of blocks that are not dropped. A result with ``isError`` is not
+    searched.
+    """
     structured = result.get("structuredContent")
     if not isinstance(structured, dict) or result.get("isError") is True:
         return None

@@ -59,8 +59,7 @@ _EDITS: Final[Mapping[str, tuple[bool, Callable[[bytes], bytes]]]] = {
 
 
 def mutants(material: Material) -> Iterator[Mutant]:
-    """Yield the changes of lines of a simple request and of a call, lines that are not messages, and batches.
-    """
+    """Yield changes of the lines of a simple request and of a call, other lines, and batches."""
     for name, line in _LINES.items():
         yield alone(name, f"line: {name}", line)
     calls = [template for template in material.templates if template.method == "tools/call"]

@@ -22,7 +22,7 @@ class Listener(Protocol):
         ...
 
     def use_endpoint(self, reference: bytes) -> None:
-        """Post to the URL that the server of HTTP+SSE names.
+        """Post to the URL that the server of HTTP+SSE names, absolute or relative to ours.
 
         Raises:
             RemoteError: nothing may be sent there.
