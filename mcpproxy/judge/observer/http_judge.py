@@ -97,7 +97,7 @@ class HttpJudge:
 
     ``joined_late`` says that the start of the session was not recorded, ``redacted`` that values anywhere in
     the recording may be masked. In a recording that is not redacted, a ``Note`` event comes before each frame
-    with masked credentials.
+    with masked credentials. ``memory_use`` estimates the memory that the history takes.
     """
 
     def __init__(

@@ -29,7 +29,7 @@ def load(
 
     Raises:
         CustomRuleError: a folder does not exist or contains no rules, or something in it cannot be used.
-        RuleError: a built-in table is not valid.
+        RuleError: a built-in table cannot be read or is not valid.
     """
     tables: dict[str, object] = {}
     families: list[RuleFamily] = []

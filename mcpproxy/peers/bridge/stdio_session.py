@@ -110,6 +110,7 @@ class StdioSession:
     code. ``say`` writes a line to stderr. Without an ``id`` the session is for stateless requests, whose
     streams have no event ids. ``on_gone`` is called when the process has ended, and ``on_kept`` with the
     change when ``kept_bytes`` changes. ``revision`` is the negotiated revision, empty before.
+    ``on_server_message`` gets each message of the server before it is passed on.
 
     Raises:
         OSError: the process cannot be started.

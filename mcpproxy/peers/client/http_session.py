@@ -251,8 +251,8 @@ class ClientSession(Generic[ExchangeT]):
     ) -> bool:
         """Use HTTP+SSE if a GET opens a stream that names an endpoint within ``limit_s`` seconds.
 
-        Return whether it is used. The end of that stream ends the session: then ``on_end`` is called with the
-        reason, as a clause.
+        Return whether it is used. ``stream`` is the exchange of the GET. The end of that stream ends the
+        session: then ``on_end`` is called with the reason, as a clause.
         """
         self.is_http_sse = True
         self.stream_task = self.tasks.start(self._read_old_stream(stream, on_end))

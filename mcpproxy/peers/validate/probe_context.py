@@ -235,6 +235,8 @@ class ProbeContext:
     async def start(self, name: str = "session") -> Client:
         """Close the shared session, and start a new one without sending anything yet.
 
+        ``name`` is as for ``new_client``.
+
         Raises:
             CouldNotStartError: the server cannot be started.
             ValidateError: a server of HTTP+SSE opens no stream.
@@ -247,6 +249,8 @@ class ProbeContext:
 
     def new_client(self, name: str, revision: str = "") -> Client:
         """Return a client whose session is not open yet. On stdio it gets a new recording called ``name``.
+
+        ``revision`` is by default the one in use.
 
         Raises:
             McpProxyError: the recording cannot be written.

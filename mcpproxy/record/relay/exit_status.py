@@ -76,7 +76,8 @@ def no_recorder(fault: OSError) -> str:
 def recorder_s(*, is_awaited: bool) -> float:
     """Return ``RECORDER_S`` if somebody reads the recorder's last lines on stderr, otherwise ``UNREAD_S``.
 
-    ``is_awaited`` says that the user has asked for these lines. On a terminal somebody reads them anyway.
+    ``is_awaited`` says that the user has asked for these lines, or that they say how the server failed. On a
+    terminal somebody reads them anyway.
     """
     return RECORDER_S if is_awaited or os.isatty(2) else UNREAD_S
 

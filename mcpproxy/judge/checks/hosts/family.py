@@ -104,7 +104,8 @@ class FactMet:
         """Return the violation to report: at most an info if it ``is_doubtful`` or the host only changes a
         part.
 
-        The effect in the data of a doubtful one is ``perhaps``.
+        The effect in the data of a doubtful one is ``perhaps``. ``frame`` and ``candidates`` are those of
+        ``Violation``.
         """
         rule, requirement = RULES[self.fact.kind]
         return Violation(
