@@ -112,7 +112,7 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
 
 
 def cancelled_initialize(exchange: HttpExchange, history: HttpHistory) -> tuple[SentRequest, History] | None:
-    """Return the initialize that this exchange cancels on another connection than its own.
+    """Return the initialize that this exchange cancels on another connection than its own, or ``None``.
 
     With it comes the history of the session that it opens. There is no session id yet, so it is certain which
     initialize is meant only if no other one is under way.
