@@ -11,8 +11,8 @@ from typing import Final, Literal, TypeAlias, get_args
 
 from mcpproxy.base.visible import visible
 from mcpproxy.judge.session.filter import Filter
-from mcpproxy.judge.session.outcomes import CallCounts, Kind, count_calls
-from mcpproxy.read.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, WITHOUT_ANSWER
+from mcpproxy.judge.session.outcomes import CallCounts, count_calls
+from mcpproxy.read.view.index.columns import FROM_SERVER, OUTCOMES, REQUESTS, WITHOUT_ANSWER
 from mcpproxy.read.view.view import View
 
 BYTES_PER_TOKEN: Final = 4
@@ -121,7 +121,6 @@ class StatisticsBuilder:
         if view.not_begun:
             self._not_begun.append(view.not_begun)
         columns = view.columns
-        request, request_of_server = KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER
         now_ns = view.index.now_ns()
         rows = zip(
             columns.kind, columns.name, columns.outcome, columns.latency_ns, columns.answer_line,
@@ -129,7 +128,7 @@ class StatisticsBuilder:
         )  # fmt: skip
         group_of_name: dict[tuple[int, int], _Group] = {}
         for row, (kind, name, outcome, latency_ns, answered, size_in, size_out) in enumerate(rows):
-            if not row or (kind != request and kind != request_of_server):
+            if not row or kind not in REQUESTS:
                 continue
             if passing_rows is not None and row not in passing_rows:
                 continue

@@ -9,16 +9,15 @@ from typing import Final
 
 from mcpproxy.base.visible import visible
 from mcpproxy.judge.session.frame import Finding
-from mcpproxy.judge.session.outcomes import Kind, Outcome, count_calls
+from mcpproxy.judge.session.outcomes import Outcome, count_calls
 from mcpproxy.read.view.calls import SessionSummary
-from mcpproxy.read.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, SEVERITIES, Columns
+from mcpproxy.read.view.index.columns import OUTCOMES, REQUESTS, SEVERITIES, Columns
 from mcpproxy.read.view.index.peers import SessionFacts
 
 _NO_CALL: Final = 0xFF
 """The outcome of rows that are not calls."""
-_REQUESTS: Final = (KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER)
 # Kind -> 0 for a request; for any other, the bits that turn each outcome into ``_NO_CALL``.
-_MASKS: Final = bytes(0 if kind in _REQUESTS else _NO_CALL for kind in range(256))
+_MASKS: Final = bytes(0 if kind in REQUESTS else _NO_CALL for kind in range(256))
 
 
 def call_outcomes(columns: Columns) -> Counter[Outcome]:

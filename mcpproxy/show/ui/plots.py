@@ -2,8 +2,8 @@
 
 from mcpproxy.protocol.jsonrpc import JSONObject
 from mcpproxy.read.view.call_members import milliseconds
-from mcpproxy.read.view.diagrams.lanes import FAILED, NOT_ANSWERED, lanes_of
-from mcpproxy.read.view.index.columns import OUTCOMES
+from mcpproxy.read.view.diagrams.lanes import lanes_of
+from mcpproxy.read.view.index.columns import FAILED, OUTCOMES, WITHOUT_ANSWER
 from mcpproxy.read.view.view import View
 from mcpproxy.show.ui import json_rows
 
@@ -18,7 +18,7 @@ def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
     took_ns = {
         row: columns.waited_ns(row, now_ns)
         for row in view.numbers(filter)
-        if latency_ns[row] >= 0 or outcome[row] in NOT_ANSWERED
+        if latency_ns[row] >= 0 or outcome[row] in WITHOUT_ANSWER
     }
     rows = list(took_ns)
     total = len(rows)
@@ -28,7 +28,7 @@ def latencies(view: View, filter: str | None, limit: int) -> JSONObject:
     rows.sort(key=started_ns.__getitem__)
     return {
         "total": total,
-        "unanswered": sum(outcome[row] in NOT_ANSWERED for row in took_ns),
+        "unanswered": sum(outcome[row] in WITHOUT_ANSWER for row in took_ns),
         "row": list(rows),
         "at_ms": [milliseconds(started_ns[row]) for row in rows],
         "kind": [_kind_of(outcome[row]) for row in rows],
@@ -41,7 +41,7 @@ def _kind_of(outcome: int) -> str:
 
     It is ``answered``, ``failed``, or without an answer the name of the outcome.
     """
-    return "failed" if outcome in FAILED else OUTCOMES[outcome] if outcome in NOT_ANSWERED else "answered"
+    return "failed" if outcome in FAILED else OUTCOMES[outcome] if outcome in WITHOUT_ANSWER else "answered"
 
 
 def spans(

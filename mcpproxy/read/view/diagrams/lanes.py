@@ -9,8 +9,8 @@ from array import array
 from typing import Final, TypeAlias
 
 from mcpproxy.base.slotted import slotted
-from mcpproxy.judge.session.outcomes import ERRORS, Kind, Outcome
-from mcpproxy.read.view.index.columns import FROM_SERVER, KINDS, OUTCOMES, Columns
+from mcpproxy.judge.session.outcomes import Outcome
+from mcpproxy.read.view.index.columns import FAILED, OUTCOMES, REQUESTS, Columns
 from mcpproxy.read.view.view import AnyFilter, View
 
 Numbers: TypeAlias = "array[int]"
@@ -29,11 +29,6 @@ _FINEST: Final = 20_000
 """The time is divided into at most this many parts. A bar shorter than a part is always narrow."""
 
 _UNANSWERED: Final = OUTCOMES.index(Outcome.UNANSWERED)
-_REQUESTS: Final = frozenset({KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER})
-FAILED: Final = frozenset(map(OUTCOMES.index, ERRORS))
-"""The numbers of the outcomes of failed calls, in the column ``outcome``."""
-NOT_ANSWERED: Final = frozenset({_UNANSWERED, OUTCOMES.index(Outcome.CANCELLED)})
-"""The numbers of the outcomes of calls without an answer, in the column ``outcome``."""
 
 
 @slotted()
@@ -105,7 +100,7 @@ def _place_rows(columns: Columns, rows: Numbers, ended_ns: Numbers) -> tuple[Num
     lane_of: Numbers = array("b")
     for row, end_ns in zip(rows, ended_ns, strict=True):
         lane = MESSAGES
-        if columns.kind[row] in _REQUESTS:
+        if columns.kind[row] in REQUESTS:
             began_ns = columns.started_ns[row]
             lane = next((lane for lane, at_ns in enumerate(free_ns) if at_ns <= began_ns), len(free_ns))
             if lane == len(free_ns) < MOST_LANES:

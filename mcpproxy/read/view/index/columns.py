@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from mcpproxy.judge.session.frame import WORST_FIRST, Sender, Severity
-from mcpproxy.judge.session.outcomes import Kind, Outcome
+from mcpproxy.judge.session.outcomes import ERRORS, Kind, Outcome
 
 KINDS: Final = tuple(Kind)
 OUTCOMES: Final = tuple(Outcome)
@@ -23,8 +23,13 @@ Severities are in rising order.
 WITHOUT_ANSWER: Final = frozenset(map(OUTCOMES.index, (Outcome.UNANSWERED, Outcome.CANCELLED)))
 """The numbers of the outcomes of requests that only waited. A cancelled one may still have an answer."""
 
+FAILED: Final = frozenset(map(OUTCOMES.index, ERRORS))
+"""The numbers of the outcomes of failed calls."""
+
 FROM_SERVER: Final = 0x80
 """Added to the kind of a row whose sender is the server."""
+REQUESTS: Final = frozenset({KINDS.index(Kind.REQUEST), KINDS.index(Kind.REQUEST) | FROM_SERVER})
+"""What the column ``kind`` holds for a request of either side."""
 
 NO_CODE: Final = -(1 << 31)
 """In the column ``code``: there is no error code."""
