@@ -1,6 +1,7 @@
 """Read parts of parsed messages: the messages of a frame (a line, body or event; several if it is a batch),
 their ids and targets, the members of a value."""
 
+import json
 from collections.abc import Iterator
 from typing import Final, TypeAlias, cast
 
@@ -160,3 +161,11 @@ def text_member(value: "JSON | Absent", *names: str) -> str | None:
 def as_object(value: object) -> JSONObject | None:
     """Return ``value`` if it is a JSON object, otherwise ``None``."""
     return value if isinstance(value, dict) else None  # pyright: ignore[reportUnknownVariableType]
+
+
+def object_in(raw: bytes) -> JSONObject | None:
+    """Return the object that the module ``json`` reads in ``raw``; ``None`` if it reads none."""
+    try:
+        return as_object(json.loads(raw))
+    except (ValueError, RecursionError):
+        return None

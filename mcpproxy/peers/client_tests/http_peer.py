@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 from mcpproxy.peers.client_tests.peer import MOST_REQUESTS, Script, ScriptedServer
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.protocol.message_parts import as_object, text_member
+from mcpproxy.protocol.message_parts import object_in, text_member
 from mcpproxy.protocol.meta_keys import VERSION_KEY
 from mcpproxy.protocol.revisions import Era
 
@@ -50,7 +50,7 @@ class ScriptedExchange:
         self.query: Final = urlsplit(handler.path).query
         self.headers: Final = {name.lower(): value for name, value in handler.headers.items()}
         self.body: Final = body
-        self.message: Final = _json_object(body)
+        self.message: Final = object_in(body)
 
     @property
     def request_method(self) -> str:
@@ -150,7 +150,7 @@ class EndpointSession(ScriptedServer):
 
     def write(self, raw: bytes) -> None:
         """Send a message of the server. An answer is held back until it is known whether it comes alone."""
-        message, exchange = _json_object(raw), self._exchange
+        message, exchange = object_in(raw), self._exchange
         assert exchange is not None
         is_answer = message is not None and "method" not in message
         if is_answer and not self._held and not self._is_streaming:
@@ -160,7 +160,7 @@ class EndpointSession(ScriptedServer):
             self._is_streaming = True
             exchange.begin_stream(self._headers)
             if self._held:
-                exchange.send_event(_json_object(self._held))
+                exchange.send_event(object_in(self._held))
         exchange.send_event(message)
 
 
@@ -283,10 +283,3 @@ def _handler_class(peer: ScriptedEndpoint) -> type[BaseHTTPRequestHandler]:
     for verb in ("GET", "POST", "DELETE", "OPTIONS"):
         setattr(Handler, f"do_{verb}", Handler.answer)
     return Handler
-
-
-def _json_object(raw: bytes) -> JSONObject | None:
-    try:
-        return as_object(json.loads(raw))
-    except (ValueError, RecursionError):
-        return None

@@ -16,7 +16,7 @@ from typing import BinaryIO, Final, NoReturn
 
 from mcpproxy.protocol.error_message import METHOD_NOT_FOUND, UNSUPPORTED_VERSION
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.message_parts import as_object, target_of, text_member
+from mcpproxy.protocol.message_parts import as_object, object_in, target_of, text_member
 from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, VERSION_KEY
 from mcpproxy.protocol.revisions import STATEFUL, STATELESS, Era
 
@@ -281,11 +281,7 @@ class ScriptedServer:
             if not line:
                 self._lines.put(b"")  # so that later calls find the end, too
                 return None
-            try:
-                message = as_object(json.loads(line))
-            except (ValueError, RecursionError):
-                continue  # the judge says what is wrong with it
-            if message is not None:
+            if (message := object_in(line)) is not None:  # else the judge says what is wrong with it
                 return message
 
     def _read_lines(self, source: BinaryIO) -> None:

@@ -5,7 +5,6 @@ These probes do not send the credentials that the user gave, and do not fetch an
 Sources: https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization, and RFC 9728.
 """
 
-import json
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit, urlunsplit
@@ -19,7 +18,7 @@ from mcpproxy.peers.validate.probe_context import ProbeContext
 from mcpproxy.peers.validate.raw_requests import post, streamable
 from mcpproxy.protocol.header_names import SESSION_ID
 from mcpproxy.protocol.jsonrpc import JSONObject
-from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.protocol.message_parts import object_in
 from mcpproxy.protocol.oauth import RESOURCE_METADATA, challenge_parameters
 from mcpproxy.protocol.revisions import since
 
@@ -42,7 +41,7 @@ async def _oauth_metadata(context: ProbeContext) -> Conclusion:
         exchange = await post(
             context, b"", [("Accept", "application/json")], method="GET", url=url, is_anonymous=True
         )
-        metadata = _json_object(exchange.body) if exchange.status == 200 else None
+        metadata = object_in(exchange.body) if exchange.status == 200 else None
         if metadata is not None:
             return _judge_metadata(context, metadata, (*refusal.evidence, *exchange.evidence))
     where = f"{metadata_url} has no metadata" if metadata_url else "the well-known addresses have no metadata"
@@ -105,13 +104,6 @@ def _well_known(url: str) -> Iterator[str]:
     parts = urlsplit(url)
     for path in dict.fromkeys((RESOURCE_METADATA + parts.path.rstrip("/"), RESOURCE_METADATA)):
         yield urlunsplit((parts.scheme, parts.netloc, path, "", ""))
-
-
-def _json_object(raw: bytes) -> JSONObject | None:
-    try:
-        return as_object(json.loads(raw))
-    except (ValueError, RecursionError):
-        return None
 
 
 PROBES: Final = (
