@@ -124,8 +124,3 @@ def probe_template(material: Material) -> Template:
 def json_bytes(value: JSON) -> bytes:
     """Return a value as JSON on one line."""
     return json.dumps(value, separators=(",", ":")).encode()
-
-
-def pointer_text(pointer: tuple[str, ...]) -> str:
-    """Return a place as a JSON Pointer."""
-    return "".join("/" + token.replace("~", "~0").replace("/", "~1") for token in pointer)

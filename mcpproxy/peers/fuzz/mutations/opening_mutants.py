@@ -4,10 +4,11 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from mcpproxy.peers.fuzz.material import Material, Pointer
-from mcpproxy.peers.fuzz.mutations.mutant import Mutant, Supply, pointer_text, probe_template
+from mcpproxy.peers.fuzz.mutations.mutant import Mutant, Supply, probe_template
 from mcpproxy.peers.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import Request, RequestId, parse
 from mcpproxy.protocol.raw_json import with_value, without_value
+from mcpproxy.protocol.wording import token
 
 _VALUES: Final[Mapping[str, bytes]] = {
     "null": b"null",
@@ -84,14 +85,15 @@ def _lone_initialize(material: Material) -> FuzzStep:
 
 
 def _changed_initialize(material: Material, place: Pointer, name: str, value: bytes | None) -> Mutant:
-    key = f"initialize {pointer_text(place)} {name}"
+    at = "".join(map(token, place))
+    key = f"initialize {at} {name}"
     raw = (
         without_value(material.initialize, place)
         if value is None
         else with_value(material.initialize, place, value)
     )
     changed = raw or material.initialize
-    what = f"{pointer_text(place)}: {name}"
+    what = f"{at}: {name}"
     steps = [
         FuzzStep(changed, ids_of(changed), what, "initialize", key, material.initialize, is_lawful=False)
     ]

@@ -5,11 +5,12 @@ from dataclasses import replace
 from typing import Final
 
 from mcpproxy.peers.fuzz.material import ARGUMENTS, Material, Pointer, Template, leaves
-from mcpproxy.peers.fuzz.mutations.mutant import Mutant, changed, json_bytes, pointer_text
+from mcpproxy.peers.fuzz.mutations.mutant import Mutant, changed, json_bytes
 from mcpproxy.peers.fuzz.steps import FuzzStep
 from mcpproxy.protocol.jsonrpc import JSON
 from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.raw_json import with_value, without_value
+from mcpproxy.protocol.wording import token
 
 _HOSTILE: Final[Mapping[str, bytes]] = {
     "null": b"null",
@@ -102,12 +103,12 @@ def _with_value(template: Template, place: Pointer, name: str, value: bytes) -> 
                 raw = with_value(raw, place[:depth], b"{}") or raw
         return replace(plain, raw=with_value(raw, place, value) or raw, is_portable=name not in _UNPORTABLE)
 
-    at = pointer_text(place)
+    at = "".join(map(token, place))
     return changed(template, f"{at} {name}", f"{at}: {name}", change)
 
 
 def _without_value(template: Template, place: Pointer) -> Mutant:
-    at = pointer_text(place)
+    at = "".join(map(token, place))
     return changed(
         template,
         f"{at} removed",
@@ -131,12 +132,12 @@ def _schema_of(template: Template, place: Pointer) -> JSON:
     if place[:2] != ARGUMENTS:
         return None
     schema: JSON = template.schema
-    for token in place[2:]:
+    for name in place[2:]:
         inner = member(schema, "properties")
         if isinstance(inner, dict):
-            schema = inner.get(token)
+            schema = inner.get(name)
         else:
-            schema = schema.get("items") if isinstance(schema, dict) and token.isdecimal() else None
+            schema = schema.get("items") if isinstance(schema, dict) and name.isdecimal() else None
     return schema
 
 
