@@ -145,7 +145,7 @@ class FakeAddons:
     def give_up_late(self, now_ns: int) -> None:
         del now_ns
 
-    def wants_now(self, hook: str, passing: Passing) -> bool:
+    def remember_or_wait(self, hook: str, passing: Passing) -> bool:
         del hook, passing
         return True
 

@@ -397,7 +397,7 @@ class Guard:
     def attach(self, *_: object) -> None:
         return
 
-    def wants_now(self, *_: object) -> bool:
+    def remember_or_wait(self, *_: object) -> bool:
         return False
 
 

@@ -120,7 +120,7 @@ class Within:
 
     def __init__(self, server: PageServer, keys: PageKeys) -> None:
         self._keys: Final = keys
-        self.home: Final = server.address_of("")
+        self.home: Final = server.url_of("")
         self.bearer: Final = {"Authorization": f"Bearer {self._ticket()}"}
 
     def _ticket(self) -> str:

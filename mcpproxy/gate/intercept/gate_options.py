@@ -57,7 +57,7 @@ class GateOptions:
         if addons is not None:
             from mcpproxy.gate.intercept.addons.addon_policy import AddonPolicy
 
-            policies.append(AddonPolicy(addons.wants_now, gate))
+            policies.append(AddonPolicy(addons.remember_or_wait, gate))
         for make in self.others:
             try:
                 policies.append(make(say))

@@ -26,11 +26,11 @@ class SeenCalls:
 
     A run is one conversation with a model, and the sessions with servers that its host had open beside it.
 
-    ``allows`` is called with each recording before it is read, and raises an error to forbid the reading.
+    ``check`` is called with each recording before it is read, and raises an error to forbid the reading.
     """
 
-    def __init__(self, allows: Callable[[RecordingEntry], object] = bool) -> None:
-        self._allows: Final = allows
+    def __init__(self, check: Callable[[RecordingEntry], object] = bool) -> None:
+        self._check: Final = check
         self._read: tuple[tuple[RecordingEntry, ...], PromptReport] | None = None
 
     def all(self, own: RecordingEntry, entries: Iterable[RecordingEntry]) -> dict[int, tuple[str, ...]]:
@@ -86,7 +86,7 @@ class SeenCalls:
         run = (model, *beside)
         if self._read is None or self._read[0] != run:
             for entry in run:
-                self._allows(entry)
+                self._check(entry)
             trace = read_untouched(model.path)
             self._read = run, read_run(trace, [entry.path for entry in beside], only_reads=True)
         return self._read[1]

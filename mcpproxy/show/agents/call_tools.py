@@ -115,7 +115,7 @@ class CallTools:
         from mcpproxy.read.prompt.seen_call import SeenCalls
 
         if self._seen is None:
-            self._seen = SeenCalls(self._library.allow)
+            self._seen = SeenCalls(self._library.refuse_unfit)
         try:
             seen = self._seen.of(own, entries, detail.call.number)
         except (AgentError, TraceError):

@@ -320,8 +320,8 @@ class RecordingLibrary:
             raise AgentError(f"{listed.handle}: {fact}; the user can compare it with {command}")
         return self.trace(listed)
 
-    def allow(self, entry: RecordingEntry) -> None:
-        """Check that a recording may be read beside another one.
+    def refuse_unfit(self, entry: RecordingEntry) -> None:
+        """Refuse a recording that may not be read beside another one.
 
         Raises:
             AgentError: it is too large, or a file of it is a link.

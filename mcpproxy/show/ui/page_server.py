@@ -42,8 +42,8 @@ class PageServer:
         """Whether only this machine can reach the page."""
         return is_loopback(self._address)
 
-    def address_of(self, path: str) -> str:
-        """Return the address of ``path``."""
+    def url_of(self, path: str) -> str:
+        """Return the URL of ``path``."""
         name = f"[{self._name}]" if ":" in self._name else self._name
         return f"http://{name}:{self.port}{path}"
 

@@ -111,7 +111,7 @@ def _serve_http(server: "RecordingServer", where: str, host: str, port: int, tok
         raise UsageError(where, os_reason(error), "choose another address with --http") from None
     if not page.is_local:
         tell("other machines can reach this server; who has its token can read every recording in the folder")
-    sys.stdout.write(f"{page.address_of(http.PATH)}\n")
+    sys.stdout.write(f"{page.url_of(http.PATH)}\n")
     if not token:
         token = secrets.token_urlsafe(24)
         sys.stdout.write(f"Authorization: Bearer {token}\n")

@@ -107,7 +107,7 @@ def run(argv: list[str]) -> int:
     if not server.is_local:
         tell("other machines can reach this page; who has its address can read every recording in the folder")
     keys = PageKeys()
-    home = server.address_of("/")
+    home = server.url_of("/")
 
     def new_address(when_used: Callable[[], None]) -> str:
         return f"{home}?token={keys.new_ticket(when_used, LIFETIME_S)}"

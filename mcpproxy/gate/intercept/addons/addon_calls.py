@@ -206,7 +206,7 @@ class AddonCalls:
         self._after = after or _do_nothing
         self._watch_host()
 
-    def wants(self, hook: str) -> bool:
+    def _start_host_for(self, hook: str) -> bool:
         """Whether an addon has to see the messages of ``hook``; start a host if there is none.
 
         If no host can be started, this is false, unless an addon fails closed.
@@ -221,12 +221,12 @@ class AddonCalls:
         """The names of the addons that fail closed; empty if there is none."""
         return self._first.fail_closed
 
-    def wants_now(self, hook: str, passing: Passing) -> bool:
+    def remember_or_wait(self, hook: str, passing: Passing) -> bool:
         """Whether a message has to wait until addons have answered.
 
         If addons need it only beside its response, it is sent to them here, and need not wait.
         """
-        if not self.wants(hook):
+        if not self._start_host_for(hook):
             return False
         if self.only_remembers(hook):
             self.remember(passing.session, passing.sender, passing.raw)

@@ -38,7 +38,7 @@ class EnteredRequest:
 
     ``action`` is what becomes of the request, ``None`` if it passes. ``id`` is the id, in JSON, of a JSON-RPC
     request that waits for an answer; otherwise empty. ``session`` is its ``Mcp-Session-Id``. ``is_gated``: an
-    addon that fails closed has to see it. ``has_message``: it is a POST, so it should have a message.
+    addon that fails closed has to see it. ``is_post``: it is a POST, so it should have a message.
     """
 
     action: Action | None = None
@@ -46,7 +46,7 @@ class EnteredRequest:
     id: bytes = b""
     session: str = ""
     is_gated: bool = True
-    has_message: bool = True
+    is_post: bool = True
 
 
 class HttpGate:
@@ -183,7 +183,7 @@ class HttpGate:
                 self._stop_events(fault, is_given=False)
                 entered = EnteredRequest()
         gate = self.policies.gate
-        is_unseen = entered.passing is None and entered.is_gated and entered.has_message
+        is_unseen = entered.passing is None and entered.is_gated and entered.is_post
         if gate.addons and entered.action is None and is_unseen:
             entered.action = gate.withhold(CLIENT, b"", A_FAULT)
         return entered
@@ -236,7 +236,7 @@ class HttpGate:
             return None
         return refused
 
-    def pass_early(self, data: bytes, now_ns: int, number: int) -> None:
+    def read_early(self, data: bytes, now_ns: int, number: int) -> None:
         """Make events of a client's bytes that pass, which came before a request that is held."""
         self.read_recorded()
         for is_given, events in enumerate((self._entering, self._leaving)):

@@ -80,7 +80,7 @@ class RequestSide:
             tunnel.records.begin(now_ns)
             number = tunnel.records.number
             if earlier := b"".join(passing[shown:]):
-                self._gate.pass_early(earlier, now_ns, number)
+                self._gate.read_early(earlier, now_ns, number)
             entered = self._gate.enter(held.raw, now_ns, number)
             self._ids[-1] = entered.id
             refused = None

@@ -82,7 +82,7 @@ class FrameBatch:
         self._first_row.append(len(self._first_seq))
         self._first_name.append(len(self._method_of))
         self._seq.extend(scan.of_seq)
-        self._call.extend(scan.of_call)
+        self._call.extend(scan.of_index_row)
         self._time_ns.extend(scan.of_time_ns)
         self._bytes.extend(scan.of_bytes)
         self._kind.extend(scan.of_kind)

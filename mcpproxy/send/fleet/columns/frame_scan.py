@@ -40,7 +40,7 @@ class FrameScan(Scan):
         self._numbered: Final = _NumberedColumns()
         super().__init__(self._numbered)
         self.of_seq: Final[array[int]] = array("q")
-        self.of_call: Final[array[int]] = array("I")
+        self.of_index_row: Final[array[int]] = array("I")
         """The row of the index to which the message belongs; 0 if it belongs to none."""
         self.of_time_ns: Final[array[int]] = array("q")
         self.of_bytes: Final[array[int]] = array("I")
@@ -104,7 +104,7 @@ class FrameScan(Scan):
             first_seq[row] = seq
         self.of_time_ns.append(seen.at_ns)  # first: it raises OverflowError for a time that is too large
         self.of_seq.append(seq)
-        self.of_call.append(row)
+        self.of_index_row.append(row)
         self.of_bytes.append(seen.size if seen.size < LARGEST else LARGEST)
         self.of_kind.append(kind)
         self.is_of_client.append(seen.client)
