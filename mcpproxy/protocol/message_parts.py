@@ -169,3 +169,8 @@ def object_in(raw: bytes) -> JSONObject | None:
         return as_object(json.loads(raw))
     except (ValueError, RecursionError):
         return None
+
+
+def objects_in(value: JSON) -> list[JSONObject]:
+    """Return the objects of an array; an empty list for any other value."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

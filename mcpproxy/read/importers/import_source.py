@@ -240,11 +240,6 @@ def digest(path: str) -> bytes:
         return hashlib.file_digest(file, "blake2b").digest()
 
 
-def objects(value: JSON) -> list[JSONObject]:
-    """Return the objects of an array; an empty list for any other value."""
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
-
-
 def refuse(path: str, number: int | None, fact: str) -> NoReturn:
     """Raise the error for a file that is not in the expected format; ``number`` is the line, from 1 on.
 

@@ -18,13 +18,12 @@ import orjson
 
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import member, objects_in
 from mcpproxy.read.importers.import_source import (
     MAX_BYTES,
     Clock,
     ImportedSource,
     lines,
-    objects,
     read_json_file,
     refuse,
     unix_ns,
@@ -63,7 +62,7 @@ def read_document(path: str, session: int) -> ImportedSource:
         TraceError: the file is not a cassette, holds no message, or there is no such session.
     """
     cassette = read_json_file(path, "cassette")
-    listed = objects(member(cassette, "messages"))
+    listed = objects_in(member(cassette, "messages"))
     messages = [
         _Message(_time_ms(item, "t_offset_ms"), _SENDERS[sender], item.get("payload"))
         for item in listed
@@ -125,7 +124,7 @@ def _messages_in(members: JSONObject) -> Iterator[_Message]:
         case {"type": "frame", "frame": message} | {"type": "raw", "data": str(message)}:
             yield _Message(_time_ms(members, "t"), sender, message, is_late=is_late)
         case {"type": "chunks", "chunks": chunks}:
-            for chunk in objects(chunks):
+            for chunk in objects_in(chunks):
                 if "frame" in chunk:
                     yield _Message(_time_ms(chunk, "t"), sender, chunk["frame"], is_late=is_late)
         case _:

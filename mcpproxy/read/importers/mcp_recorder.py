@@ -14,11 +14,10 @@ import orjson
 
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame, Sender
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.message_parts import member
+from mcpproxy.protocol.message_parts import member, objects_in
 from mcpproxy.read.importers.import_source import (
     Clock,
     ImportedSource,
-    objects,
     read_json_file,
     refuse,
     unix_ns,
@@ -36,7 +35,7 @@ def read(path: str, session: int) -> ImportedSource:
         TraceError: the file is not a cassette, or there is no such session.
     """
     cassette = read_json_file(path, "cassette")
-    interactions = objects(member(cassette, "interactions"))
+    interactions = objects_in(member(cassette, "interactions"))
     if not any(isinstance(item.get("request"), dict) for item in interactions):
         refuse(path, None, "not a cassette: no interaction in it has a request")
     if session > 1:

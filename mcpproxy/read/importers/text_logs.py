@@ -21,7 +21,7 @@ from typing import Final
 
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame, Gap, Sender
 from mcpproxy.protocol.jsonrpc import JSON, JSONObject
-from mcpproxy.protocol.message_parts import as_object, member
+from mcpproxy.protocol.message_parts import as_object, member, objects_in
 from mcpproxy.protocol.methods import kind_of, sends_in_any
 from mcpproxy.protocol.raw_json import elements, without_value
 from mcpproxy.protocol.revisions import REVISIONS
@@ -32,7 +32,6 @@ from mcpproxy.read.importers.import_source import (
     ImportedSource,
     SessionNumbers,
     first_of_session,
-    objects,
     opened_file,
     refuse,
     unix_ns,
@@ -194,7 +193,7 @@ def _numbered_message(
 
     ``requesters`` are the senders of the open requests, by id. They are updated by the message.
     """
-    messages = objects(value) or [as_object(value) or {}]
+    messages = objects_in(value) or [as_object(value) or {}]
     note = as_object(messages[0].get("_meta")) or {}
     named_sender = _DIRECTIONS.get(direction) if isinstance(direction := note.get("direction"), str) else None
     if named_sender:

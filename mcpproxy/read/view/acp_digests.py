@@ -4,11 +4,11 @@ A digest is a function that takes the params or the result of a message and retu
 if the message does not have the usual members; it is then shown as JSON.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from mcpproxy.protocol.jsonrpc import JSON
-from mcpproxy.protocol.message_parts import as_object
+from mcpproxy.protocol.message_parts import as_object, objects_in
 
 _MAX_TEXT: Final = 400
 """How many characters of a text are shown."""
@@ -19,13 +19,6 @@ _Members = Mapping[str, JSON]
 def _object(value: JSON) -> _Members:
     """Return ``value`` if it is an object, otherwise an empty one."""
     return as_object(value) or {}
-
-
-def _objects(value: JSON) -> Iterator[_Members]:
-    """Yield the objects of a list; nothing if ``value`` is no list."""
-    for item in value if isinstance(value, list) else ():
-        if isinstance(item, dict):
-            yield item
 
 
 def _words(*values: JSON) -> str:
@@ -44,7 +37,7 @@ def _block(block: _Members) -> str:
 
 
 def _prompt(params: _Members) -> str:
-    return _words(*(_block(block) for block in _objects(params.get("prompt"))))
+    return _words(*(_block(block) for block in objects_in(params.get("prompt"))))
 
 
 def _update(params: _Members) -> str:
@@ -57,7 +50,7 @@ def _update(params: _Members) -> str:
     texts: tuple[JSON, ...] = ()
     if kind.endswith(("_chunk", "_message", "_thought")):
         # A chunk has one block, a complete message a list of blocks.
-        blocks = (_block(_object(content)), *(_block(block) for block in _objects(content)))
+        blocks = (_block(_object(content)), *(_block(block) for block in objects_in(content)))
         texts = (*blocks, _object(update.get("plan")).get("planId"))
     title = update.get("title") or update.get("toolCallId") or update.get("terminalId")
     state = update.get("state") or update.get("status")
@@ -69,7 +62,7 @@ def _permission(params: _Members) -> str:
     subject = _object(params.get("subject"))
     call = _object(params.get("toolCall")) or _object(subject.get("toolCall"))
     about = params.get("title") or call.get("title") or call.get("toolCallId")
-    options = ", ".join(_words(option.get("optionId")) for option in _objects(params.get("options")))
+    options = ", ".join(_words(option.get("optionId")) for option in objects_in(params.get("options")))
     action = _words(about, subject.get("command"))
     return f"{action} ({options})" if action and options else action
 
