@@ -13,8 +13,8 @@ from mcpproxy.judge.checks.server.apps import is_for_model
 from mcpproxy.judge.session.frame import Frame
 from mcpproxy.judge.session.outcomes import Kind
 from mcpproxy.model.values import blob
-from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Malformed, Request, Single
-from mcpproxy.protocol.message_parts import as_object, member, singles, target_of, text_member
+from mcpproxy.protocol.jsonrpc import JSON, JSONObject, Malformed, Request
+from mcpproxy.protocol.message_parts import as_object, member, target_of, text_member
 from mcpproxy.protocol.methods import OPENINGS
 from mcpproxy.read.view.calls import Call, ToolDefinition
 from mcpproxy.read.view.view import View
@@ -241,7 +241,7 @@ def _rest_of_list(view: View, calls: Iterable[Call], started_ns: int) -> ListRes
 
 def _calls(view: View, number: int, calls: list[Call], started_ns: int) -> Iterator[WireCall]:
     for call in calls:
-        request = _message_at(view, call.frame) if call.method == "tools/call" else None
+        request = view.message(call.frame) if call.method == "tools/call" else None
         if not isinstance(request, Request):
             continue
         answer = _message_value(view, call.answer)
@@ -266,17 +266,10 @@ def _instructions(view: View, calls: list[Call]) -> str:
 
 
 def _message_value(view: View, seq: int | None) -> JSON:
-    single = _message_at(view, seq) if seq else None
+    single = view.message(seq)
     return None if single is None or isinstance(single, Malformed) else single.value
 
 
 def _observed_ns(view: View, seq: int) -> int:
     record = view.record(seq)
     return record.observed_at_ns if isinstance(record, Frame) else 0
-
-
-def _message_at(view: View, seq: int) -> Single | None:
-    """Return the message of a frame; ``None`` for a batch, or if record ``seq`` is no frame."""
-    record = view.record(seq)
-    messages = singles(record.message) if isinstance(record, Frame) else ()
-    return messages[0] if len(messages) == 1 else None

@@ -9,10 +9,9 @@ from typing import Final
 
 from mcpproxy.base.style import duration
 from mcpproxy.base.visible import visible
-from mcpproxy.judge.session.frame import Frame
 from mcpproxy.judge.session.outcomes import Kind, Outcome, state_words
 from mcpproxy.protocol.jsonrpc import JSON, Request, Response
-from mcpproxy.protocol.message_parts import member, singles
+from mcpproxy.protocol.message_parts import member
 from mcpproxy.protocol.methods import OPENINGS
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.read.view.calls import Call
@@ -107,12 +106,8 @@ class _Probe:
 
 def _message(view: View, seq: int | None, kind: type[Request | Response]) -> JSON:
     """Return the message of a frame as JSON; ``None`` if it is not of this kind, or is in a batch."""
-    try:
-        record = view.record(seq) if seq else None
-    except LookupError:
-        return None
-    messages = singles(record.message) if isinstance(record, Frame) else ()
-    return messages[0].value if len(messages) == 1 and isinstance(messages[0], kind) else None
+    single = view.message(seq)
+    return single.value if isinstance(single, kind) else None
 
 
 def _revision_in(message: JSON, part: str) -> str:

@@ -20,6 +20,8 @@ from mcpproxy.judge.session.ending import ending_text, not_begun
 from mcpproxy.judge.session.filter import Filter, parse_filter
 from mcpproxy.judge.session.frame import WORST_FIRST, Close, Event, Frame
 from mcpproxy.judge.session.outcomes import Kind, Outcome
+from mcpproxy.protocol.jsonrpc import Single
+from mcpproxy.protocol.message_parts import singles
 from mcpproxy.read.view.call_reader import Masking
 from mcpproxy.read.view.calls import Call, Detail, Part, Progress, Refreshed, SessionSummary
 from mcpproxy.read.view.causes import LOST, HowEnded, brief_cause, cause_of
@@ -340,6 +342,15 @@ class View:
         if not isinstance(record, Event):
             raise LookupError(f"there is no frame {seq}")
         return record
+
+    def message(self, seq: int | None) -> Single | None:
+        """Return the message of a frame; ``None`` for a batch, or if no frame has the number ``seq``."""
+        try:
+            record = self.record(seq) if seq else None
+        except LookupError:
+            return None
+        messages = singles(record.message) if isinstance(record, Frame) else ()
+        return messages[0] if len(messages) == 1 else None
 
     @property
     def tools(self) -> "RecordedTools":
