@@ -84,8 +84,7 @@ def judge(
     else:
         calls = tally.calls
         failed_start = not_begun(close, trace.header, sum(tally.frames.values()), first_end)
-    has_lines = type(trace) is Trace  # recordings of other programs are read by a subclass
-    if has_lines and (missing := {finding.frame for finding in findings} - places.keys()):
+    if not trace.is_import and (missing := {finding.frame for finding in findings} - places.keys()):
         places |= places_of(trace, missing)
     more = tuple(repeated for repeated in observer.more if selection.takes(repeated.rule))
     return JudgedTrace(
@@ -97,7 +96,7 @@ def judge(
         notes,
         more=more,
         journal_fault=trace.journal_fault,
-        places=places if has_lines else {},
+        places={} if trace.is_import else places,
         calls=calls,
         waiting_ns=waiting_ns,
         not_begun=failed_start,

@@ -147,7 +147,7 @@ def follow(path: str | os.PathLike[str], poll_s: float = 0.1) -> Iterator[Event 
         lambda: _is_under_way(first_file),
         lambda: time.sleep(poll_s),
     )
-    if type(trace) is not Trace or trace.is_copy:  # no recorder appends to an import or to a copy
+    if trace.is_import or trace.is_copy:  # no recorder appends to an import or to a copy
         yield from trace.events()
         return
     files = [first_file]

@@ -46,6 +46,8 @@ class ImportedSource:
 class ForeignTrace(Trace):
     """A recording of another tool, read like a trace of ours."""
 
+    is_import = True
+
     def __init__(self, path: str, source: ImportedSource) -> None:
         super().__init__(path, source.header)
         self._source: Final = source

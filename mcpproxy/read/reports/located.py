@@ -104,11 +104,7 @@ def relative(path: str, base: str) -> str:
 
 
 def _place(places: Mapping[int, Place], number: int, trace: Trace) -> Place:
-    return places.get(number) or Place(number, trace.path, 1 if number == 0 and _has_lines(trace) else 0)
-
-
-def _has_lines(trace: Trace) -> bool:
-    return type(trace) is Trace  # recordings of other programs are read by a subclass
+    return places.get(number) or Place(number, trace.path, 0 if number or trace.is_import else 1)
 
 
 @slotted(frozen=True)
@@ -156,7 +152,7 @@ def _read_places(trace: Trace, wanted: set[int]) -> tuple[dict[int, Place], dict
         if event.seq not in missing:
             continue
         path, line = trace.place
-        places[event.seq] = Place(event.seq, path, line if _has_lines(trace) else 0)
+        places[event.seq] = Place(event.seq, path, 0 if trace.is_import else line)
         subjects[event.seq] = _subjects_of(event, turns)
         missing.discard(event.seq)
         if not missing:

@@ -48,6 +48,8 @@ class Trace(OpenedTrace):
     record, or the one that names the next file.
     """
 
+    is_import = False
+    """Whether this is the recording of another program. It has no lines of ours."""
     complete = False
     tally: Tally | None = None
     continued_ns = 0

@@ -24,7 +24,7 @@ class Source:
         """Closes the files. They are also closed when this object is garbage-collected."""
         self._starts: Final[list[int]] = []
         """The offset at which each file begins."""
-        if type(trace) is not Trace or trace.upgrade_steps:
+        if trace.is_import or trace.upgrade_steps:
             self._add_file(_temporary_copy(trace))
         else:
             for path in trace.readable_files:
