@@ -18,6 +18,8 @@ from mcpproxy.record.recorder.model.turns import TurnReader, model_turns
 from mcpproxy.record.trace.reader import Trace
 from mcpproxy.record.trace.records import TOOLS
 
+MOST_SEARCHED: Final = 200
+"""How many of the latest recordings are searched for one of a model's interface."""
 _MOST_EXAMINED: Final = 64
 """How many requests of a recording are examined to tell whether it is of a model's interface."""
 

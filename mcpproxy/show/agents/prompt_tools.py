@@ -10,7 +10,7 @@ from mcpproxy.model.dialect import DIALECTS
 from mcpproxy.read.prompt.findings import PromptFinding
 from mcpproxy.read.prompt.judged_runs import findings_of_run
 from mcpproxy.read.prompt.report import PromptReport
-from mcpproxy.read.prompt.run import has_turns, is_beside, is_of_a_model, read_run
+from mcpproxy.read.prompt.run import MOST_SEARCHED, has_turns, is_beside, is_of_a_model, read_run
 from mcpproxy.read.prompt.words import (
     call_words,
     list_words,
@@ -25,9 +25,6 @@ from mcpproxy.show.agents.errors import AgentError
 from mcpproxy.show.agents.pages import AnswerPage
 from mcpproxy.show.agents.recording_library import MESSAGE_CHARACTERS, ListedRecording, RecordingLibrary
 from mcpproxy.show.agents.tool_arguments import Cursor, HandleOfModel
-
-_SEARCHED: Final = 200
-"""How many of the latest recordings are searched for one of a model's interface."""
 
 _MAX_ROWS: Final = 100
 _COMMAND: Final = "mcpproxy prompt"
@@ -73,7 +70,7 @@ class PromptTools:
     def _model_recording(self, named: str) -> ListedRecording:
         """Return the recording of a model's interface with this handle or label.
 
-        If nothing is named, it is the latest such among the latest ``_SEARCHED`` recordings.
+        If nothing is named, it is the latest such among the latest ``MOST_SEARCHED`` recordings.
 
         Raises:
             AgentError: there is none, the name means several, the recording with this name has no request to
@@ -89,7 +86,7 @@ class PromptTools:
                     fact, step = "no request to the model came through it", "the user points the host at it"
                 raise AgentError(f"{listed.handle}: {fact}; {step}")
             return listed
-        for listed in self._library.recordings()[:_SEARCHED]:
+        for listed in self._library.recordings()[:MOST_SEARCHED]:
             try:
                 if is_of_a_model(self._library.trace(listed)):
                     return listed

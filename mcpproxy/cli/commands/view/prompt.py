@@ -21,6 +21,7 @@ from mcpproxy.read.prompt.judged_runs import findings_of_run
 from mcpproxy.read.prompt.report import PromptReport, ServerWay
 from mcpproxy.read.prompt.report_json import as_json
 from mcpproxy.read.prompt.run import (
+    MOST_SEARCHED,
     has_turns,
     is_of_a_model,
     model_beside,
@@ -56,8 +57,6 @@ the recording of a server, that of a model's interface beside it is found.
   mcpproxy prompt model --json | jq .    all of it as one JSON object"""
 
 _INDENT: Final = 2
-_MOST_SEARCHED: Final = 200
-"""How many of the latest recordings are searched for one of a model."""
 
 
 def run(argv: list[str]) -> int:
@@ -123,7 +122,7 @@ def show_prompt(
 
 def _latest() -> str:
     """Return the latest recording of a model's interface; the latest of all if none is found."""
-    for path in find_traces.recent(state_dir())[:_MOST_SEARCHED]:
+    for path in find_traces.recent(state_dir())[:MOST_SEARCHED]:
         try:
             if is_of_a_model(open_trace(path)):
                 tell(f"the latest recording of a model's interface: {path}")
