@@ -48,7 +48,7 @@ _NAME: Final = pattern(r"(\d{4})(\d\d)(\d\d)T(\d\d)(\d\d)(\d\d\.\d{3})Z-(.+)-\d+
 """The file names that mcpproxy generates: time, label, process id."""
 _STARTED: Final = pattern(rb'"started_at":"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d[.\d]*)')
 """The start time in the header of a trace."""
-_RECORD_STEP: Final = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
+RECORD_STEP: Final = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
 _url_of: Final[dict[str, str]] = {}
 """The path of a recording in the cache -> the URL that it was fetched from."""
 _MOST_CANDIDATES: Final = 5
@@ -274,7 +274,7 @@ def latest_first(named: str | None) -> list[str]:
     """
     folder = paths.state_dir()
     if named is None and not os.path.isdir(folder):
-        raise UsageError(folder, "nothing recorded yet", _RECORD_STEP)
+        raise UsageError(folder, "nothing recorded yet", RECORD_STEP)
     recordings = one_path_per_recording(expand(folder if named is None else named))
     return sorted(recordings, key=lambda path: (_start_of(*os.path.split(path)), path), reverse=True)
 
@@ -333,7 +333,7 @@ def _with_handle(handle: str | None) -> str:
     if handle is None or re.fullmatch(r"-[1-9]\d{0,8}", handle):
         position = -int(handle or "-1")
         if not recordings:
-            raise UsageError(folder, "nothing recorded yet", _RECORD_STEP)
+            raise UsageError(folder, "nothing recorded yet", RECORD_STEP)
         if position > len(recordings):
             is_one = len(recordings) == 1
             fact = f"there {'is' if is_one else 'are'} {count(len(recordings), 'recording')} in {folder}"

@@ -52,8 +52,7 @@ def run(argv: list[str]) -> int:
     options = parser.parse_args(argv)
     sources: list[str] = options.paths or find_traces.recent(paths.state_dir())
     if not sources:
-        step = "record a session with mcpproxy -- SERVER, or try mcpproxy demo"
-        raise UsageError(paths.state_dir(), "nothing recorded yet", step)
+        raise UsageError(paths.state_dir(), "nothing recorded yet", find_traces.RECORD_STEP)
     matrix, unreadable = version_matrix(find_traces.every(sources))
     if options.format == "json":
         emit(as_json(matrix))
