@@ -253,3 +253,9 @@ def url(text: str) -> str:
         example = "http://127.0.0.1:3000/mcp"
         raise argparse.ArgumentTypeError(f"{text!r} is not a URL such as {example} (put -- before a command)")
     return text
+
+
+def move_url(options: argparse.Namespace) -> None:
+    """Make the only argument of ``[TRACE] [URL]`` the URL if it is one."""
+    if options.trace and options.trace.startswith(("http://", "https://")) and not options.url:
+        options.trace, options.url = None, options.trace

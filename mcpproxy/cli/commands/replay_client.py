@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from mcpproxy.cli import async_main, comparison_options, find_traces, replay_update, upstream_options
-from mcpproxy.cli.arguments import Parser, UsageError, seconds, url
+from mcpproxy.cli.arguments import Parser, UsageError, move_url, seconds, url
 from mcpproxy.cli.calls.part_of_recording import load_calls
 from mcpproxy.cli.comparison_options import ComparisonRules
 from mcpproxy.cli.option_table import split_command
@@ -157,8 +157,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     )
     upstream_options.add_options(parser)
     options = parser.parse_args(argv)
-    if options.trace and options.trace.startswith(("http://", "https://")) and not options.url:
-        options.trace, options.url = None, url(options.trace)
+    move_url(options)
     if bool(options.url) + bool(command) != 1:
         raise UsageError(
             "replay client",

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Final
 
 from mcpproxy.base.style import count
 from mcpproxy.cli import find_traces
-from mcpproxy.cli.arguments import Parser, UsageError
+from mcpproxy.cli.arguments import Parser, UsageError, move_url
 from mcpproxy.cli.output import check_new, write_new
 from mcpproxy.cli.terminal import tell
 from mcpproxy.send.otel import collector_url
@@ -44,9 +44,8 @@ def run(argv: list[str]) -> int:
     )
     parser.add_argument("--keep-secrets", action="store_true", help="mask nothing that looks like a secret")
     options = parser.parse_args(argv)
+    move_url(options)
     url: str | None = options.url
-    if url is None and options.trace and options.trace.startswith(("http://", "https://")):
-        url, options.trace = options.trace, None
     if url is not None and (options.output or options.as_json):
         unfit = "--json" if options.as_json else "-o"
         raise UsageError("export otlp", f"{unfit} is for a file, and {url} is a collector", "leave one out")

@@ -14,7 +14,7 @@ from mcpproxy.base.authority import is_loopback
 from mcpproxy.base.style import count
 from mcpproxy.base.visible import visible
 from mcpproxy.cli import async_main, find_traces, upstream_options
-from mcpproxy.cli.arguments import Parser, UsageError, positive, seconds, url, variable
+from mcpproxy.cli.arguments import Parser, UsageError, move_url, positive, seconds, url, variable
 from mcpproxy.cli.option_table import split_command
 from mcpproxy.cli.terminal import StatusLine, emit, tell, terminal_style
 from mcpproxy.judge.ruleset import ruleset
@@ -222,8 +222,7 @@ def _arguments(argv: list[str]) -> tuple[argparse.Namespace, list[str]]:
     add("--env", metavar="NAME=VALUE", action="append", type=variable, default=[], help="for a command")
     upstream_options.add_options(parser)
     options = parser.parse_args(argv)
-    if options.trace and options.trace.startswith(("http://", "https://")) and not options.url:
-        options.trace, options.url = None, url(options.trace)
+    move_url(options)
     if bool(options.url) == bool(command):
         fact, next_step = "one of -- COMMAND and URL is needed", "mcpproxy fuzz TRACE -- python server.py"
         raise UsageError("fuzz", fact, next_step)
