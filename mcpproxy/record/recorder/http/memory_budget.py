@@ -8,6 +8,8 @@ import re
 from collections.abc import Callable
 from typing import Final
 
+from mcpproxy.protocol.jsonrpc import has_large_integer
+
 BUDGET_BYTES: Final = 72 << 20
 """How much memory the bodies and events that are judged may take at a time, parsed values included."""
 
@@ -38,10 +40,6 @@ _STRUCTURE: Final = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[\[{,:]', re.DOTA
 
 # Whole texts are searched with functions in C: a regular expression would take a second for 16 MiB.
 _BLOCK_BYTES: Final = 64 << 10
-_DIGITS: Final = bytes(0x30 if 0x30 <= byte <= 0x39 else byte for byte in range(256))
-_BEYOND_64_BITS: Final = (b"0" * 20, b"-" + b"0" * 19)
-"""What an integer beyond 64 bits contains once its digits are replaced by zeros: 20 digits, or 19 after a
-minus. The largest and the smallest integers of 64 bits have as many."""
 _ONE_BYTE_WIDE: Final = bytes(range(0xC4))  # bytes, in UTF-8, of characters that take one byte in memory
 _TWO_BYTES_WIDE: Final = bytes(range(0xF0))  # bytes of characters that take at most two bytes in memory
 
@@ -97,12 +95,9 @@ def _is_read_again(raw: bytes) -> bool:
     bits, or an escaped colon (see ``mcpproxy.protocol.jsontext.may_repeat``)."""
     if any(escape in raw for escape in (b"\\ud", b"\\uD", b"\\u003a", b"\\u003A")):
         return True
-    length = _BLOCK_BYTES + max(map(len, _BEYOND_64_BITS))
-    for start in range(0, len(raw), _BLOCK_BYTES):
-        block = raw[start : start + length].translate(_DIGITS)
-        if any(digits in block for digits in _BEYOND_64_BITS):
-            return True
-    return False
+    # A block overlaps the next one by the length of the shortest such integer.
+    starts = range(0, len(raw), _BLOCK_BYTES)
+    return any(has_large_integer(raw[start : start + _BLOCK_BYTES + 20]) for start in starts)
 
 
 def _width(raw: bytes) -> int:
