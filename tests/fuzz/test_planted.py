@@ -132,7 +132,7 @@ def test_a_server_behind_a_url_that_nothing_listens_at_is_not_back(
     source = material(load(processes.ROOT / "recordings" / f"{name}.jsonl"))
     target = Target(url=f"http://127.0.0.1:{free_port()}/mcp")
     trials = Trials(target, source, ruleset.load(), str(tmp_path))
-    assert not asyncio.run(trials.comes_back(PATIENT))
+    assert not asyncio.run(trials.wait_until_back(PATIENT))
 
 
 def test_the_same_seed_sends_the_same(tmp_path: Path) -> None:

@@ -21,7 +21,14 @@ from mcpproxy.peers.client_tests.rows.authorized import Discovery
 from mcpproxy.peers.client_tests.rows.stateless import NO_HANDSHAKE
 from mcpproxy.peers.client_tests.scenario import Scenario
 from mcpproxy.peers.client_tests.seen import NAMELESS, seen_in
-from mcpproxy.peers.client_tests.served import CONFIG_VARIABLE, VARIABLE, Served, completed, recorded, served
+from mcpproxy.peers.client_tests.served import (
+    CONFIG_VARIABLE,
+    VARIABLE,
+    Served,
+    complete_recordings,
+    served,
+    wait_until_complete,
+)
 from mcpproxy.peers.client_tests.verdict import (
     Played,
     lacking,
@@ -269,8 +276,8 @@ class ClientTestRun:
                         server = replace(server, model=model.url)
                         stay = await self._run_client(server, scenario, trace, token, variables)
                         trouble = beside_model.first_problem(model, scenario)
-            await completed(trace)
-            traces = recorded(trace)
+            await wait_until_complete(trace)
+            traces = complete_recordings(trace)
         finally:
             end_strays(token)
         judged = [judge(trace, self._rules, self._selection) for trace in traces]
@@ -345,7 +352,7 @@ class ClientTestRun:
                 after=scenario.awaited if exits else "",  # a client that exits is only slow before that
                 watch=Watch(trace),
                 token=token,
-                settled=_no_wait if test.listen else partial(completed, trace),
+                settled=_no_wait if test.listen else partial(wait_until_complete, trace),
             )
 
     async def _wait_for_visit(self, invitation: Invitation, watch: Watch) -> Stay:

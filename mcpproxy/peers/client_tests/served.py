@@ -168,7 +168,7 @@ async def _listening_url(stderr: asyncio.StreamReader, listen: str) -> str:
     raise UsageError("--listen", f"cannot listen on {listen}", reason or "name another port")
 
 
-async def completed(trace: str) -> None:
+async def wait_until_complete(trace: str) -> None:
     """Wait, for a limited time, until the recordings of a scenario are complete.
 
     A recording is complete when its journal, the raw bytes that are not in it yet, is gone.
@@ -180,7 +180,7 @@ async def completed(trace: str) -> None:
         await asyncio.sleep(_POLL_S)
 
 
-def recorded(trace: str) -> list[Trace]:
+def complete_recordings(trace: str) -> list[Trace]:
     """Return the recordings of a scenario, as far as they are complete; none if there was no session."""
     traces: list[Trace] = []
     for path in _recording_paths(trace):
@@ -189,7 +189,7 @@ def recorded(trace: str) -> list[Trace]:
     return traces
 
 
-def growing(trace: str) -> list[Trace]:
+def growing_recordings(trace: str) -> list[Trace]:
     """Return the recordings of a scenario as they are on disk while it is played."""
     traces: list[Trace] = []
     for path in _recording_paths(trace):

@@ -4,7 +4,7 @@ import time
 from typing import Final
 
 from mcpproxy.peers.client_tests.seen import SeenClient, seen_in
-from mcpproxy.peers.client_tests.served import growing, recorded_bytes
+from mcpproxy.peers.client_tests.served import growing_recordings, recorded_bytes
 
 
 class Watch:
@@ -20,7 +20,7 @@ class Watch:
         """Return what the client has done so far."""
         if (size := recorded_bytes(self._trace)) != self._size:
             self._size, self._changed_s = size, time.monotonic()
-            self._seen = seen_in(growing(self._trace))
+            self._seen = seen_in(growing_recordings(self._trace))
         return self._seen
 
     def has_sent(self, method: str) -> bool:

@@ -101,8 +101,11 @@ class Trials:
             os.unlink(path)
         return result
 
-    async def comes_back(self, limits: TrialLimits) -> bool:
-        """Whether the server answers the recorded handshake, or a request if none, within ``_BACK_S``."""
+    async def wait_until_back(self, limits: TrialLimits) -> bool:
+        """Wait until the server answers the recorded handshake, or without one a request.
+
+        Return whether it did within ``_BACK_S``.
+        """
         until = time.monotonic() + _BACK_S
         opening = handshake_steps(self.material)
         opening = opening or [Supply(Draws(0)).plain_step(probe_template(self.material))]
@@ -228,7 +231,7 @@ class Confirmer:
             NotBackError: it does not come back.
         """
         is_at_risk = symptom.ends_server and bool(self._trials.target.url)
-        if is_at_risk and not await self._trials.comes_back(self._search):
+        if is_at_risk and not await self._trials.wait_until_back(self._search):
             raise NotBackError
 
     async def _repeat_fault(
