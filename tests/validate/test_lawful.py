@@ -145,7 +145,7 @@ def test_what_was_not_seen_is_not_passed(tmp_path: Path) -> None:
     passed = {one.name for one in result.checks if one.status == "passed"}
     assert {"jsonrpc-rules", "lifecycle-rules"} <= passed
     assert not {"tools-rules", "resources-rules", "prompts-rules", "errors-rules", "logging-rules"} & passed
-    assert list(passive.checks([], {}, "2025-11-25", {"RPC-001": "a-rule"})) == []
+    assert list(passive.rule_checks([], {}, "2025-11-25", {"RPC-001": "a-rule"})) == []
 
 
 def test_a_server_that_dies_at_once_is_not_judged(tmp_path: Path) -> None:

@@ -58,5 +58,7 @@ def test_what_counts_comes_last_and_alone_if_little_is_wanted() -> None:
 
 @pytest.mark.parametrize(("messages", "expected"), [(1, "1 message"), (2, "2 messages")])
 def test_rules_that_were_kept_count_messages(messages: int, expected: str) -> None:
-    (check,) = passive.checks([], {passive.CATEGORY_OF["PROTO"]: messages}, "2025-11-25", {"PROTO-007": "n"})
+    (check,) = passive.rule_checks(
+        [], {passive.CATEGORY_OF["PROTO"]: messages}, "2025-11-25", {"PROTO-007": "n"}
+    )
     assert check.conclusion.message == f"{expected} kept 1 rule (PROTO)"

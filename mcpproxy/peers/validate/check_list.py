@@ -34,7 +34,7 @@ class CheckList:
         self.checks: Final[list[CheckResult]] = []
         self.server: JSONObject = {}
         self._progress: Final = progress
-        self._is_settled = False
+        self._is_handshake_tried = False
         """Whether the handshake was tried in the current revision."""
         self._revision_start = 0
         """The index of the first check of the current revision."""
@@ -51,11 +51,11 @@ class CheckList:
 
     def begin_revision(self) -> None:
         """Begin the checks of another revision."""
-        self._is_settled = False
+        self._is_handshake_tried = False
         self._revision_start = len(self.checks)
 
-    def forget(self) -> None:
-        """Forget the checks so far, none of which says anything about the server."""
+    def clear(self) -> None:
+        """Drop the checks so far, none of which says anything about the server."""
         self.checks.clear()
         self.begin_revision()
 
@@ -66,14 +66,14 @@ class CheckList:
     def add(self, check: CheckResult) -> None:
         """Add a check; report it if the handshake was tried and a check says something about the server."""
         self.checks.append(check)
-        if self._is_settled:
+        if self._is_handshake_tried:
             self._report_if_known()
 
-    def settle(self, revision: str) -> None:
+    def set_revision(self, revision: str) -> None:
         """Set the revision of the current checks after the handshake was tried; report them as in ``add``."""
-        if self._is_settled:
+        if self._is_handshake_tried:
             return
-        self._is_settled = True
+        self._is_handshake_tried = True
         self.checks[self._revision_start :] = [
             replace(check, revision=revision) for check in self.current_revision_checks()
         ]

@@ -22,10 +22,10 @@ unknown methods with a result. Then the result of ``server/discover`` may mean n
 """
 
 
-async def opens(client: Client) -> Opening:
-    """Return whether the server supports the era of the client's revision.
+async def try_era(client: Client) -> Opening:
+    """Try to open a session in the era of the client's revision, and return the outcome.
 
-    It does if it answers ``server/discover`` (stateless) or ``initialize`` (handshake) with a valid result.
+    It is ``yes`` if ``server/discover`` (stateless) or ``initialize`` (handshake) gets a valid result.
 
     Raises:
         MovedError: the server redirects to another URL of its origin.

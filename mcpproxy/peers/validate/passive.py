@@ -76,12 +76,12 @@ _TRANSPORT_OF_FAMILY: Final = {"STDIO": "stdio", "HTTP": "http", "SSE": "http", 
 """Family of rules -> the only transport that they are about. Other families are about both."""
 
 
-def applies(code: str, transport: str) -> bool:
+def rule_applies(code: str, transport: str) -> bool:
     """Whether a rule applies to this transport."""
     return _TRANSPORT_OF_FAMILY.get(family(code), transport) == transport
 
 
-def counts(recordings: Iterable[SessionRecording]) -> Counter[Category]:
+def message_counts(recordings: Iterable[SessionRecording]) -> Counter[Category]:
     """Return how many messages of the server the rules of each category could judge.
 
     For ``security`` these are the HTTP responses that ask for credentials, for ``errors`` the error
@@ -98,7 +98,7 @@ def counts(recordings: Iterable[SessionRecording]) -> Counter[Category]:
     return totals
 
 
-def checks(
+def rule_checks(
     findings: Iterable[tuple[str, Finding]],
     messages: Mapping[Category, int],
     revision: str,
@@ -130,7 +130,7 @@ def checks(
 
 def _violation_check(code: str, name: str, findings: list[tuple[str, Finding]], revision: str) -> CheckResult:
     """Return the check for a violated rule."""
-    path, first = worst(findings)
+    path, first = worst_finding(findings)
     # The same finding occurs each time that a list is requested, so only different messages are counted.
     other_messages = {finding.message for _, finding in findings} - {first.message}
     more = f" (and {len(other_messages)} more)" if other_messages else ""
@@ -140,6 +140,6 @@ def _violation_check(code: str, name: str, findings: list[tuple[str, Finding]], 
     )
 
 
-def worst(findings: list[tuple[str, Finding]]) -> tuple[str, Finding]:
+def worst_finding(findings: list[tuple[str, Finding]]) -> tuple[str, Finding]:
     """Return the first pair whose finding is an error, else the first pair."""
     return next((pair for pair in findings if pair[1].severity == "error"), findings[0])

@@ -23,7 +23,7 @@ from mcpproxy.peers.validate.errors import (
     ValidateError,
 )
 from mcpproxy.peers.validate.outcome import CheckResult, Conclusion, Status, conclusion_of
-from mcpproxy.peers.validate.passive import worst
+from mcpproxy.peers.validate.passive import worst_finding
 from mcpproxy.peers.validate.probe import Probe
 from mcpproxy.peers.validate.probe_context import ProbeContext
 from mcpproxy.protocol.wording import shown
@@ -245,7 +245,7 @@ def _worse(
     serious = [pair for pair in findings if pair[1].severity != "info"]
     if not serious or (conclusion.status == "failed" and (conclusion.rule or conclusion.source)):
         return conclusion, path
-    worst_path, finding = worst(serious)
+    worst_path, finding = worst_finding(serious)
     judged = conclusion_of(finding)
     # The finding replaces the conclusion. Only the status of a failed probe is kept: a warning does not
     # weaken it.

@@ -93,7 +93,7 @@ class Run:
         self._rules: Final = {
             code: rule
             for code, rule in recordings.rules.catalogue.rules.items()
-            if not rule.opt_in and passive.applies(code, target.transport)
+            if not rule.opt_in and passive.rule_applies(code, target.transport)
         }
         self._revisions: Final[list[str]] = []
         self._judged: Final[list[JudgedRecording]] = []
@@ -172,7 +172,7 @@ class Run:
         self._notes.append(
             f"{before} redirects to {self._target.name}, which was tested: SDKs follow, other clients may not"
         )
-        self._checks.forget()
+        self._checks.clear()
         self._revisions.clear()
 
     async def _choose_revisions(self, wanted: str) -> list[str]:
@@ -210,7 +210,7 @@ class Run:
         context = self._new_context(revision)
         try:
             async with context.new_session(name) as client:
-                return await era_choice.opens(client)
+                return await era_choice.try_era(client)
         finally:
             await context.close()
             self._collect_recordings(context, set())
@@ -235,7 +235,7 @@ class Run:
             self._revisions.append(context.revision)
         if not any(recording.tally.frames[SERVER] for recording in context.session_recordings):
             return  # the server sent nothing that could be judged
-        counts = passive.counts(context.session_recordings)
+        counts = passive.message_counts(context.session_recordings)
         rules_with_findings = {finding.rule for _, finding in remaining}
         rules = {
             code: rule.name
@@ -243,7 +243,7 @@ class Run:
             if code in rules_with_findings or (code in self._rules and rule.keywords(context.revision))
         }
         remaining = _unreported(remaining, self._checks.current_revision_checks())
-        for check in passive.checks(remaining, counts, context.revision, rules):
+        for check in passive.rule_checks(remaining, counts, context.revision, rules):
             self._checks.add(check)
 
     def _unanswered_discovery(self, revision: str) -> CheckResult:
@@ -274,7 +274,7 @@ class Run:
             self._has_opened = self._has_opened or bool(context.server)
             if context.server or context.open_failure:
                 self._checks.server = self._checks.server or context.server_info
-                self._checks.settle(context.revision)
+                self._checks.set_revision(context.revision)
             silent_probes = silent_probes + 1 if run.is_silent else 0
             if silent_probes >= _MAX_SILENT_PROBES:
                 reason = reason or "the server does not answer any more"
