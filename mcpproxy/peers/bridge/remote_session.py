@@ -44,7 +44,7 @@ class BridgedExchange(SessionExchange):
     ``requests`` are the ids of the requests in the line, each with its bytes, and ``methods`` are the methods
     in it. ``sent`` is set when the body is written, ``settled`` when the response has its body or begins a
     stream, ``answered`` when every request is answered. All are set at the end of the exchange, too.
-    ``is_passed`` says whether the body of the response was passed on to the client, and ``refusal`` a body
+    ``is_passed`` says whether the body of the response was passed on to the client, and ``page`` a body
     that was not. ``location`` is the URL that the response redirects to.
     """
 
@@ -63,7 +63,7 @@ class BridgedExchange(SessionExchange):
         self.task: asyncio.Task[None] | None = None
         self.began_stream = False
         self.is_passed = False
-        self.refusal = b""
+        self.page = b""
         self.location = ""
         self._bridge: Final = bridge
 
@@ -224,8 +224,8 @@ class RemoteBridge:
         if status == 401:
             return "wants authorization (HTTP 401); give it with --header 'Authorization: Bearer ${TOKEN}'"
         if status < 300:
-            return f"answered HTTP {without_message(status, post.refusal, server.headers)}"
-        return f"answered HTTP {refusal(server.url, status, post.location, post.refusal, server.headers)}"
+            return f"answered HTTP {without_message(status, post.page, server.headers)}"
+        return f"answered HTTP {refusal(server.url, status, post.location, post.page, server.headers)}"
 
     async def pass_body(self, post: BridgedExchange, raw: bytes, message: Message) -> None:
         """Pass on the body of a response if it is for the client.
@@ -239,7 +239,7 @@ class RemoteBridge:
         )
         is_answer = post.status < 300 or (answers_post and not post.ended_session)
         if session.endpoint or isinstance(message, Malformed) or not is_answer:
-            post.refusal = raw
+            post.page = raw
         else:
             post.is_passed = True
             await self.pass_message(raw)

@@ -279,7 +279,7 @@ class StdioSession:
             for stream in (*self._streams.values(), self.get_stream):
                 if (left := self.kept_bytes - enough) <= 0:
                     return
-                stream.shed(left, unsent=unsent, keeps_last=stream is growing)
+                stream.drop_oldest(left, unsent=unsent, keeps_last=stream is growing)
 
     def _awaited_bytes(self) -> int:
         return sum(stream.awaited_bytes for stream in (*self._streams.values(), self.get_stream))

@@ -145,7 +145,7 @@ class ResumableStream(EventStream):
                 return
             self._drop_first()
 
-    def shed(self, excess: int, *, unsent: bool, keeps_last: bool) -> None:
+    def drop_oldest(self, excess: int, *, unsent: bool, keeps_last: bool) -> None:
         """Drop the oldest events until ``excess`` bytes are freed or no more may be dropped.
 
         With ``unsent``, and if there is no client, this includes events that no connection has taken. With
