@@ -1,8 +1,7 @@
-"""Helpers for replay over HTTP: the headers, paths and revisions in recorded exchanges."""
+"""Helpers for replay over HTTP: the headers and revisions in recorded exchanges."""
 
 from collections.abc import Iterable
 from typing import Final
-from urllib.parse import urlsplit
 
 from mcpproxy.peers.replay.recording import Exchange
 from mcpproxy.peers.replay.server.replay_source import ReplaySource
@@ -31,14 +30,6 @@ def headers_of(exchange: Exchange | None) -> dict[str, str]:
         for name, value in recorded
         if name.lower() not in left_out and "masked(" not in value
     }
-
-
-def path_of(exchange: Exchange) -> str:
-    """Return the path that an exchange requests; ``/`` if it cannot be read."""
-    try:
-        return urlsplit(exchange.request.target).path or "/"
-    except ValueError:
-        return "/"
 
 
 def next_unused(exchanges: Iterable[Exchange], used: set[int]) -> Exchange | None:

@@ -14,8 +14,9 @@ from urllib.parse import parse_qs, urlsplit
 from uuid import uuid4
 
 from mcpproxy.base.authority import is_loopback
+from mcpproxy.base.named_url import path_of
 from mcpproxy.judge.session.masked_values import is_masked
-from mcpproxy.peers.replay.http_parts import headers_of, known_versions, next_unused, path_of
+from mcpproxy.peers.replay.http_parts import headers_of, known_versions, next_unused
 from mcpproxy.peers.replay.recording import Exchange, RecordedSession
 from mcpproxy.peers.replay.server.engine import ReplayEngine
 from mcpproxy.peers.replay.server.http_session import LiveHttpSession
@@ -62,7 +63,7 @@ class HttpReplayServer(SessionEndpoint):
         bound_address: tuple[str, int] = self._socket.getsockname()[:2]
         sessions = [replay_source.unnamed, *replay_source.sessions]
         exchanges = [exchange for session in sessions for exchange in session.exchanges.values()]
-        paths = {path_of(exchange) for exchange in exchanges} or {"/mcp"}
+        paths = {path_of(exchange.request.target) for exchange in exchanges} or {"/mcp"}
         guard = Guard(is_loopback(bound_address[0]), [host], (), has_option=False)
         super().__init__(paths, guard, log)
         self._source: Final = replay_source
@@ -84,7 +85,7 @@ class HttpReplayServer(SessionEndpoint):
             for entry in session.messages
             for tool, mirrors in listed_mirrors(entry.raw).items()
         }
-        path = next((path_of(exchange) for exchange in exchanges), "/mcp")
+        path = next((path_of(exchange.request.target) for exchange in exchanges), "/mcp")
         name = f"[{bound_address[0]}]" if ":" in bound_address[0] else bound_address[0]
         self.url: Final = f"http://{name}:{bound_address[1]}{path}"
         """The URL that clients connect to."""
@@ -287,7 +288,8 @@ class HttpReplayServer(SessionEndpoint):
         same_requests = {
             answer.exchange.number: answer
             for answer in self._source.non_mcp
-            if answer.exchange.request.method == request.method and path_of(answer.exchange) == request.path
+            if answer.exchange.request.method == request.method
+            and path_of(answer.exchange.request.target) == request.path
         }
         exchange = next_unused((answer.exchange for answer in same_requests.values()), self._used_exchanges)
         return same_requests[exchange.number] if exchange else None
