@@ -122,6 +122,7 @@ def test_a_base_url_may_have_any_path(model: httpx.Client, base: str) -> None:
         ("POST", "/api/event_logging/batch", {}, 404),
         ("GET", "/v1/responses", {"connection": "upgrade", "upgrade": "websocket"}, 426),
         ("GET", "/v1/models", {"host": "evil.example"}, 403),
+        ("GET", "/v1/models", {"host": "["}, 400),
         ("GET", "/v1/models", {"origin": "https://evil.example"}, 403),
         ("GET", "/v1/models/any", {}, 200),
     ],

@@ -59,9 +59,10 @@ class ModelApp:
         head.host = request.headers.get("host", "").encode("latin-1") or None
         try:
             self._guard.check(head)
-        except (Refusal, ValueError) as refused:
-            why = refused.why if isinstance(refused, Refusal) else "the Host field is not a host"
-            return _error(403, why)
+        except Refusal as refused:
+            return _error(refused.status, refused.why)
+        except ValueError:
+            return _error(400, "the Host field is not a host")
         return None
 
     async def _response(self, request: Request) -> Response:
