@@ -9,9 +9,13 @@ from datetime import datetime
 from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
-from mcpproxy.judge.session.frame import Sender
-from mcpproxy.judge.session.history import SentRequest
+from mcpproxy.judge.session.frame import Sender, other
+from mcpproxy.judge.session.history import History, SentRequest
+from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.task_lifecycle import TaskState
+
+CAN_BE_TASKS: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
+"""Requests that can become tasks."""
 
 MAX_REMEMBERED: Final = 4_096
 """The number of tasks, of tools and of listed ids of a session that are remembered."""
@@ -43,6 +47,12 @@ class Task:
     hurry_reported: bool = False  # a poll that came too early was reported
     unmarked_reported: bool = False  # progress that did not name this task in its _meta was reported
     deleted: bool = False
+
+
+def declares_tasks(requestor: Sender, method: str, history: History) -> bool:
+    """Whether the receiver declared that it runs requests of this method as tasks."""
+    capabilities = history.capabilities(other(requestor))
+    return capabilities is not None and declares(capabilities, f"tasks.requests.{method.replace('/', '.')}")
 
 
 def is_later(

@@ -12,11 +12,12 @@ from typing import Final
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.checks.engine.context import MessageContext, shortened, spelled
 from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
-from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender, other
+from mcpproxy.judge.session.frame import CLIENT, SERVER, Sender
 from mcpproxy.judge.session.history import History, SentRequest, keep_latest
+from mcpproxy.judge.session.task_table import declares_tasks
 from mcpproxy.protocol.jsonrpc import RequestId, request_id
 from mcpproxy.protocol.message_parts import member
-from mcpproxy.protocol.methods import LISTEN, declares
+from mcpproxy.protocol.methods import LISTEN
 
 METHOD: Final = "notifications/cancelled"
 
@@ -74,10 +75,7 @@ def is_task(request: SentRequest, history: History) -> bool:
         return False
     if request.answered_seq:
         return any(task is request for task in history.of(Cancellations).tasks)
-    capabilities = history.capabilities(other(request.sender))
-    return capabilities is not None and declares(
-        capabilities, f"tasks.requests.{request.method.replace('/', '.')}"
-    )
+    return declares_tasks(request.sender, request.method, history)
 
 
 def name_of(request: SentRequest) -> str:

@@ -16,6 +16,7 @@ from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shor
 from mcpproxy.judge.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.judge.session.frame import CLIENT, Sender, other
 from mcpproxy.judge.session.history import History, SentRequest, UsedIds, keep_latest
+from mcpproxy.judge.session.task_table import CAN_BE_TASKS
 from mcpproxy.protocol.jsonrpc import (
     Notification,
     Request,
@@ -34,9 +35,6 @@ RACE_NS: Final = 1_000_000_000
 
 MAX_TOKENS: Final = 1024
 """The number of tokens whose progress is tracked. Older tokens are only remembered as used."""
-
-AUGMENTED: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
-"""Requests that can become tasks in 2025-11-25."""
 
 POLLS: Final = ("tasks/get", "tasks/cancel", "tasks/result")
 """Requests whose answer shows whether a task has ended."""
@@ -361,7 +359,7 @@ FAMILY: Final = RuleFamily(
     updates=(
         StateUpdate(remember_token, (Request,), members=META_MEMBER, mentions=TOKEN_TEXT),
         StateUpdate(remember_progress, (Notification,), ("notifications/progress",)),
-        StateUpdate(remember_task, (Response,), AUGMENTED, members=("task",)),
+        StateUpdate(remember_task, (Response,), CAN_BE_TASKS, members=("task",)),
         StateUpdate(remember_status, (Notification,), ("notifications/tasks/status",)),
         StateUpdate(remember_status, (Response,), POLLS),
     ),

@@ -13,7 +13,7 @@ from mcpproxy.base.slotted import slotted
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shortened
 from mcpproxy.judge.checks.engine.rows import TASKS
 from mcpproxy.judge.session.history import History
-from mcpproxy.judge.session.task_table import MAX_REMEMBERED, Task, Tasks, is_later
+from mcpproxy.judge.session.task_table import CAN_BE_TASKS, MAX_REMEMBERED, Task, Tasks, is_later
 from mcpproxy.protocol.jsonrpc import JSONObject, Notification, Response
 from mcpproxy.protocol.message_parts import as_object, member, number_of
 from mcpproxy.protocol.task_lifecycle import TRANSITIONS, TaskState, parse_time, state_of_status
@@ -21,9 +21,6 @@ from mcpproxy.protocol.wording import shown
 
 REVISION: Final = "2025-11-25"
 """The only revision that has these tasks."""
-
-CAN_BE_TASKS: Final = ("tools/call", "sampling/createMessage", "elicitation/create")
-"""Requests that can become tasks."""
 
 STATUS: Final = "notifications/tasks/status"
 

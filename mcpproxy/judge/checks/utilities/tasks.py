@@ -38,7 +38,6 @@ from mcpproxy.judge.checks.utilities.task_marks import (
 )
 from mcpproxy.judge.checks.utilities.task_polls import hasty_poll
 from mcpproxy.judge.checks.utilities.task_reports import (
-    CAN_BE_TASKS,
     REVISION,
     STATUS,
     has_task_member,
@@ -51,26 +50,18 @@ from mcpproxy.judge.checks.utilities.task_reports import (
     task_created,
     task_reported,
 )
-from mcpproxy.judge.session.frame import Sender, other
+from mcpproxy.judge.session.frame import other
 from mcpproxy.judge.session.history import History, SentRequest
-from mcpproxy.judge.session.task_table import MAX_REMEMBERED, Tasks
+from mcpproxy.judge.session.task_table import CAN_BE_TASKS, MAX_REMEMBERED, Tasks, declares_tasks
 from mcpproxy.protocol.error_message import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND
 from mcpproxy.protocol.jsonrpc import JSON, ErrorResponse, Notification, Request, Response
 from mcpproxy.protocol.message_parts import as_object, member, target_of
 from mcpproxy.protocol.meta_keys import RELATED_TASK_KEY
-from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.shapes.lookup import violations
 from mcpproxy.protocol.task_lifecycle import TaskState
 
 ABOUT_ONE: Final = ("tasks/get", "tasks/result", "tasks/cancel")
 """Requests about one task, which have the task's id in their params."""
-
-CAPABILITY_BY_METHOD: Final = {
-    "tools/call": "tasks.requests.tools.call",
-    "sampling/createMessage": "tasks.requests.sampling.createMessage",
-    "elicitation/create": "tasks.requests.elicitation.create",
-}
-"""By method: the capability of a receiver that runs requests of this method as tasks."""
 
 UNKNOWN_TASK: Final = pattern(
     r"task.*\b(not found|not exist|doesn't exist|unknown|expired|invalid)"
@@ -89,7 +80,7 @@ def task_support(context: MessageContext[Request], history: History) -> Iterable
     if support not in ("required", "forbidden") or not has_task_revision(context):
         return ()
     asks_for_task, tool = "task" in (as_object(message.params) or {}), _tool_phrase(message)
-    if asks_for_task == (support == "required") or not _declares_tasks(
+    if asks_for_task == (support == "required") or not declares_tasks(
         context.sender, message.method, history
     ):
         return ()
@@ -115,7 +106,7 @@ def _answered_call(
     """Compare the answer with the request, the receiver's capabilities and the tool's taskSupport."""
     message = context.message
     is_task = member(message.result, "task", "taskId") is not None and not _is_plain(message.result)
-    is_declared = _declares_tasks(request.sender, request.method, history)
+    is_declared = declares_tasks(request.sender, request.method, history)
     support = _task_support(history, request) if request.method == "tools/call" else "optional"
     related, pointer = (request.seq,), context.at + "/result"
     receiver, tool = context.sender, _tool_phrase(request)
@@ -144,12 +135,6 @@ def _answered_call(
 def _is_plain(result: JSON) -> bool:
     """Whether a result is the result of a call, sampling or elicitation itself and not a task."""
     return isinstance(result, dict) and not result.keys().isdisjoint(("content", "action", "role"))
-
-
-def _declares_tasks(requestor: Sender, method: str, history: History) -> bool:
-    """Whether the receiver declared that it runs requests of this method as tasks."""
-    capabilities = history.capabilities(other(requestor))
-    return capabilities is not None and declares(capabilities, CAPABILITY_BY_METHOD[method])
 
 
 def _task_support(history: History, request: Request | SentRequest) -> str | None:
