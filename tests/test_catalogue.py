@@ -17,14 +17,14 @@ import mcpproxy
 from mcpproxy.cli.main import main
 from mcpproxy.judge.checks.acp import turns
 from mcpproxy.judge.checks.basic import unanswered, unanswered_initialize
+from mcpproxy.judge.checks.engine.context import GRACE_NS
 from mcpproxy.judge.checks.hosts.facts import HostChoice
 from mcpproxy.judge.checks.hosts.family import host_checks
 from mcpproxy.judge.checks.opt_in.implementations import range_checks
 from mcpproxy.judge.checks.opt_in.pins import Approved, pin_checks
-from mcpproxy.judge.checks.server import resources, tools
-from mcpproxy.judge.checks.stateless import subscriptions
+from mcpproxy.judge.checks.server import tools
 from mcpproxy.judge.checks.transports import sessions, stdio, streams
-from mcpproxy.judge.checks.utilities import after_cancellation, cancelled_requests, progress, task_polls
+from mcpproxy.judge.checks.utilities import after_cancellation, progress, task_polls
 from mcpproxy.judge.observer import Observer
 from mcpproxy.judge.ruleset import catalogue, host_facts
 from mcpproxy.judge.ruleset.ruleset import Ruleset
@@ -421,8 +421,8 @@ def test_a_wheel_has_the_tables_where_they_are_looked_for(
 
 GRACE: Final = (
     ("ACP-008", turns.CROSSING_NS, "within a second"),
-    ("CANC-002", cancelled_requests.GRACE_NS, "within 5 seconds"),
-    ("CANC-005", cancelled_requests.GRACE_NS, "within 5 seconds"),
+    ("CANC-002", GRACE_NS, "within 5 seconds"),
+    ("CANC-005", GRACE_NS, "within 5 seconds"),
     ("CANC-010", after_cancellation.READ_NS, "a tenth of a second"),
     ("HTTP-014", streams.LINGERING_NS, "10 seconds"),
     ("LIFE-004", unanswered.ANSWER_TIMEOUT_NS, "30 seconds"),
@@ -430,14 +430,14 @@ GRACE: Final = (
     ("PROTO-010", sessions.MIN_ID_BYTES, "fewer than 8 bytes"),
     ("PROTO-010", sessions.IN_FLIGHT_NS, "within 1 second"),
     ("PROTO-010", sessions.ABANDONED_NS, "after 10 minutes"),
-    ("RES-006", resources.GRACE_NS, "within 5 seconds"),
+    ("RES-006", GRACE_NS, "within 5 seconds"),
     ("RPC-008", after_cancellation.GIVEN_UP_NS, "30 seconds"),
     ("SEQ-001", unanswered_initialize.INITIALIZE_TIMEOUT_NS, "10 seconds"),
     ("SEQ-001", unanswered_initialize.IMPATIENCE_NS, "2 seconds"),
     ("SSE-006", streams.EARLY_NS, "50 milliseconds"),
     ("STDIO-005", stdio.PROMPT_EXIT_NS, "within 5 seconds"),
     ("SUB-003", unanswered.ANSWER_TIMEOUT_NS, "30 seconds"),
-    ("SUB-010", subscriptions.GRACE_NS, "within 5 seconds"),
+    ("SUB-010", GRACE_NS, "within 5 seconds"),
     ("TASK-014", task_polls.EARLY_NS, "50 milliseconds"),
     ("TOOL-011", tools.SOON_NS, "5 seconds"),
 )

@@ -6,7 +6,7 @@ history. It does not decide the severity either, which follows from the requirem
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Generic, TypeAlias
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias
 
 from mcpproxy.base.slotted import slotted
 from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
@@ -112,6 +112,10 @@ EventCheckFunction: TypeAlias = Callable[[Signal | Close, History], Violations]
 
 StderrCheckFunction: TypeAlias = Callable[[Stderr, History], Violations]
 """A check of a line on stderr."""
+
+
+GRACE_NS: Final = 5_000_000_000
+"""After this long a peer has certainly read a message, even if it is busy or the message waited in a pipe."""
 
 
 def spelled(id: "RequestId | None") -> str:

@@ -13,7 +13,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.checks.basic.content import blocks
-from mcpproxy.judge.checks.engine.context import MessageContext, Violation
+from mcpproxy.judge.checks.engine.context import GRACE_NS, MessageContext, Violation
 from mcpproxy.judge.checks.engine.rows import Check, RuleFamily, StateUpdate
 from mcpproxy.judge.checks.server.listings import LISTS, RESOURCE_LISTS, listed
 from mcpproxy.judge.checks.stateless.servers import is_modern
@@ -31,9 +31,6 @@ from mcpproxy.protocol.message_parts import as_object, member, target_of, update
 from mcpproxy.protocol.methods import declares
 from mcpproxy.protocol.revisions import STATELESS
 from mcpproxy.protocol.wording import shown
-
-GRACE_NS: Final = 5_000_000_000
-"""Updates this soon after the end of a subscription may have been sent before the server saw that end."""
 
 MAX_SUBSCRIBED: Final = 4_096
 """The number of subscribed URIs that are remembered."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from mcpproxy.judge.checks.basic.unanswered import ANSWER_TIMEOUT_NS
-from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shortened, spelled
+from mcpproxy.judge.checks.engine.context import GRACE_NS, MessageContext, Violation, shortened, spelled
 from mcpproxy.judge.checks.engine.rows import STATELESS, Check, EventCheck, HttpCheck, RuleFamily, StateUpdate
 from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.judge.session.frame import SERVER, Close, Frame, Severity, Signal
@@ -46,9 +46,6 @@ LIST_MEMBERS: Final = ("resourceSubscriptions", "taskIds")
 
 REQUEST_SCOPED: Final = ("notifications/progress", "notifications/message")
 """Notifications about one request, which are not allowed on a subscription."""
-
-GRACE_NS: Final = 5_000_000_000
-"""Messages this soon after a cancellation may have been sent before the cancellation arrived."""
 
 
 # State updates

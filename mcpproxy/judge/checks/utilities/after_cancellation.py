@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 from typing import Final
 
 from mcpproxy.base.patterns import pattern
-from mcpproxy.judge.checks.engine.context import MessageContext, Violation
-from mcpproxy.judge.checks.utilities.cancelled_requests import GRACE_NS, Cancellations, is_task, name_of
+from mcpproxy.judge.checks.engine.context import GRACE_NS, MessageContext, Violation
+from mcpproxy.judge.checks.utilities.cancelled_requests import Cancellations, is_task, name_of
 from mcpproxy.judge.checks.utilities.progress import ProgressTokens
 from mcpproxy.judge.session.frame import CLIENT, Close, Signal, other
 from mcpproxy.judge.session.history import History, SentRequest

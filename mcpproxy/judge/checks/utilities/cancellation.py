@@ -10,7 +10,7 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities
 from collections.abc import Iterator
 from typing import Final
 
-from mcpproxy.judge.checks.engine.context import MessageContext, Violation, spelled
+from mcpproxy.judge.checks.engine.context import GRACE_NS, MessageContext, Violation, spelled
 from mcpproxy.judge.checks.engine.http_facts import WITHOUT_REQUEST
 from mcpproxy.judge.checks.engine.rows import (
     ANSWERS,
@@ -31,7 +31,6 @@ from mcpproxy.judge.checks.utilities.after_cancellation import (
     silent_end,
 )
 from mcpproxy.judge.checks.utilities.cancelled_requests import (
-    GRACE_NS,
     METHOD,
     Cancellations,
     cancelled_initialize,

@@ -21,9 +21,6 @@ from mcpproxy.protocol.methods import LISTEN
 
 METHOD: Final = "notifications/cancelled"
 
-GRACE_NS: Final = 5_000_000_000
-"""After this long a peer has certainly read a message, even if it is busy or the message waited in a pipe."""
-
 _MOST_REMEMBERED: Final = 1024
 """The number of tasks, and the number of cancellations, that are remembered."""
 
