@@ -14,6 +14,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.base.visible import is_pictograph
+from mcpproxy.judge.checks.engine.context import shortened
 
 IN_FRAME: Final = pattern(
     rb"\\b|\x7f|\xc2[\x80-\x9f\xad]|\xcd\x8f|\xd8\x9c|\xe1[\x84\x85\x9e\xa0]|\xe2\x80[\x8b-\x8f\xaa-\xae]"
@@ -204,16 +205,10 @@ def _hidden_text(characters: str) -> str:
     """
     tags = "".join(chr(ord(c) - 0xE0000) for c in characters if "\U000e0020" <= c <= "\U000e007e")
     if tags:
-        return _quotable(tags)
+        return shortened(tags, 200)
     selected = bytes(
         ord(c) - (0xFE00 if c <= "\ufe0f" else 0xE00F0)
         for c in characters
         if "\ufe00" <= c <= "\ufe0f" or "\U000e0100" <= c <= "\U000e01ef"
     )
-    return _quotable(selected.decode("utf-8", "replace")) if len(selected) >= _LONG_RUN else ""
-
-
-def _quotable(text: str) -> str:
-    """Return a text cut to 200 characters, with a replacement for each that cannot be printed."""
-    clean = "".join(c if c.isprintable() else "\N{REPLACEMENT CHARACTER}" for c in text[:201])
-    return clean if len(clean) <= 200 else clean[:199] + "…"
+    return shortened(selected.decode("utf-8", "replace"), 200) if len(selected) >= _LONG_RUN else ""
