@@ -67,6 +67,11 @@ RANK: Final[Mapping[Level, int]] = {"info": 0, "warning": 1, "error": 2}
 """The order of the levels, from mild to severe."""
 
 
+def family(code: str) -> str:
+    """Return the family of a rule or requirement: ``PROTO`` for ``PROTO-007`` and for ``PROTO-007/R-008``."""
+    return code.partition("/")[0].rpartition("-")[0]
+
+
 class RuleError(McpProxyError, ValueError):
     """A rule table cannot be used. The text names the rule and the reason."""
 

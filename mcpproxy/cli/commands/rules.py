@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 from mcpproxy.base.style import SEVERITY_COLOUR, Style, count
 from mcpproxy.cli.terminal import emit, terminal_style
-from mcpproxy.judge.ruleset.selection import family, known_rules, unknown
+from mcpproxy.judge.ruleset.selection import known_rules, unknown
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
-from mcpproxy.protocol.rules import SEVERITY, Catalogue, Keyword, Rule
+from mcpproxy.protocol.rules import SEVERITY, Catalogue, Keyword, Rule, family
 from mcpproxy.read.reports.rule_json import as_object
 from mcpproxy.read.reports.text_table import fitted, table, table_width, without_day
 

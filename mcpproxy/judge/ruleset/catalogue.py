@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from functools import cache, cached_property
 from typing import Final, TypeVar
 
-from mcpproxy.protocol.rules import Catalogue, RuleError
+from mcpproxy.protocol.rules import Catalogue, RuleError, family
 
 _PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 
@@ -80,7 +80,7 @@ class _RuleFiles:
                 return None
             file = name + _SUFFIX
             tables = parse_toml(os.path.join(self._folder, file))
-            misplaced = [code for code in tables if _family_of(code) != name]
+            misplaced = [code for code in tables if family(code).lower() != name]
             if misplaced:
                 raise RuleError(f"{file}: rule {misplaced[0]} belongs in another table")
             self._catalogues[name] = Catalogue.from_tables(tables)
@@ -115,7 +115,7 @@ class _LazyTable(Mapping[str, T]):
         self._attribute: Final = attribute
 
     def __getitem__(self, key: str) -> T:
-        catalogue = self._files.catalogue_of(_family_of(key))
+        catalogue = self._files.catalogue_of(family(key).lower())
         if catalogue is None:
             raise KeyError(key)
         return self._entries(catalogue)[key]
@@ -130,8 +130,3 @@ class _LazyTable(Mapping[str, T]):
 
     def _entries(self, catalogue: Catalogue) -> Mapping[str, T]:
         return getattr(catalogue, self._attribute)
-
-
-def _family_of(key: str) -> str:
-    """Return the family of a rule or requirement: ``proto`` for ``PROTO-007`` and for ``PROTO-007/R-008``."""
-    return key.partition("-")[0].lower()

@@ -7,7 +7,7 @@ from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import slotted
 from mcpproxy.errors import UsageError, nearest
 from mcpproxy.judge.ruleset import catalogue
-from mcpproxy.protocol.rules import Catalogue
+from mcpproxy.protocol.rules import Catalogue, family
 
 _CODE: Final = pattern(r"[A-Z]+-\d+")
 
@@ -67,11 +67,6 @@ def known_rules(folders: list[str]) -> Catalogue:
     from mcpproxy.judge.ruleset import ruleset
 
     return ruleset.load(folders).catalogue
-
-
-def family(code: str) -> str:
-    """Return the family of a rule: ``PROTO`` for ``PROTO-007``."""
-    return code.rpartition("-")[0]
 
 
 def resolve(rule_catalogue: Catalogue, name_or_code: str) -> frozenset[str]:

@@ -21,6 +21,7 @@ from mcpproxy.base.telling_line import LastLines
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Finding
 from mcpproxy.peers.fuzz.steps import FuzzStep
 from mcpproxy.peers.validate.outcome import ANSWER_RULES
+from mcpproxy.protocol.rules import family
 
 Kind: TypeAlias = Literal["crash", "hang", "protocol", "leak"]
 KINDS: Final[tuple[Kind, ...]] = get_args(Kind)
@@ -145,7 +146,7 @@ def excuses_server(finding: Finding) -> bool:
     """Whether the client broke a rule of a kind that may make the server violate others later."""
     if finding.blame != CLIENT or finding.severity == "info" or finding.rule == _HARMLESS:
         return False
-    return finding.rule.partition("-")[0] in _OF_SESSIONS
+    return family(finding.rule) in _OF_SESSIONS
 
 
 def hang_symptom(text: str, step: FuzzStep, index: int) -> Symptom:

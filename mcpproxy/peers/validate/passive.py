@@ -11,10 +11,10 @@ from itertools import groupby
 from typing import Final
 
 from mcpproxy.base.style import count
-from mcpproxy.judge.ruleset.selection import family
 from mcpproxy.judge.session.frame import Finding
 from mcpproxy.peers.validate.outcome import Category, CheckResult, Conclusion, conclusion_of
 from mcpproxy.peers.validate.session_recording import SessionRecording
+from mcpproxy.protocol.rules import family
 
 CATEGORY_OF: Final[Mapping[str, Category]] = {
     "RPC": "jsonrpc",

@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import mcpproxy
 from mcpproxy.protocol.revisions import ACP, REVISIONS
-from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Rule
+from mcpproxy.protocol.rules import SEVERITY, Catalogue, Level, Rule, family
 from mcpproxy.read.reports import fingerprint
 from mcpproxy.read.reports.baseline import Entry
 from mcpproxy.read.reports.judged_traces import host_members
@@ -221,7 +221,7 @@ def _descriptor(code: str, catalogue: Catalogue, cited_source: str) -> dict[str,
         "helpUri": source,
         "defaultConfiguration": {"level": LEVEL[severity]},
         "properties": {
-            "tags": ["mcp", code.rpartition("-")[0].lower()],
+            "tags": ["mcp", family(code).lower()],
             "precision": "high",
             "problem.severity": _PROBLEM_SEVERITY[severity],
         },
