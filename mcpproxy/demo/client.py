@@ -48,7 +48,7 @@ class DemoClient:
         If the response has another id, cancel the request and return ``None``.
 
         Raises:
-            EOFError: the server exited without a response.
+            EOFError, OSError: the server exited before it answered.
         """
         self._last_id += 1
         self._send({"jsonrpc": "2.0", "id": self._last_id, "method": method}, params)
@@ -74,7 +74,10 @@ class DemoClient:
 
 
 def _response_in(line: bytes) -> Object | None:
-    """Return the response in ``line``; ``None`` for a line without an id, or that is not a JSON object."""
+    """Return the response in ``line``: a JSON object with an id. Return ``None`` if it is something else.
+
+    A request of the server would be taken for a response, too.
+    """
     try:
         message = json.loads(line)
     except ValueError:

@@ -28,11 +28,11 @@ _CHUNK_BYTES: Final = 64 << 10
 _READ_INTERVAL_S: Final = 0.2
 """The interval at which the recording is read for findings, if an addon has a ``finding`` hook."""
 _GRACE_S: Final = 2.0
-"""For how long hooks may go on running after the relay has gone."""
+"""For how long this process may outlive the relay, while the last hooks run."""
 
 
 class HostLoop:
-    """Passes the relay's frames to an ``AddonHost``, in turn, or with ``is_concurrent`` at once."""
+    """Passes the relay's frames to an ``AddonHost``: in turn, or concurrently if ``is_concurrent``."""
 
     def __init__(self, sock: socket.socket, host: AddonHost, *, is_concurrent: bool) -> None:
         self._sock = sock
@@ -110,7 +110,7 @@ def _leave_with_the_relay(sock: socket.socket) -> None:
     poll = select.poll()
     poll.register(sock, 0)  # a hang-up is always reported
     poll.poll()
-    time.sleep(_GRACE_S)  # for hooks that are still running
+    time.sleep(_GRACE_S)  # for the last hooks, see ``HostLoop.run``
     os._exit(1)
 
 

@@ -1,4 +1,4 @@
-"""The steps that a tunnel does with a server's answers, and functions that write events and bodies.
+"""The steps by which a tunnel handles a server's answers, and functions that write events and bodies.
 
 A tunnel is a client connection to the proxy, with its connections to the server.
 """
@@ -26,10 +26,10 @@ class AnswerStep:
     - ``give``: send ``data`` to the client, and record ``content``, a ``head``, ``body`` or ``event`` as
       ``part`` says.
     - ``wait``: wait for ``delay_ns`` nanoseconds.
-    - ``hold``: wait until the message ``passing`` is released from the breakpoint ``applied``; ``on_release``
-      returns the steps for the bytes that are given then, ``None`` for nothing.
-    - ``ask``: ask addons by ``hook`` about the message ``passing``, which is in the bytes ``data``;
-      ``on_outcome`` returns the steps for its replacement, ``None`` if it passes.
+    - ``hold``: wait until the message ``passing`` is released from the breakpoint ``applied``. Then call
+      ``on_release`` with the bytes to give, or with ``None`` to give nothing; it returns the next steps.
+    - ``ask``: ask addons by ``hook`` about the message ``passing``, which is in the bytes ``data``. Then call
+      ``on_outcome`` with the replacement, or with ``None`` if the message passes; it returns the next steps.
     - ``end``: close the connection, with a reset if ``is_reset``.
 
     ``has_more`` says that a record with the same ``fault`` follows.
@@ -51,11 +51,11 @@ class AnswerStep:
 
 
 class ChunksOf(Chunked):
-    """A chunked body that can tell whether it is between two chunks, and where its last chunk begins."""
+    """A chunked body that can tell whether it is outside of a chunk, and where its last chunk begins."""
 
     @property
     def is_between(self) -> bool:
-        """Whether the bytes read so far end between two chunks, or after the last one."""
+        """Whether the bytes read so far end where a chunk may begin, or after the whole body."""
         return self.over or (not self._left and not self._line and self._read == Chunked._size)
 
     def last_chunk(self, raw: bytes) -> bytes:

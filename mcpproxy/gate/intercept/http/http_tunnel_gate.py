@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
 
 class HttpTunnelGate:
-    """Both sides of a tunnel; implements ``TunnelGate``. Without a policy for messages that enter, answers
-    pass at once."""
+    """Both sides of a tunnel; implements ``TunnelGate``.
+
+    If no policy acts on messages when they arrive (``Policies.has_entry``), answers pass at once.
+    """
 
     def __init__(self, gate: HttpGate, tunnel: GatedTunnel) -> None:
         self._tunnel = tunnel

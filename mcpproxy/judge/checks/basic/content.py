@@ -173,8 +173,9 @@ def _invalid_times(context: MessageContext, annotated: Iterable[tuple[str, JSON]
 
 
 RESULTS_WITH_BLOCKS: Final = ("sampling/createMessage", "tasks/result", *ASK_CARRIERS)
+"""The methods whose results may contain content blocks."""
 REQUESTS_WITH_BLOCKS: Final = ("sampling/createMessage", *REPLY_CARRIERS)
-"""The methods whose result, or the request itself, may contain content blocks."""
+"""The methods whose requests may contain content blocks."""
 
 BLOCK_MEMBERS: Final = ("messages", "inputResponses")
 """The members of a request's params that contain its content blocks."""

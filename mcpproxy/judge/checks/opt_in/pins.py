@@ -2,9 +2,10 @@
 
 A server is identified by the name that it gives in the handshake or, in the stateless revisions, in the
 ``_meta`` of its results. Over HTTP without session ids, nothing shows to which handshake a list belongs; its
-server is then identified by the one name that was given at the same URL in answer to equal headers. If only
-one server has pins, they also apply to a server without a name. Only what was seen is judged: an incomplete
-list does not show that a tool is missing, and a server whose handshake was not seen is not identified.
+server is then identified by the one name that was given at the same URL in answer to requests with equal
+headers. If only one server has pins, they also apply to a server without a name. Only what was seen is
+judged: an incomplete list does not show that a tool is missing, and a server whose handshake was not seen is
+not identified.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/tools#security-considerations
 """
@@ -54,8 +55,9 @@ Pins: TypeAlias = Mapping[str, Approved]
 class SeenTools:
     """The instructions or the tools in one answer of a server, for a user to pin.
 
-    ``server`` is the server's name, ``None`` if the name was not seen. ``ends_whole_list`` is set if
-    ``tools`` are the last page of a list, and all its pages were seen.
+    ``server`` is the server's name, ``None`` if the name was not seen. In the answer to an opening
+    (see ``OPENINGS``) ``tools`` is ``None``; in a page of tools ``instructions`` is ``ABSENT``.
+    ``ends_whole_list`` is set if ``tools`` are the last page of a list, and all its pages were seen.
     """
 
     server: str | None
@@ -75,7 +77,10 @@ class NamesByCaller:
 
 @slotted()
 class NameAtEndpoint:
-    """The one name given at a URL to equal headers: ``ABSENT`` if none was, ``None`` if several or masked."""
+    """The one server name that was given at a URL in answer to requests with equal headers.
+
+    ``ABSENT`` if none was given, ``None`` if several were or if the name is masked.
+    """
 
     name: "str | Absent | None" = ABSENT
 
@@ -159,8 +164,8 @@ def pin_checks(pins: Pins | None) -> RuleFamily:
 
 
 def _changed_tools(pins: Pins | None, context: MessageContext, history: History) -> Keyed:
-    """Yield the violations of tools on this page that are not pinned or differ from their pin or, if the
-    server is not pinned, of the server instead (PIN-001, PIN-002).
+    """Yield a violation for each tool on this page that is not pinned or differs from its pin (PIN-001,
+    PIN-002). If the server itself is not pinned, yield one violation for the server instead (PIN-002).
     """
     tools_page = page(context, history)
     if pins is None or tools_page is None:

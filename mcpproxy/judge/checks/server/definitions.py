@@ -54,7 +54,8 @@ def digest(value: JSON) -> str:
 def canonical(value: JSON) -> str:
     """Return ``value`` in the canonical form of RFC 8785, at any nesting depth.
 
-    A number that no double can hold has no canonical form; it becomes ``null`` or a hexadecimal integer.
+    Infinity, NaN and an integer beyond the range of doubles have no canonical form; they become ``null`` or a
+    hexadecimal integer.
 
     Source: https://www.rfc-editor.org/rfc/rfc8785
     """
@@ -111,14 +112,15 @@ def _number(number: int | float) -> str:
     except OverflowError:
         double = float("inf")
     if double in (float("inf"), float("-inf")) or double != double:
-        # A double cannot hold the number, so it has no canonical form. This text only serves for comparison.
+        # Infinity, NaN or too large for a double: there is no canonical form. This text is only compared.
         return "null" if isinstance(number, float) else hex(number)
     mantissa, _, exponent = repr(double).partition("e")
     whole, _, fraction = mantissa.removeprefix("-").partition(".")
     fraction = "" if fraction == "0" else fraction
     digits = (whole + fraction).lstrip("0")
+    # The decimal point comes after the first ``point`` digits.
     point = len(whole) + int(exponent or 0) - (len(whole + fraction) - len(digits))
-    digits = digits.rstrip("0")  # the decimal point comes after the first ``point`` digits
+    digits = digits.rstrip("0")
     sign = "-" if double < 0 else ""
     if not digits:
         return "0"

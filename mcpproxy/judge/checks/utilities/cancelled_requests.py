@@ -78,7 +78,7 @@ def is_task(request: SentRequest, history: History) -> bool:
 def name_of(request: SentRequest) -> str:
     """Return the method and the id of a request, for the text of a finding.
 
-    The method is empty if two requests with the same id have different methods.
+    If the method is not certain (see ``SentRequest``), the text has the word ``request`` instead.
     """
     return f"{shortened(request.method) or 'request'} ({spelled(request.id)})"
 
@@ -107,10 +107,10 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
 
 
 def cancelled_initialize(exchange: HttpExchange, history: HttpHistory) -> tuple[SentRequest, History] | None:
-    """Return the initialize that this exchange cancels on another connection than its own, or ``None``.
+    """Return the initialize that this exchange cancels from another connection; ``None`` if it cancels none.
 
-    With it comes the history of the session that it opens. There is no session id yet, so it is certain which
-    initialize is meant only if no other one is under way.
+    With it comes the history of the session that the initialize opens. There is no session id yet, so it is
+    certain which initialize is meant only if no other one is under way.
     """
     session = exchange.session
     if session is None or not session.joined_late or session.id is not None:
@@ -128,7 +128,7 @@ def cancelled_initialize(exchange: HttpExchange, history: HttpHistory) -> tuple[
 
 
 def remember_cancelled_initialize(exchange: HttpExchange, history: HttpHistory) -> None:
-    """Record in the session that an initialize opens that this exchange cancelled it."""
+    """If this exchange cancels an initialize, record that in the session that the initialize opens."""
     if (cancelled := cancelled_initialize(exchange, history)) is not None:
         (initialize, opening), by = cancelled, exchange.request
         opening.of(Cancellations).by_request[CLIENT, initialize.id] = Cancelled(

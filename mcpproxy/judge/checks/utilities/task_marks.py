@@ -1,7 +1,7 @@
 """Marks: the member of ``_meta`` that says which task a message belongs to.
 
-A message needs no mark if it has the task's id in another member, or is about all tasks. ``tasks.FAMILY`` has
-the rows.
+A message needs no mark if it has the task's id in another member, or is about all tasks. ``tasks.FAMILY``
+says for which messages each check runs.
 
 Source:
 https://modelcontextprotocol.io/specification/2025-11-25/basic/utilities/tasks#associating-task-related-messages
@@ -40,10 +40,10 @@ def needless_mark(
 
 
 def unmarked_request(context: MessageContext[Request], history: History) -> Iterator[Violation]:
-    """Report a request that must belong to a task, but has no mark (TASK-010).
+    """Report a request that probably belongs to a task, but has no mark (TASK-010).
 
-    A request must belong to a task if its sender runs only one task, that task waits for input, and no other
-    request is pending.
+    It does if its sender runs only one task, that task waits for input, and the sender has
+    no request to answer except tasks/result.
     """
     message, tasks = context.message, history.of(Tasks)
     if not tasks.by_id or history.has_gap or not has_task_revision(context):
@@ -95,7 +95,10 @@ def unmarked_answer(context: MessageContext, history: History) -> Iterable[Viola
 
 
 def unmarked_progress(context: MessageContext[Notification], history: History) -> Iterable[Violation]:
-    """Report progress, on stdio, without a mark for a request that became a task, once (TASK-010)."""
+    """Report progress of a request that became a task, if it has no mark (TASK-010).
+
+    This is judged on stdio only, and reported once for each task.
+    """
     tokens = history.of(Tasks).tokens
     if not tokens or history.over_http or not has_task_revision(context):
         return ()

@@ -1,4 +1,4 @@
-"""Gives every request of the client a ``traceparent``, so that a server's spans can be found."""
+"""Gives requests of the client a ``traceparent`` if they have none, to find the spans of a server by it."""
 
 import secrets
 
@@ -6,7 +6,7 @@ from mcpproxy.addons import Addon, Message, Session
 
 
 class StampTraceparent(Addon):
-    """All requests of a session have one trace id, and each a span id of its own."""
+    """The requests that it stamps in one session share a trace id; each has a span id of its own."""
 
     def opened(self, session: Session) -> None:
         session.memory["trace"] = secrets.token_hex(16)
