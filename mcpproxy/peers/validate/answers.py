@@ -64,8 +64,8 @@ class Pending:
     """A request that waits for its response. ``seq`` is its frame number, 0 until it is sent.
 
     ``unsolicited_before`` is the number of ``RpcConnection.unsolicited`` frames received before the request.
-    ``events`` receives the result: an ``Answer``, the reason why there is no response, or, as a ``Frame``, a
-    response with an id that no request had.
+    ``events`` receives what ends the wait: an ``Answer``, the reason why there is no response, or, as a
+    ``Frame``, a response with an id that no request had.
     """
 
     id: RequestId

@@ -1,9 +1,9 @@
 """Read cassettes of the two programs that are called mcp-cassette.
 
 The one for Python writes one JSON document: ``{"format_version", "recorded_at", "messages": [...]}``. The one
-for Node.js writes lines: first a header with ``cassetteVersion``, then a ``frame``, a ``raw`` line that was
-no message, or the ``chunks`` of a stream. Both re-serialise messages and replace secrets. Neither keeps HTTP
-heads, stderr or the end of the session.
+for Node.js writes lines: first a header with ``cassetteVersion``, then lines of three types: ``frame`` (a
+message), ``raw`` (a line that was no message) and ``chunks`` (the messages of a stream). Both re-serialise
+messages and replace secrets. Neither keeps HTTP heads, stderr or the end of the session.
 
 Source: mcp-cassette 0.4.0 (PyPI), ``mcp_cassette/cassette.py``; ivermin1123/mcp-cassette,
 ``docs/cassette-format-v2.md``
@@ -56,7 +56,7 @@ class _Message(NamedTuple):
 def read_document(path: str, session: int) -> ImportedSource:
     """Open a cassette of the program for Python.
 
-    It holds one session, so ``session`` is its number, 1, or 0 for the only session.
+    It holds one session, so ``session`` is 0 or 1.
 
     Raises:
         TraceError: the file is not a cassette, holds no message, or there is no such session.
@@ -82,7 +82,7 @@ def read_document(path: str, session: int) -> ImportedSource:
 def read_lines(path: str, session: int) -> ImportedSource:
     """Open a cassette of the program for Node.js.
 
-    It holds one session, so ``session`` is its number, 1, or 0 for the only session.
+    It holds one session, so ``session`` is 0 or 1.
 
     Raises:
         TraceError: the file is no cassette, is over ``MAX_BYTES``, or has no message or no such session.

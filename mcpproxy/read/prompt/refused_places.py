@@ -26,9 +26,9 @@ class RefusedPlace:
 
     ``pointer`` is its JSON pointer in the definition. ``member`` is the pointer of the definition's member
     that holds it, such as ``/inputSchema``. ``did`` is a clause for what its author did, such as "wrote a
-    schema". ``is_of_the_server`` is true if the prompt has the place as the server wrote it. ``is_sure`` is
-    false if a host changed only something within the place, so that it is not known whether the service
-    refused the server's part or the host's.
+    schema". ``is_of_the_server`` is true if the prompt has the place as the server wrote it; a name always
+    counts as the host's. ``is_sure`` is false if a host changed only something within the place, so that it
+    is not known whether the service refused the server's part or the host's.
     """
 
     pointer: str

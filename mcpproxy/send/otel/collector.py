@@ -35,6 +35,7 @@ class Collector:
         logging.getLogger(OTLPSpanExporter.__module__).handlers[:] = [self._reasons]
         self._exporter: Final = OTLPSpanExporter(endpoint(url, _PATH) if url else None)
         self.url: Final[str] = url or "the collector that the OTEL_* variables name"
+        """The URL that the user gave, or words instead of it, for texts to the user."""
 
     def send(self, spans: Sequence[ReadableSpan]) -> None:
         """Send at most ``BATCH`` spans. By default this takes at most 10 s, the time-out of the exporter.

@@ -18,8 +18,9 @@ MAX_WAITING: Final = 2048
 class Outbox:
     """Passes its spans to ``send``, at most ``batch`` at once, in order, each batch until ``send`` succeeds.
 
-    ``say`` gets a line for the user when the sending begins to fail, and when it succeeds again. ``report``
-    gets how many spans were sent and how many wait, whenever that changes.
+    ``send`` fails by ``McpProxyError`` or ``OSError``; any other error ends the thread. ``say`` gets a line
+    for the user when the sending begins to fail, and when it succeeds again. ``report`` gets how many spans
+    were sent and how many wait, whenever that changes.
     """
 
     def __init__(

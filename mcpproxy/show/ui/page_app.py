@@ -247,9 +247,9 @@ class PageApp:
         return _json({"text": await self._with_view(request, lambda view: copies.text(view, number, form))})
 
     async def model_saw(self, request: Request) -> Response:
-        """Return what the model saw of a call, as ``words``, and the ``recording`` of its interface.
+        """Return what the model saw of a call, as ``words``, and where, as ``recording``.
 
-        Both are empty if that is not known.
+        That is the id of the recording of the traffic with the model. Both are empty if it is not known.
         """
         entry = await self._library.entry(request.path_params["id"])
         entries = [*reversed((await self._library.entries()).values())]
@@ -265,7 +265,7 @@ class PageApp:
         return _json({"words": [*seen.words], "recording": id_of(seen.model)})
 
     async def frame(self, request: Request) -> Response:
-        """Return the bytes of a frame: as they passed with ``download``, else as text in UTF-8."""
+        """Return a frame: as text in UTF-8 or, if the query has ``download``, the bytes as they passed."""
         seq: int = request.path_params["seq"]
         raw = await self._with_view(request, lambda view: view.raw(seq))
         if "download" in request.query_params:
@@ -408,7 +408,7 @@ class PageApp:
     # Breakpoints
 
     async def held_calls(self, request: Request) -> Response:
-        """Return the calls of the messages that a session holds, and the probable limits of its peers."""
+        """Return the calls of the messages that a session holds, and how long each peer probably waits."""
         return _json(
             await self._with_view(request, self._breakpoints.context_reader(request.path_params["id"]))
         )

@@ -22,7 +22,7 @@ async def style(request: Request) -> Response:
 
 
 def style_sheets() -> str:
-    """Return the style sheets of the page, the one of all areas first."""
+    """Return the style sheets of the page as one text: ``style.css``, then those of the areas of the page."""
     areas = sorted(path.name for path in STATIC.glob("*.css") if path.name != "style.css")
     return "".join((STATIC / name).read_text(encoding="utf-8") for name in ("style.css", *areas))
 

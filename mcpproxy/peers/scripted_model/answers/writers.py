@@ -1,4 +1,4 @@
-"""The functions that write answers in each dialect: the API of one provider of language models.
+"""The functions that write answers in each dialect, which is an API of a provider of language models.
 
 The module also answers requests that list models or count tokens.
 """
@@ -26,7 +26,8 @@ class AnswerWriter:
 
     ``body`` and ``stream`` get an answer and the name of the model; the third argument of ``stream`` has the
     members of the request and of its query. ``error`` gets an HTTP status and a message. ``counts`` is the
-    answer to a request that only counts tokens, and ``overloaded`` the status of an overloaded service.
+    answer to a request that only counts tokens, empty if the dialect has no such request. ``overloaded`` is
+    the status of an overloaded service.
     """
 
     body: Callable[[ScriptedAnswer, str], JSONObject]

@@ -66,17 +66,17 @@ class Wire(Protocol):
         ...
 
     async def open(self) -> None:
-        """Start the server; over HTTP, open only the stream of HTTP+SSE, if the server needs it.
+        """Start the server; over HTTP, only open the stream of HTTP+SSE if a session fell back to it before.
 
         Raises:
             CouldNotStartError: the server cannot be started.
-            GoneError: the server uses HTTP+SSE, and does not open another stream.
+            GoneError: an earlier session fell back to HTTP+SSE, and the server opens no stream for this one.
             ForeignEndpointError: that stream names an endpoint to which nothing may be sent.
         """
         ...
 
     async def fall_back(self, status: int, timeout_s: float) -> bool:
-        """Switch to HTTP+SSE if the server supports only that; return whether it does (on stdio: false).
+        """Switch to HTTP+SSE if the server supports only that. Return whether it was done; false on stdio.
 
         ``status`` is the HTTP status of the answer to ``initialize``. ``timeout_s`` limits the wait for the
         stream of HTTP+SSE.

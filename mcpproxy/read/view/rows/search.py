@@ -54,7 +54,7 @@ class TextSearch:
     ) -> Generator[Progress, None, None]:
         """Continue the search up to ``until``, the offset of a line's end.
 
-        Yield progress after each chunk. ``odd_lines`` are those of the ``Scan``.
+        Yield progress after each chunk. ``odd_lines`` are the numbers of all odd lines read so far.
         """
         needles = {needle for text in self.texts for needle in spellings(text) if b"\n" not in needle}
         while self.end < until:

@@ -82,7 +82,7 @@ class Dial:
         self._dialer.resolver.ask(self._peer.host, self._peer.port, self._on_addresses)
 
     def cancel(self) -> None:
-        """Give up the attempt."""
+        """Give up the attempt. ``settled`` is not called any more."""
         self._is_cancelled = True
         self._drop_socket()
 
