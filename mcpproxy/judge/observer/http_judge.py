@@ -15,12 +15,10 @@ may send it again.
 from typing import Final
 
 from mcpproxy.judge.checks.engine.dispatch import Dispatch
-from mcpproxy.judge.checks.engine.http_facts import ALL_FACTS, HttpFact
-from mcpproxy.judge.checks.engine.rows import Moment
+from mcpproxy.judge.checks.engine.http_facts import ALL_FACTS
 from mcpproxy.judge.checks.transports.issuers import remember_issuer
 from mcpproxy.judge.checks.utilities.cancelled_requests import remember_cancelled_initialize
 from mcpproxy.judge.observer.attribution import session_of
-from mcpproxy.judge.observer.classify import asked_in
 from mcpproxy.judge.observer.classify_http import (
     facts_of_content,
     facts_of_end,
@@ -29,10 +27,9 @@ from mcpproxy.judge.observer.classify_http import (
     has_body,
     has_content,
     is_message,
-    revisions_for,
 )
+from mcpproxy.judge.observer.exchange_checks import ExchangeChecks
 from mcpproxy.judge.observer.findings import FindingBuilder
-from mcpproxy.judge.observer.hidden_values import is_hidden
 from mcpproxy.judge.observer.memory_limit import MemoryUse
 from mcpproxy.judge.observer.message_judge import MessageJudge
 from mcpproxy.judge.observer.update_http import (
@@ -70,7 +67,6 @@ from mcpproxy.judge.session.frame import (
     Note,
     RequestHead,
     ResponseHead,
-    Sender,
 )
 from mcpproxy.judge.session.history import History, keep_latest
 from mcpproxy.judge.session.redirects import request_target
@@ -81,9 +77,6 @@ from mcpproxy.protocol.revisions import STATELESS
 
 _EXCHANGE_BYTES: Final = 1 << 10
 """The approximate size, in bytes, of the memory for an exchange, without the values of its header fields."""
-
-_LONGEST_METHOD: Final = 20
-"""In characters: a longer name of an HTTP method is looked up as if it were empty."""
 
 MAX_PROOFS: Final = 4_096
 """The number of DPoP proofs that are remembered."""
@@ -110,9 +103,9 @@ class HttpJudge:
         redacted: bool = False,
     ) -> None:
         self._build_findings = build_findings
-        self._asked = ""  # the revision that the latest initialize requested
         self._memory_use = memory_use or MemoryUse()
         self._dispatch = dispatch
+        self._checks = ExchangeChecks(build_findings, dispatch)
         self._joined_late = joined_late
         self._redacted = redacted
         self._masked_connection = 0  # the connection whose next frame contains masks, 0 if there is none
@@ -215,7 +208,7 @@ class HttpJudge:
                 for other_session in history.http_sse_sessions.values():
                     other_session.judge.history.may_lack_messages = True
             exchange.facts = facts_of_request(exchange, history)
-            return self._run_checks("request", exchange, CLIENT, exchange.facts)
+            return self._checks.run("request", exchange, history, CLIENT, exchange.facts)
         session = http_sse_session or session_of(exchange, history, self._new_judge)
         exchange.join(session)
         self._latest = session
@@ -223,7 +216,7 @@ class HttpJudge:
         remember_request(exchange, session, history)
         remember_caller(exchange, session, history)
         exchange.facts = facts_of_request(exchange, history)
-        findings = self._run_checks("request", exchange, CLIENT, exchange.facts)
+        findings = self._checks.run("request", exchange, history, CLIENT, exchange.facts)
         if "authorization" in exchange.fields:
             if session.authorized_seq is None:
                 session.authorized_seq = request.seq
@@ -252,8 +245,8 @@ class HttpJudge:
         exchange.response = head
         exchange.response_fields = fields_of(head.headers)
         exchange.facts |= facts_of_head(exchange)
-        findings = self._run_checks(
-            "success" if 200 <= head.status < 300 else "refusal", exchange, SERVER, exchange.facts
+        findings = self._checks.run(
+            "success" if 200 <= head.status < 300 else "refusal", exchange, history, SERVER, exchange.facts
         )
         if (proof := exchange.fields.get("dpop")) is not None:
             keep_latest(history.proofs, proof, exchange.request.seq, MAX_PROOFS)
@@ -306,7 +299,9 @@ class HttpJudge:
                 self._open_http_sse(exchange, frame)
             remember_event(exchange, frame, event, keys, self._history, self._memory_use)
         facts = exchange.facts | facts_of_content(exchange, frame, messages)
-        findings = self._run_checks("body" if event is None else "event", exchange, SERVER, facts, frame)
+        findings = self._checks.run(
+            "body" if event is None else "event", exchange, self._history, SERVER, facts, frame
+        )
         session = exchange.session
         if session is None:
             remember_issuer(exchange, frame, self._history)
@@ -346,7 +341,9 @@ class HttpJudge:
         """Judge an exchange that has ended, and update its session and its stream."""
         exchange.cut, exchange.ended_by, exchange.ended_ns = end.cut, end.by, end.observed_at_ns
         exchange.left_ns = end.left_ns
-        findings = self._run_checks("end", exchange, SERVER, exchange.facts | facts_of_end(exchange))
+        findings = self._checks.run(
+            "end", exchange, self._history, SERVER, exchange.facts | facts_of_end(exchange)
+        )
         session, head = exchange.session, exchange.response
         if session is None:
             return findings
@@ -386,7 +383,7 @@ class HttpJudge:
         sessions = self._sessions()
         for exchange in list(history.exchanges.values()):
             exchange.cut, exchange.ended_ns = True, close.observed_at_ns
-            findings += self._run_checks("close", exchange, SERVER, ALL_FACTS)
+            findings += self._checks.run("close", exchange, history, SERVER, ALL_FACTS)
         sessions_with_open_exchange = {id(exchange.session) for exchange in history.exchanges.values()}
         for session in sessions:
             if (
@@ -396,7 +393,7 @@ class HttpJudge:
             ):
                 # The checks of this moment judge the session as a whole, by way of its last exchange.
                 session.last_exchange.ended_ns = close.observed_at_ns
-                findings += self._run_checks("over", session.last_exchange, CLIENT, ALL_FACTS)
+                findings += self._checks.run("over", session.last_exchange, history, CLIENT, ALL_FACTS)
             # Requests of unknown sessions may belong to any session without an id.
             is_complete = bool(session.id) or session.is_http_sse or not history.has_unattributed
             if not session.stateless and is_complete:
@@ -439,43 +436,6 @@ class HttpJudge:
             self._dispatch,
             self._memory_use,
             revision=revision,
-            asked=self._asked,
+            asked=self._checks.asked,
             joined_late=joined_late or self._joined_late,
         )
-
-    # Checks
-
-    def _run_checks(
-        self,
-        moment: Moment,
-        exchange: HttpExchange,
-        sender: Sender,
-        facts: HttpFact,
-        frame: Frame | None = None,
-    ) -> list[Finding]:
-        """Run the checks of this moment that can find something, given ``facts``."""
-        findings: list[Finding] = []
-        build_findings = self._build_findings
-        if exchange.initialize is not None:
-            self._asked = asked_in(exchange.initialize.params)
-        # The lookup is cached by method, and invalid methods of any length must not fill the cache.
-        method = exchange.method if len(exchange.method) <= _LONGEST_METHOD else ""
-        checks = self._dispatch.http_checks_for(moment, exchange.traffic, method, facts)
-        if not checks:
-            return findings
-        history, judged_frame = self._history, exchange.body if frame is None else frame
-        # An exchange without a known session, such as a login, counts as one of the latest session.
-        asked = (exchange.session.judge.asked if exchange.session else "") or self._asked
-        for check in checks:
-            for violation in check(exchange, history, frame):
-                pointer = violation.pointer
-                if exchange.masked and pointer and judged_frame and is_hidden(judged_frame, pointer):
-                    continue
-                seq = exchange.request.seq if frame is None else frame.seq
-                if moment in ("success", "refusal") and exchange.response is not None:
-                    seq = exchange.response.seq
-                count_before = build_findings.total
-                findings += build_findings((violation,), seq, sender, revisions_for(exchange), asked)
-                if build_findings.total > count_before:
-                    exchange.broken_rules |= {violation.rule}
-        return findings
