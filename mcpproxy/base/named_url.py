@@ -26,7 +26,7 @@ DEFAULT_PORTS: Final = {"http": 80, "https": 443}
 _WRITABLE: Final = "!\"#$%&'()*+,-./:;<=>?@[\\]^_`{|}~"
 """Characters that a URL may contain besides letters and digits; all others are escaped."""
 
-LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "::1"})
 """The usual names of this machine in URLs."""
 
 
@@ -40,7 +40,7 @@ def resolved(base: str, named: str | bytes, *, loopback_is_one: bool = False) ->
     ``base`` is the URL that the user named. The result has the scheme and authority of ``base`` exactly as
     they are written there, and what comes from ``named`` is only ASCII, so that no library can read another
     host into it. It has no fragment. A ``str`` is encoded as UTF-8. With ``loopback_is_one`` all names in
-    ``LOOPBACK`` count as one host; the result has the name in ``base``.
+    ``_LOOPBACK`` count as one host; the result has the name in ``base``.
 
     Raises:
         ForeignUrlError: ``named`` has another origin than ``base``, has user information but not exactly the
@@ -57,7 +57,7 @@ def resolved(base: str, named: str | bytes, *, loopback_is_one: bool = False) ->
     except ValueError:
         raise ForeignUrlError(f"names {_shown(raw.decode('utf-8', 'replace'))}, which is no URL") from None
     own_origin = _origin(own)
-    if loopback_is_one and {origin[1], own_origin[1]} <= LOOPBACK:
+    if loopback_is_one and {origin[1], own_origin[1]} <= _LOOPBACK:
         origin = (origin[0], own_origin[1], origin[2])
     if origin != own_origin:
         downgrade = ", without TLS" if own_origin[0] == "https" and origin[0] == "http" else ""
@@ -70,7 +70,7 @@ def resolved(base: str, named: str | bytes, *, loopback_is_one: bool = False) ->
 def other_origin(base: str, named: str) -> str:
     """Return ``named``, a URL from a peer at ``base``, for a message, if it has another origin than ``base``.
 
-    The result is the absolute URL as ``without_query`` returns it. The names in ``LOOPBACK`` count as one
+    The result is the absolute URL as ``without_query`` returns it. The names in ``_LOOPBACK`` count as one
     host. The result is empty if the origin is the same, the scheme is neither HTTP nor HTTPS, or ``named`` is
     not a URL.
     """
@@ -79,7 +79,7 @@ def other_origin(base: str, named: str) -> str:
         origin, own = _origin(parts), _origin(urlsplit(base))
     except ValueError:
         return ""
-    if {origin[1], own[1]} <= LOOPBACK:
+    if {origin[1], own[1]} <= _LOOPBACK:
         origin = (origin[0], own[1], origin[2])
     if origin == own or parts.scheme not in DEFAULT_PORTS:
         return ""
@@ -125,7 +125,7 @@ def host_advice(url: str) -> str:
     """
     parts = urlsplit(url)
     name = parts.hostname or ""
-    if name not in LOOPBACK:
+    if name not in _LOOPBACK:
         return f"the server has to allow the host {_shown(name)}"
     other = "127.0.0.1" if name == "localhost" else "localhost"
     port = f":{parts.port}" if parts.port else ""

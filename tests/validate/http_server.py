@@ -85,7 +85,7 @@ class Site:
         self.sent: dict[str, list[tuple[str, str]]] = {}
         """By session, the events that had an id, and the data of each."""
         self.count = 0
-        self.port = 0
+        self.host, self.port = "127.0.0.1", 0
         self.connections: set[asyncio.Task[None]] = set()
         self.is_dead = False
         """Only a flaw sets and heeds it."""
@@ -462,10 +462,10 @@ async def _read(reader: asyncio.StreamReader) -> Asked | None:
 @asynccontextmanager
 async def serving(site: Site) -> AsyncGenerator[str]:
     """The URL of a server that runs until the end."""
-    server = await asyncio.start_server(site.serve, "127.0.0.1", 0)
+    server = await asyncio.start_server(site.serve, site.host, 0)
     site.port = server.sockets[0].getsockname()[1]
     try:
-        yield f"http://127.0.0.1:{site.port}/mcp"
+        yield f"http://{site.host}:{site.port}/mcp"
     finally:
         server.close()
         for task in tuple(site.connections):

@@ -215,6 +215,14 @@ def test_a_probe_sees_the_flaw(case: Case, tmp_path: Path) -> None:
     assert not seen.conclusion.rule or seen.conclusion.source.startswith("https://")
 
 
+def test_each_loopback_address_is_this_machine(tmp_path: Path) -> None:
+    def move(site: Site) -> None:
+        site.host = "127.0.0.2"
+
+    result = over_http("stateful", "any-origin", tmp_path, ("foreign-origin",), change=move)
+    assert check(result, "foreign-origin").status == "failed"
+
+
 @pytest.mark.parametrize("kind", ["stateful", "stateless", "dual", "older"])
 def test_the_good_twin_passes_all(kind: Kind, tmp_path: Path) -> None:
     result = over_http(kind, "", tmp_path, (*LISTS, *(probe.name for probe in PROBES)))

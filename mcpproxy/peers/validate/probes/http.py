@@ -12,7 +12,8 @@ Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/transport
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
-from mcpproxy.base.named_url import LOOPBACK, ForeignUrlError, resolved
+from mcpproxy.base.authority import is_loopback
+from mcpproxy.base.named_url import ForeignUrlError, resolved
 from mcpproxy.peers.validate.connection import dumps
 from mcpproxy.peers.validate.errors import Skipped
 from mcpproxy.peers.validate.outcome import Conclusion
@@ -116,7 +117,7 @@ async def _foreign_origin(context: ProbeContext) -> Conclusion:
     if exchange.status < 400:
         text = f"a page of {FOREIGN} was served with {exchange.status}; any website could do the same"
         violation = context.violation("HTTP-019/R-087", text, exchange.evidence)
-        if urlsplit(context.target.url).hostname in LOOPBACK:
+        if is_loopback(urlsplit(context.target.url).hostname or ""):
             return violation
         text = f"{text}, if it can reach the server"
         return Conclusion("warning", text, exchange.evidence, violation.rule, violation.source)
