@@ -21,7 +21,7 @@ def address(option: str, text: str) -> tuple[str, int]:
         UsageError: ``text`` has no valid port.
     """
     host, _, port = text.rpartition(":")
-    if not (port.isascii() and port.isdigit()) or int(port) > 65535:
+    if not (port.isascii() and port.isdigit() and len(port) < 6) or int(port) > 65535:
         refuse(option, f"{text} has no port", "write HOST:PORT, such as 127.0.0.1:8080")
     return host.strip("[]") or "127.0.0.1", int(port)
 
@@ -37,7 +37,7 @@ def split_listen(where: str, text: str, option: str = "--listen") -> tuple[str, 
         host = host[1:-1]
     elif ":" in host:
         host = ""
-    if not (colon and host and port.isdecimal() and port.isascii() and int(port) < 65536):
+    if not (colon and host and port.isdecimal() and port.isascii() and len(port) < 6 and int(port) < 65536):
         fact = f"{option} {text} is not HOST:PORT"
         refuse(where, fact, "for example 127.0.0.1:8765 or [::1]:8765")
     return host, int(port)

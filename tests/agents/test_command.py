@@ -25,6 +25,7 @@ from tests.peers.processes import Process
     [
         (["no-such-folder"], "no-such-folder: no such folder; name a folder of recordings"),
         ([str(RECORDINGS / "README.md")], "not a folder; name a folder of recordings"),
+        (["--http", "1" * 5000], "1 has no port; write HOST:PORT"),
         (["--http", "8080x"], "--http: 8080x has no port; write HOST:PORT, such as 127.0.0.1:8080"),
         (["--allow-everything"], "unknown option --allow-everything"),
     ],

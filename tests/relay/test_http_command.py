@@ -41,6 +41,7 @@ REFUSED: dict[str, tuple[list[str], str]] = {
     "listen without port": ([URL, "--listen", "127.0.0.1"], "is not HOST:PORT"),
     "listen without host": ([URL, "--listen", ":80"], "is not HOST:PORT"),
     "listen on a wild port": ([URL, "--listen", "a:65536"], "is not HOST:PORT"),
+    "listen on a port of many digits": ([URL, "--listen", f"a:{'1' * 5000}"], "is not HOST:PORT"),
     "listen on bare IPv6": ([URL, "--listen", "::1:80"], "is not HOST:PORT"),
     "admin without port": ([URL, "--admin", "9100"], "--admin 9100 is not HOST:PORT"),
     "endpoint that is no path": ([URL, "--endpoint", "mcp"], "is not a path"),
