@@ -163,16 +163,16 @@ def elicitation_modes(context: MessageContext[Request], history: History) -> Ite
     message = context.message
     if context.sender != CLIENT or member(message.params, "protocolVersion") != "2025-11-25":
         return
-    declared = as_object(member(message.params, "capabilities", "elicitation"))
-    if declared and "form" not in declared and "url" not in declared:
+    declared = member(message.params, "capabilities", "elicitation")
+    yield from without_mode(declared, context.at + "/params/capabilities/elicitation", ("2025-11-25",))
+
+
+def without_mode(declared: JSON, pointer: str, within: tuple[str, ...] | None = None) -> Iterator[Violation]:
+    """Report an elicitation capability that has members, but neither form nor url (PROTO-009)."""
+    modes = as_object(declared)
+    if modes and "form" not in modes and "url" not in modes:
         problem = "client declared elicitation with members, but neither the form nor the url mode"
-        yield Violation(
-            "PROTO-009",
-            "R-052",
-            problem,
-            pointer=context.at + "/params/capabilities/elicitation",
-            candidates=("2025-11-25",),
-        )
+        yield Violation("PROTO-009", "R-052", problem, pointer=pointer, candidates=within)
 
 
 def _first_unmet(

@@ -11,6 +11,7 @@ Source: https://modelcontextprotocol.io/specification/2026-07-28/basic/index#sta
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from mcpproxy.judge.checks.basic.capabilities import without_mode
 from mcpproxy.judge.checks.basic.meta import meta_of_params
 from mcpproxy.judge.checks.engine import rows
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation, Violations, shortened
@@ -49,7 +50,7 @@ from mcpproxy.protocol.jsontext import compact_json
 from mcpproxy.protocol.message_parts import as_object, error_of, member, well_formed
 from mcpproxy.protocol.meta_keys import CAPABILITIES_KEY, CLIENT_INFO_KEY, SERVER_INFO_KEY, VERSION_KEY
 from mcpproxy.protocol.revisions import STATELESS
-from mcpproxy.protocol.wording import kind
+from mcpproxy.protocol.wording import kind, token
 
 REMOVED: Final = (
     "initialize",
@@ -112,11 +113,8 @@ def _anonymous_client(message: Request, context: MessageContext, history: Histor
 
 def _elicitation_modes(capabilities: JSONObject, context: MessageContext) -> Iterator[Violation]:
     """Report an elicitation capability that has members, but neither form nor url (PROTO-009)."""
-    modes = as_object(capabilities.get("elicitation"))
-    if modes and "form" not in modes and "url" not in modes:
-        pointer = context.at + "/params/_meta/io.modelcontextprotocol~1clientCapabilities/elicitation"
-        problem = "client declared elicitation with members, but neither the form nor the url mode"
-        yield Violation("PROTO-009", "R-052", problem, pointer=pointer)
+    pointer = f"{context.at}/params/_meta{token(CAPABILITIES_KEY)}/elicitation"
+    return without_mode(capabilities.get("elicitation"), pointer)
 
 
 def remember_request(context: MessageContext[Request], history: History) -> None:
