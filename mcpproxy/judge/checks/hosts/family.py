@@ -34,14 +34,14 @@ from mcpproxy.judge.checks.hosts.pages import (
     ReadPages,
     UnfinishedReadings,
     left_unread,
+    lost_items,
     remember_reading,
-    unread,
 )
 from mcpproxy.judge.checks.hosts.results import LOSES
 from mcpproxy.judge.checks.hosts.tools import MEETS, size_of
 from mcpproxy.judge.checks.server.listings import listed as listed_items
 from mcpproxy.judge.checks.server.listings import page
-from mcpproxy.judge.checks.stateless.servers import server
+from mcpproxy.judge.checks.stateless.servers import server_of
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Close, Signal
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, ErrorResponse, JSONObject, Notification, Request, Response
@@ -294,7 +294,7 @@ def _capabilities(context: MessageContext, history: History) -> JSONObject | Non
     """Return the capabilities that the server has declared; ``None`` if they are not known."""
     if not context.stateless:
         return history.server_capabilities
-    discovered = server(history).discovered
+    discovered = server_of(history).discovered
     return discovered.capabilities if discovered is not None else None
 
 
@@ -303,7 +303,7 @@ def _met_by_pages(choice: HostChoice | None, context: MessageContext, history: H
         return
     for judged in _absent_hosts(choice, context, history):
         for fact in _facts_of_kind(judged, "pages"):
-            lost = unread(context, history, fact.settings["pages"])
+            lost = lost_items(context, history, fact.settings["pages"])
             if lost is not None and lost[0] in fact.settings["lists"]:
                 yield FactMet(judged, fact, context.at + "/result", lost[1], lost[0])
 

@@ -51,7 +51,7 @@ class UnfinishedReadings:
     readings: dict[WalkKey, ReadPages] = field(default_factory=dict[WalkKey, ReadPages])
 
 
-def unread(context: MessageContext, history: History, pages: int) -> tuple[str, str] | None:
+def lost_items(context: MessageContext, history: History, pages: int) -> tuple[str, str] | None:
     """Return which items of a list a host does not get if it reads only ``pages`` pages.
 
     Returns:

@@ -19,7 +19,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.checks.engine.context import MessageContext
-from mcpproxy.judge.checks.stateless.servers import fresh_until_ns, server
+from mcpproxy.judge.checks.stateless.servers import fresh_until_ns, server_of
 from mcpproxy.judge.session.history import History, get_or_make, keep_latest
 from mcpproxy.judge.session.subscriptions import Subscriptions
 from mcpproxy.protocol.jsonrpc import ABSENT, JSON, Absent, JSONObject, Notification, Response
@@ -335,7 +335,7 @@ def _must_announce(context: MessageContext, history: History, method: str, previ
     if not context.stateless:
         declared = history.server_capabilities
         return declared is not None and declares(declared, f"{feature}.listChanged")
-    discovered = server(history).discovered
+    discovered = server_of(history).discovered
     if discovered is None or not declares(discovered.capabilities, f"{feature}.listChanged"):
         return False
     return any(

@@ -35,7 +35,7 @@ from mcpproxy.judge.checks.server.skill_files import (
     remember_read,
 )
 from mcpproxy.judge.checks.stateless.discovery import unlike_discovered
-from mcpproxy.judge.checks.stateless.servers import declared_settings, server, settings_of, strings_in
+from mcpproxy.judge.checks.stateless.servers import declared_settings, server_of, settings_of, strings_in
 from mcpproxy.judge.session.frame import CLIENT, SERVER
 from mcpproxy.judge.session.history import History
 from mcpproxy.protocol.error_message import INVALID_PARAMS, METHOD_NOT_FOUND, RESOURCE_NOT_FOUND
@@ -84,7 +84,7 @@ def unserved_method(context: MessageContext[ErrorResponse], history: History) ->
         return ()
     if request.method == DIRECTORY and settings.get("directoryRead") is not True:
         return ()
-    discovered = server(history).discovered
+    discovered = server_of(history).discovered
     assert discovered is not None
     declared = f"{SKILLS} with directoryRead" if request.method == DIRECTORY else SKILLS
     problem = f"server declared {declared} in frame {discovered.seq}, but does not know {request.method}"
@@ -98,7 +98,7 @@ def undeclared_request(context: MessageContext[Request], history: History) -> It
     only requests on the connection of the declaration are judged. Even there the finding is a warning only,
     because a gateway uses one connection for many clients.
     """
-    discovered, method = server(history).discovered, context.message.method
+    discovered, method = server_of(history).discovered, context.message.method
     if not context.stateless or discovered is None:
         return ()
     if history.in_both_eras or history.has_gap or history.may_lack_messages:

@@ -12,7 +12,7 @@ from typing import Final
 
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shortened
-from mcpproxy.judge.checks.stateless.servers import server
+from mcpproxy.judge.checks.stateless.servers import server_of
 from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory, is_answer
 from mcpproxy.judge.session.frame import SERVER, Frame
 from mcpproxy.judge.session.history import History, SentRequest
@@ -45,7 +45,7 @@ def _only_stateless(history: History) -> bool:
 def server_request(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a request of a modern server, unless only clients send this request (STAT-006)."""
     message = context.message
-    if not isinstance(message, Request) or not _only_stateless(history) or not server(history).modern_seq:
+    if not isinstance(message, Request) or not _only_stateless(history) or not server_of(history).modern_seq:
         return ()
     if _is_for_clients_only(message.method):
         return ()
@@ -82,7 +82,7 @@ def _is_for_clients_only(method: str) -> bool:
 def remember_server_request(context: MessageContext[Request], history: History) -> None:
     """Record a request of the server until it is known whether the server is modern."""
     message = context.message
-    if context.asked is None or not _only_stateless(history) or server(history).modern_seq:
+    if context.asked is None or not _only_stateless(history) or server_of(history).modern_seq:
         return
     early_requests = history.of(EarlyServerRequests).requests
     if len(early_requests) < MAX_REMEMBERED and not _is_for_clients_only(message.method):
@@ -91,7 +91,7 @@ def remember_server_request(context: MessageContext[Request], history: History) 
 
 def client_response(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report a response that a client sends to a modern server, on stdio (STAT-007)."""
-    if history.over_http or not _only_stateless(history) or not server(history).modern_seq:
+    if history.over_http or not _only_stateless(history) or not server_of(history).modern_seq:
         return ()
     problem = "client sent a response; in this revision it sends none"
     related = (context.answers.seq,) if context.answers else ()

@@ -30,7 +30,7 @@ from mcpproxy.judge.checks.stateless.servers import (
     remember_discovery,
     remember_refusal,
     remember_server,
-    server,
+    server_of,
     strings_in,
 )
 from mcpproxy.judge.session.frame import SERVER
@@ -47,7 +47,7 @@ from mcpproxy.protocol.revisions import STATELESS, stateless_of
 
 def undiscoverable(context: MessageContext, history: History) -> Iterable[Violation]:
     """Report the first answer with which a modern server refuses server/discover as unknown (DISC-001)."""
-    known_server, message, request = server(history), context.message, context.answers
+    known_server, message, request = server_of(history), context.message, context.answers
     is_unknown = (
         isinstance(message, ErrorResponse) and member(as_object(message.error), "code") == METHOD_NOT_FOUND
     )
@@ -65,7 +65,7 @@ def faults_before_proof(context: MessageContext, history: History) -> Iterable[V
     """
     if not context.stateless or context.answers is None:
         return ()
-    known_server = server(history)
+    known_server = server_of(history)
     if (known_server.served_seq and known_server.modern_seq) or not is_modern_answer(context):
         return ()
     violations = () if known_server.modern_seq else earlier_server_requests(history)
@@ -122,7 +122,7 @@ def unlisted_version(message: Request, context: MessageContext, history: History
 
     Over HTTP several clients may use the server, so ``transports.headers`` compares per connection.
     """
-    known_server = server(history)
+    known_server = server_of(history)
     if history.over_http or (known_server.discovered is None and known_server.version_refusal is None):
         return
     version = member(message.params, "_meta", VERSION_KEY)
@@ -155,7 +155,7 @@ def undeclared_service(context: MessageContext, history: History) -> Iterable[Vi
     request = context.answers
     if request is None or not context.stateless:
         return ()
-    discovered = server(history).discovered
+    discovered = server_of(history).discovered
     if discovered is None or (capability := discovered.lacks.get(request.method)) is None:
         return ()
     problem = (
@@ -170,7 +170,7 @@ def undeclared_log(context: MessageContext[Notification], history: History) -> I
     message = context.message
     if history.stateless_seq is None or history.stateful_seq is not None or context.sender != SERVER:
         return ()
-    discovered = server(history).discovered
+    discovered = server_of(history).discovered
     if discovered is None or declares(discovered.capabilities, "logging"):
         return ()
     problem = f"server sent {message.method}, but frame {discovered.seq} does not declare logging"
@@ -189,7 +189,7 @@ def undeclared_log(context: MessageContext[Notification], history: History) -> I
 def unserved_list(context: MessageContext[ErrorResponse], history: History) -> Iterable[Violation]:
     """Report a server that declares a feature and refuses its list method as unknown (PROTO-009)."""
     request, message = context.answers, context.message
-    if request is None or not context.stateless or (discovered := server(history).discovered) is None:
+    if request is None or not context.stateless or (discovered := server_of(history).discovered) is None:
         return ()
     capability = request.method.partition("/")[0]
     if member(as_object(message.error), "code") != METHOD_NOT_FOUND:

@@ -13,7 +13,7 @@ from mcpproxy.judge.checks.engine.context import MessageContext, Violation, shor
 from mcpproxy.judge.checks.engine.rows import Check, RuleFamily
 from mcpproxy.judge.checks.stateless.era import MODERN_CODES
 from mcpproxy.judge.checks.stateless.self_contained import REMOVED
-from mcpproxy.judge.checks.stateless.servers import missing_meta, server
+from mcpproxy.judge.checks.stateless.servers import missing_meta, server_of
 from mcpproxy.judge.session.frame import SERVER, Severity
 from mcpproxy.judge.session.history import History, SentRequest
 from mcpproxy.protocol.error_message import (
@@ -40,7 +40,7 @@ WRONG_REFUSALS: Final = (INVALID_REQUEST, INVALID_PARAMS, INTERNAL_ERROR)
 def _refusal_code(context: MessageContext, history: History) -> int | None:
     """Return the error code with which a modern server refuses a stateless request, otherwise ``None``."""
     message = context.message
-    if not context.stateless or not isinstance(message, ErrorResponse) or not server(history).modern_seq:
+    if not context.stateless or not isinstance(message, ErrorResponse) or not server_of(history).modern_seq:
         return None
     code = member(as_object(message.error), "code")
     return code if type(code) is int else None
@@ -76,7 +76,7 @@ def _why_not_implemented(request: SentRequest, history: History) -> str:
     """Return why the server cannot have the requested method, as a clause; empty if it may have it."""
     if request.method in REMOVED:
         return f"{stateless_of(request.candidates)[0]} does not have"
-    discovered = server(history).discovered
+    discovered = server_of(history).discovered
     if discovered is not None and request.method in discovered.lacks:
         return f"it does not declare in frame {discovered.seq}"
     return ""
@@ -89,7 +89,7 @@ def other_version_code(context: MessageContext, history: History) -> Iterable[Vi
     code, request = _refusal_code(context, history), context.answers
     if code not in WRONG_REFUSALS or request is None or missing_meta(request.params):
         return ()
-    version, discovered = member(request.params, "_meta", VERSION_KEY), server(history).discovered
+    version, discovered = member(request.params, "_meta", VERSION_KEY), server_of(history).discovered
     if discovered is None or not isinstance(version, str) or version in discovered.versions:
         return ()
     problem = (

@@ -13,7 +13,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 from mcpproxy.base.slotted import field, slotted
 from mcpproxy.judge.checks.engine.context import MessageContext, Violation, Violations, shortened, spelled
-from mcpproxy.judge.checks.stateless.servers import missing_meta, server
+from mcpproxy.judge.checks.stateless.servers import missing_meta, server_of
 from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.judge.session.frame import Frame
 from mcpproxy.judge.session.history import History
@@ -46,7 +46,7 @@ def wanted_session(context: MessageContext[ErrorResponse], history: History) -> 
     message, request = context.message, context.answers
     if request is None or not context.stateless or history.over_http or missing_meta(request.params):
         return ()
-    if not server(history).modern_seq or not (text := _session_demand(message)):
+    if not server_of(history).modern_seq or not (text := _session_demand(message)):
         return ()
     return (_session_violation(request.method, text, context.at + "/error/message", request.seq),)
 

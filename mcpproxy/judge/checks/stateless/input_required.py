@@ -46,7 +46,7 @@ CANNOT_ASK_FOR_INPUT: Final = tuple(
 Requests of extensions are left out, because an extension may define members with the same names.
 """
 
-MISSING_CAPABILITY: Final = ("PROTO-009", "R-256")
+UNMET_NEED: Final = ("PROTO-009", "R-256")
 MISSING_PART: Final = {
     "form": ("PROTO-009", "R-052"),
     "url": ("PROTO-009", "R-052"),
@@ -121,7 +121,7 @@ def _undeclared_inputs(context: MessageContext, history: History) -> Iterator[Vi
         else:
             declares_parent = need.path.partition(".")[0] in capabilities
             yield Violation(
-                *(MISSING_PART[need.condition] if declares_parent else MISSING_CAPABILITY),
+                *(MISSING_PART[need.condition] if declares_parent else UNMET_NEED),
                 problem,
                 pointer=ask.at,
                 related=(request.seq,),

@@ -34,7 +34,7 @@ from mcpproxy.judge.checks.stateless.servers import (
     is_modern,
     missing_meta,
     remember_name,
-    server,
+    server_of,
 )
 from mcpproxy.judge.session.exchanges import HttpExchange, HttpHistory
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Frame, Severity
@@ -103,7 +103,7 @@ def _anonymous_client(message: Request, context: MessageContext, history: Histor
     A client that never names itself may be configured so. Over HTTP nothing is remembered and so nothing is
     reported: several clients may use the same server, and their requests cannot be told apart.
     """
-    client = server(history).client
+    client = server_of(history).client
     if client.first_seq and not client.has_omitted and not has_meta_key(message.params, CLIENT_INFO_KEY):
         problem = f"client left out {CLIENT_INFO_KEY}, which it sent in frame {client.first_seq}"
         pointer = context.at + "/params/_meta"
@@ -126,7 +126,7 @@ def remember_request(context: MessageContext[Request], history: History) -> None
     if context.stateless and history.over_http:
         independence.remember_numeric_id(message, history)
     elif context.stateless:
-        remember_name(server(history).client, has_meta_key(message.params, CLIENT_INFO_KEY), context.seq)
+        remember_name(server_of(history).client, has_meta_key(message.params, CLIENT_INFO_KEY), context.seq)
         if (meta_text := _correct_meta(context, history)) is not None:
             history.familiar_meta, history.familiar_candidates = meta_text, context.candidates
 
@@ -181,7 +181,7 @@ def _incomplete_accepted(
         pointer = "/result"
     else:
         code = member(error_of(message), "code")
-        is_fault = code in OTHER_REFUSALS and server(history).modern_seq > 0
+        is_fault = code in OTHER_REFUSALS and server_of(history).modern_seq > 0
         problem = f"server refused {method}, which lacks {missing_member}, with {code} instead of -32602"
         pointer = "/error/code"
     if is_fault:
@@ -214,7 +214,7 @@ def anonymous_server(context: MessageContext, history: History) -> tuple[Violati
     result = context.contents
     if not context.stateless or context.answers is None or not isinstance(result, dict):
         return ()
-    name = server(history).name
+    name = server_of(history).name
     if not name.first_seq or name.has_omitted or has_meta_key(result, SERVER_INFO_KEY):
         return ()
     problem = f"server left out {SERVER_INFO_KEY}, which it sent in frame {name.first_seq}"

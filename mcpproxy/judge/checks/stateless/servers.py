@@ -90,7 +90,7 @@ class Servers:
     by_caller: dict[str, KnownServer] = field(default_factory=dict[str, KnownServer])
 
 
-def server(history: History) -> KnownServer:
+def server_of(history: History) -> KnownServer:
     """Return the state of the server of this session, or of this stateless request."""
     return get_or_make(history.across_requests(Servers).by_caller, history.caller, KnownServer, MAX_CALLERS)
 
@@ -121,7 +121,7 @@ def is_modern_answer(context: MessageContext) -> bool:
 
 def is_modern(context: MessageContext, history: History) -> bool:
     """Whether an earlier message or this answer shows that the server supports a stateless revision."""
-    return server(history).modern_seq > 0 or is_modern_answer(context)
+    return server_of(history).modern_seq > 0 or is_modern_answer(context)
 
 
 def settings_of(extension: str, capabilities: JSONObject) -> JSONObject | None:
@@ -139,7 +139,7 @@ def declared_settings(extension: str, context: MessageContext, history: History)
 
     The result is ``None`` if it did not declare it, or if that is not known.
     """
-    discovered = server(history).discovered if context.stateless else None
+    discovered = server_of(history).discovered if context.stateless else None
     return settings_of(extension, discovered.capabilities) if discovered is not None else None
 
 
@@ -184,7 +184,7 @@ def remember_server(context: MessageContext, history: History) -> None:
     request, message = context.answers, context.message
     if not context.stateless or request is None:
         return
-    known_server = server(history)
+    known_server = server_of(history)
     if known_server.modern_seq and known_server.served_seq:
         history.facts &= ~UNPROVEN
     elif is_modern_answer(context):
@@ -219,14 +219,14 @@ def remember_refusal(context: MessageContext, history: History) -> None:
     error = as_object(message.error)
     code, supported = member(error, "code"), strings_in(member(error, "data", "supported"))
     if code == UNSUPPORTED_VERSION and supported:
-        server(history).version_refusal = (context.seq, supported)
+        server_of(history).version_refusal = (context.seq, supported)
         history.familiar_meta = None  # The _meta found correct may name a version that is not listed now.
     elif (
         code == METHOD_NOT_FOUND
         and request.method == "server/discover"
         and is_certainly_stateless(request.params)
     ):
-        server(history).no_discovery_seq = server(history).no_discovery_seq or context.seq
+        server_of(history).no_discovery_seq = server_of(history).no_discovery_seq or context.seq
 
 
 def remember_discovery(context: MessageContext[Response], history: History) -> None:
@@ -238,7 +238,7 @@ def remember_discovery(context: MessageContext[Response], history: History) -> N
         return
     history.facts |= DISCOVERED
     history.familiar_meta = None  # The _meta found correct may name a version that is not listed now.
-    server(history).discovered = Discovered(
+    server_of(history).discovered = Discovered(
         context.seq,
         context.frame.connection,
         fresh_until_ns(context),

@@ -294,7 +294,7 @@ def remember_request(context: MessageContext[Request], history: History) -> None
         cursors.unread.restarts += 1
 
 
-def remember_change(context: MessageContext[Notification], history: History) -> None:
+def forget_unread(context: MessageContext[Notification], history: History) -> None:
     """Forget the unread pages of a list that has changed: the client reads it from the first page on."""
     for method in CHANGES[context.message.method]:
         cursors = history.across_requests(Pages).lists.get(_list_key(history, CLIENT, method))
@@ -326,6 +326,6 @@ FAMILY: Final = RuleFamily(
         StateUpdate(
             remember_request, (Request,), (*LISTS, *EXTENSION_LISTS), sender=CLIENT, within=STATELESS
         ),
-        StateUpdate(remember_change, (Notification,), tuple(CHANGES), within=STATELESS),
+        StateUpdate(forget_unread, (Notification,), tuple(CHANGES), within=STATELESS),
     ),
 )
