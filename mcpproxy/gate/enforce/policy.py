@@ -40,8 +40,8 @@ def enforcing_dispatch(rules: frozenset[str], dispatch: Dispatch = STANDARD) -> 
     """Return the part of ``dispatch`` that enforcement needs.
 
     A dispatch is a table of checks and of functions that update the state of the session. The returned part
-    has all of these functions, but only the checks that judge nothing but requests and report one of
-    ``rules``.
+    has all of these functions, but of the checks of messages only those that judge nothing but requests and
+    report one of ``rules``.
     """
     return Dispatch(
         replace(

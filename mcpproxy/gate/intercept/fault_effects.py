@@ -1,6 +1,7 @@
 """Apply a fault to one message: the bytes that its receiver gets instead, and our answer to its sender.
 
-Edits are spliced into the bytes of the message; all its other bytes stay as they are.
+Edits are spliced into the bytes of the message; all its other bytes stay as they are, except that ``replace``
+makes a space of each line feed.
 """
 
 import re

@@ -8,8 +8,8 @@
     nth = "2-4"
     do = {delay = "2s", jitter = "500ms"}
 
-``--fault 'from:server tool:search* => delay 2s, jitter 500ms, nth 2-4'`` is the same rule. ``match`` is a
-filter in the language of ``mcpproxy show``, applied to one message.
+``--fault 'from:server kind:answer tool:search* => delay 2s, jitter 500ms, nth 2-4, name slow search'`` is the
+same rule. ``match`` is a filter in the language of ``mcpproxy show``, applied to one message.
 """
 
 import hashlib
@@ -193,7 +193,7 @@ def about(name: str) -> str:
 
 
 def transports_of(name: str) -> tuple[str, ...]:
-    """Return the transports on which at least one rule of a file, or of a ready-made set, acts.
+    """Return the transports that the ``on`` of at least one rule of a file, or of a ready-made set, allows.
 
     Raises:
         FaultRuleError: the file cannot be read, or has a rule that cannot be used.

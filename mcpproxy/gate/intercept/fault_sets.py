@@ -13,7 +13,7 @@ def names() -> list[str]:
 
 
 def path_of(name: str) -> str:
-    """Return the path of the set ``name``; ``name`` itself if it is the path of a file, or no set."""
+    """Return the path of the set ``name``; ``name`` itself if it is a path that exists, or no set."""
     if os.path.exists(name) or name not in names():
         return name
     return os.path.join(_FOLDER, name + _SUFFIX)

@@ -65,7 +65,7 @@ class Release:
 class Released:
     """The bytes that the receiver of a released message gets, and our answer to its sender.
 
-    Each is ``None`` if that peer gets nothing, and has no line feed at its end.
+    Each is ``None`` if that peer gets nothing, and has no framing: on stdio a line feed is added.
     """
 
     given: bytes | None = None

@@ -29,8 +29,8 @@ class LaneStep:
     - ``end``: end streams or the server, as ``ending`` says: ``eof``, ``half-close``, or the name of a
       signal.
 
-    All have a ``fault``, except ``pass``, ``refuse`` and the answer to a refused request on which no other
-    policy acted.
+    All have a ``fault``, except ``pass``, ``refuse``, the answer to a refused request on which no other
+    policy acted, and the rest of data that is written in chunks.
     """
 
     kind: LaneStepKind

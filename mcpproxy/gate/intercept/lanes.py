@@ -60,7 +60,7 @@ class Lanes:
         return bool(lane.next or lane.flush_ns or lane.paused or lane.asked)
 
     def is_stalled(self, sender: Sender) -> bool:
-        """Whether nothing in the lane will ever be given, because a ``stall`` lasts forever."""
+        """Whether nothing scheduled in the lane will ever be given, because a ``stall`` lasts forever."""
         due = self._lanes[sender].next
         return due is not None and due.at_ns >= FOREVER_NS
 

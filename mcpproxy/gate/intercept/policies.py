@@ -6,8 +6,8 @@ act at either place:
     sender ─► enter: live judge, fault rules and breakpoints, addons ─► leave: enforcement ─► receiver
 
 A message that enters is shown to one policy after the other until one acts on it; that policy decides alone,
-and may let the message wait. A message that leaves, whoever made it, is shown to one policy after the other
-until one refuses it.
+and may let the message wait. A message that leaves, changed or not, is shown to one policy after the other
+until one refuses it; our own answer to its sender is not.
 
 Both transports, stdio (``lanes``) and HTTP (``http_gate``), ask the same ``Policies`` and carry out what they
 decide."""

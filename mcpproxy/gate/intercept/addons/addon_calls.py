@@ -6,10 +6,10 @@ not wait for them.
 
 If the host does not answer within the budget of its addons (how long these may work on a message), or has
 ended, the question that it was working on has failed; a new host is started, and gets the other questions.
-With concurrent addons all open questions have failed. No more than ``_MOST_STARTS`` hosts are started within
-``_STARTS_NS``, whatever messages do to them; while there is no host, every question fails at once. A message
-whose question has failed passes, unless an addon fails closed: then a request is answered with an error, an
-answer is replaced by one, and a notification is dropped."""
+With concurrent addons all open questions have failed. No more than ``_MOST_STARTS`` new hosts are started
+within ``_STARTS_NS``, whatever messages do to them; while there is no host, every question fails at once. A
+message whose question has failed passes, unless an addon fails closed: then a request is answered with an
+error, an answer is replaced by one, and a notification is dropped."""
 
 import json
 import os

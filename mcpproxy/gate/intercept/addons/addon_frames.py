@@ -2,8 +2,8 @@
 
 The words of a question are the hook, the sender and the id of the session, which is empty on stdio; its bytes
 are the message. Its answer has the same number; the words are an outcome and the name of the addon that
-caused it, and the bytes are the new message, if any. Each message takes two frames, so for speed they are not
-JSON.
+caused it, and the bytes are the new message or our answer, if any. Each message takes two frames, so for
+speed they are not JSON.
 """
 
 import struct

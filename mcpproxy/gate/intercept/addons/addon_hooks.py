@@ -58,7 +58,7 @@ class AddonHost:
         self.has_only_functions = not any(
             inspect.iscoroutinefunction(hook) for hooks in self._hooks.values() for _, hook in hooks
         )
-        """Whether no hook is a coroutine function, so that no call here ever waits."""
+        """Whether no hook is a coroutine function or has returned an awaitable: no call here ever waits."""
 
     @property
     def hooks(self) -> list[str]:

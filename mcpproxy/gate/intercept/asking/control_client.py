@@ -19,7 +19,7 @@ _ANSWER_S: Final = 10.0
 _ANSWER_BYTES: Final = 256 << 20
 """The longest answer: as much as a relay can hold, in base64, and the findings about it."""
 _LARGEST: Final = 1 << 53
-"""The largest number in an answer: a browser reads larger ones inexactly."""
+"""The largest number in an answer, except ``state``: a browser reads larger ones inexactly."""
 
 
 class NoAnswerError(UsageError):

@@ -99,7 +99,7 @@ class AnswerFaults:
     def refused(self, answer: HeldAnswer, sent: bytes, why: str, error: bytes = b"") -> list[AnswerStep]:
         """Return the steps for an answer whose body does not pass, because of ``why``.
 
-        ``sent`` is what has arrived of the body. The client gets the head, with an error for the expected id
+        ``sent`` is what has arrived of it. The client gets the head, with an error for the expected id
         as the body. If no id is expected, the body is ``error``, or an error for ``null``.
         """
         fault = self._gate_mark()

@@ -70,8 +70,8 @@ class ExpectedAnswer:
 
     ``session`` is its ``Mcp-Session-Id``, and ``method`` its HTTP method. ``decision`` is a fault that
     changes the head of the answer. ``is_gated``: an addon that fails closed has to see the answer. ``id`` is
-    the id, in JSON, of the JSON-RPC request that waits for an answer; empty if there is none. ``target`` is
-    its path and query.
+    the id, in JSON, of the JSON-RPC request that waits for an answer; empty if there is none, or a fault rule
+    acted on it. ``target`` is its path and query.
     """
 
     session: str

@@ -37,8 +37,9 @@ class EnteredRequest:
     """An HTTP request that has arrived: ``passing`` is its message, if it has one.
 
     ``action`` is what becomes of the request, ``None`` if it passes. ``id`` is the id, in JSON, of a JSON-RPC
-    request that waits for an answer; otherwise empty. ``session`` is its ``Mcp-Session-Id``. ``is_gated``: an
-    addon that fails closed has to see it. ``is_post``: it is a POST, so it should have a message.
+    request that passes or that addons are asked about; otherwise empty. ``session`` is its
+    ``Mcp-Session-Id``. ``is_gated``: an addon that fails closed has to see it. ``is_post``: it is a POST, so
+    it should have a message.
     """
 
     action: Action | None = None
@@ -50,7 +51,7 @@ class EnteredRequest:
 
 
 class HttpGate:
-    """Applies the policies of ``options`` to requests to ``endpoint`` and to their answers.
+    """Applies the policies of ``options`` to requests and answers. ``endpoint`` is the path of the endpoint.
 
     It implements ``ProxyGate``, which describes the methods without a docstring here. In its methods,
     ``number`` is the number of a connection, and ``now_ns`` a time of the monotonic clock. ``trace`` is the

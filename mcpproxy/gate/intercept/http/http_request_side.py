@@ -37,7 +37,7 @@ _ANSWERED: Final = ("error", "status", "lose-session", "expire-token")
 _NOT_ALTERED: Final = (*_ANSWERED, "drop", "disconnect", "delay")
 """The verbs that do not change the bytes of a request."""
 _ACCEPTED: Final = b"HTTP/1.1 202 Accepted\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
-"""The HTTP response to a notification, or to a JSON-RPC response, that is dropped."""
+"""The HTTP response to a notification, or to a JSON-RPC response, that addons drop."""
 
 
 class RequestSide:
@@ -201,7 +201,7 @@ class RequestSide:
     def _suspend_request(self, held: HeldRequest, proceed: Callable[[int], None]) -> Callable[[], None]:
         """Let a request wait, and stop reading the client; return a function that resumes both.
 
-        It then calls ``proceed`` with the time, in ns.
+        Unless the tunnel is over, it then calls ``proceed`` with the time, in ns.
         """
         tunnel, self._unrecorded = self._tunnel, held.raw + held.after
         tunnel.holds_client = True

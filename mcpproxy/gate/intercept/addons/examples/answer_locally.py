@@ -13,7 +13,7 @@ CLOCK: dict[str, Any] = {
 
 
 class AnswerLocally(Addon):
-    """The server never sees a call of ``local_clock``."""
+    """The server does not see a call of ``local_clock``, except one in a batch."""
 
     def request(self, session: Session, message: Message) -> Answer | None:
         del session
