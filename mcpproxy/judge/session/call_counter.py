@@ -166,7 +166,7 @@ class CallCounter:
             self._count_message(frame.parsed or frame.message, frame, None, session)
 
     def _count_special_frame(self, frame: Frame, session: str) -> None:
-        """Count the calls in a frame over HTTP, touched by mcpproxy, without a line feed, or in pieces."""
+        """Count the calls in a frame over HTTP, touched by mcpproxy, unterminated, or while pieces come."""
         exchange = None
         if frame.exchange:
             exchange = self._exchanges.setdefault(frame.exchange, _Exchange())

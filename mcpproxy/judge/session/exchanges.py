@@ -113,7 +113,7 @@ _cache: Final[dict[Headers, Fields]] = {}
 
 
 def fields_of(headers: Headers) -> Fields:
-    """Return the fields of a head. Equal heads, which one session often has, share one ``Fields``."""
+    """Return the fields of a head. Equal short heads, which one session often has, mostly share them."""
     fields = _cache.get(headers)
     if fields is None:
         fields = Fields(headers)
@@ -134,9 +134,9 @@ class HttpStream:
     number: int  # the exchange that opened the stream
     posted: bool  # a POST opened the stream
     request_ids: tuple[RequestId | None, ...] = ()  # the requests that the server answers on the stream
-    event_count: int = 0  # events with an id, so far
+    event_count: int = 0  # events with a new id, so far
     retry_ms: int | None = None  # the latest ``retry`` field of an event: the time to wait before resuming
-    closed_ns: int | None = None  # when the latest exchange with the stream ended
+    closed_ns: int | None = None  # when the latest exchange that carried the stream ended
     left_by_client: bool = False  # the client ended the latest exchange with the stream
 
     def excludes(self, id: RequestId | None) -> bool:
@@ -159,7 +159,7 @@ class LostRequest:
 class SentEvent:
     """One SSE event with an id, and the stream and exchange in which the event was first sent.
 
-    ``position`` counts, from 1, the events of the stream that have an id. ``data_hash`` is the hash of its
+    ``position`` counts, from 1, the events of the stream that have a new id. ``data_hash`` is the hash of its
     data, by which a repeated event is recognised.
     """
 
@@ -206,7 +206,7 @@ class HttpSession:
         return None if id is None else self.judge.history.client.pending.get(id)
 
     def asked_for(self, id: RequestId | None) -> bool:
-        """Whether the client ever sent a request with this id."""
+        """Whether a request of the client with this id has reached the server, as far as is known."""
         return id is not None and self.judge.history.client.used_ids.first_use(id) is not None
 
 
@@ -262,7 +262,7 @@ class HttpExchange:
 
     @property
     def server(self) -> str:
-        """The server, as ``scheme://authority``; empty unless a forward proxy recorded several servers."""
+        """The server, as ``scheme://authority``; empty unless the target is a URL, as at a forward proxy."""
         scheme, separator, after_scheme = self.request.target.partition("://")
         return f"{scheme}://{after_scheme.partition('/')[0]}" if separator and scheme.isalpha() else ""
 
@@ -363,7 +363,7 @@ class HttpHistory:
     )  # by the target of their POSTs
     saw_streamable_http: bool = False  # there was a request that was certainly one of Streamable HTTP
     challenges: list[ResponseHead] = field(default_factory=list[ResponseHead])  # the first 401s and the last
-    challenged: bool = False  # a 401 was seen
+    challenged: bool = False  # a request of some session was answered with 401
     authorized: dict[int, int] = field(
         default_factory=dict[int, int]
     )  # by connection: the first stateless request with Authorization
@@ -401,7 +401,7 @@ class HttpHistory:
     )  # by class: the state of families of checks; all stateless requests share this state
     endpoint_memories: dict[Route, dict[type, object]] = field(
         default_factory=dict[Route, dict[type, object]]
-    )  # by route and class: the state of families of checks that all sessions there share
+    )  # by route and class: the state of families of checks that sessions begun there without an id share
     lost_requests: dict[tuple[str, RequestId], LostRequest] = field(
         default_factory=dict[tuple[str, RequestId], LostRequest]
     )  # by caller (``History.caller``) and id: stateless requests whose stream ended before the answer came

@@ -2,8 +2,8 @@
 
     tool:search* status:error latency:>2s -method:ping "connection reset"
 
-A call passes if all terms hold. A term holds if one of its values, which are separated by commas, matches; a
-``-`` before the term negates it.
+A call passes if all terms hold. A term holds if one of its values matches, which commas separate, except in a
+word without key and quotes; a ``-`` before the term negates it.
 """
 
 import re
@@ -123,7 +123,7 @@ class Term:
     negated: bool = False
 
     def matches(self, text: str, *, prefix: bool = False) -> bool:
-        """Whether one of the values, patterns with ``*`` and ``?``, matches ``text``; case does not matter.
+        """Whether one of the values, patterns of ``fnmatch``, matches ``text``; case does not matter.
 
         With ``prefix``, a value need only match the beginning of the text. An empty value matches only an
         empty text.
@@ -164,7 +164,7 @@ class Filter:
 
     @property
     def asks_for_failures(self) -> bool:
-        """Whether the filter selects failed calls, so that servers that did not start matter, too."""
+        """Whether the filter selects all failed calls, so that servers that did not start matter, too."""
         statuses = [
             value for term in self.terms if term.key == "status" and not term.negated for value in term.values
         ]

@@ -84,10 +84,10 @@ class Frame:
     the next frame of the same sender is the next piece, and no piece is judged. Over HTTP, ``exchange`` and
     ``connection`` count from 1, and ``event`` is set for a frame in an SSE stream. An event without data is a
     frame with empty ``raw``. ``by_proxy`` marks a frame that mcpproxy sent in place of ``sender``; such a
-    frame is not judged. ``refused`` marks a message that mcpproxy did not pass on: it is judged, but it does
-    not change the history, because the receiver never saw it. ``fault`` marks a frame that met a fault.
-    Without ``by_proxy``, the frame is what its sender sent, but the receiver did not get it like this; with
-    ``by_proxy``, it is what mcpproxy sent instead.
+    frame is only judged in ``TwoViews``. ``refused`` marks a message that mcpproxy did not pass on: it is
+    judged, but counts as never sent, because the receiver never saw it. ``fault`` marks a frame that met a
+    fault. Without ``by_proxy``, the frame is what its sender sent, but the receiver did not get it like this;
+    with ``by_proxy``, it is what mcpproxy sent instead.
     """
 
     seq: int

@@ -140,7 +140,7 @@ class UsedIds:
         """The approximate size of the ids in memory, in bytes."""
 
     def add(self, id: RequestId, seq: int) -> None:
-        """Remember that frame ``seq`` used ``id``, unless an earlier frame did."""
+        """Remember that frame ``seq`` used ``id``, unless it is one of the latest ids."""
         if id in self._recent:
             return
         self._recent[id] = seq
@@ -155,7 +155,7 @@ class UsedIds:
             self.size -= _bytes_of(id)
 
     def first_use(self, id: RequestId) -> int | None:
-        """Return the frame that first used ``id``; 0 if it is an old one, ``None`` if ``id`` is unused."""
+        """Return the first remembered frame that used ``id``; 0 if that is forgotten, ``None`` if unused."""
         if id in self._recent:
             return self._recent[id]
         was_used = id in self._texts if isinstance(id, str) else bool(self._starts) and self._has_number(id)
@@ -229,7 +229,7 @@ class Side:
 
     @property
     def fully_read(self) -> bool:
-        """Whether all messages of this side could be read."""
+        """Whether the ids in all complete messages of this side are known."""
         return not (self.sent_unreadable or self.unread_text or self.held_lines.frames)
 
     def note_unread(self, raw: bytes) -> None:
@@ -271,12 +271,12 @@ class History:
     masked: bool = False
     over_http: bool = False
     is_signalled: bool = False  # the server received a signal that may have ended it
-    may_lack_messages: bool = False  # over HTTP: messages of this session may be attributed to another one
+    may_lack_messages: bool = False  # over HTTP: messages may be missing, or in another session
     # Identifies the sender of a stateless request over HTTP: ``HttpExchange.server`` and the value of the
     # Authorization header, joined by a space. Otherwise it is empty.
     caller: str = ""
 
-    initialize: SentRequest | None = None  # the latest initialize request
+    initialize: SentRequest | None = None  # the latest initialize before a version was negotiated
     initialize_answered: bool = False
     initialized: bool = False
     initialized_seq: int | None = None
@@ -378,7 +378,7 @@ class History:
         return _instance(memories, memory)
 
     def across_sessions(self, memory: type[Memory]) -> Memory:
-        """Like ``of``, but over HTTP all sessions without an id share one instance at each route."""
+        """Like ``of``, but over HTTP all sessions that began without an id share one at each route."""
         memories = self._memories if self.endpoint_memories is None else self.endpoint_memories
         return _instance(memories, memory)
 
@@ -396,8 +396,8 @@ class ModernAnswer:
     """An answer that only a server of a stateless revision gives.
 
     It is the result of server/discover, or one of certain errors. ``seq`` is its frame. ``versions`` are the
-    protocol versions that the answer lists. ``refused`` is set if it is an error. ``request_candidates`` are
-    the revisions that the answered request may belong to.
+    protocol versions that the answer lists. ``refused`` is set for an error of ``era.MODERN_CODES``.
+    ``request_candidates`` are the revisions that the answered request may belong to.
     """
 
     seq: int

@@ -14,7 +14,7 @@ _MOST_KEPT: Final = 1_024
 """The number of servers, of resources and of credentials of each kind that are remembered."""
 
 _MOST_NAMES: Final = 64
-"""The number of names or places of one server or credential that are remembered. From more, nothing is
+"""From this number of names or places of one server or credential on, none are added, and nothing is
 concluded."""
 
 Names = frozenset[str]

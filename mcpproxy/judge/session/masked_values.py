@@ -63,7 +63,7 @@ MARK: Final = "masked(len="
 
 
 def holds_mask(value: JSON) -> bool:
-    """Whether a JSON value contains a mask anywhere in its strings."""
+    """Whether a JSON value contains a mask in any string, except the names of members."""
     stack = [value]
     while stack:
         match stack.pop():

@@ -92,7 +92,7 @@ WORDS: Final[Mapping[Outcome, str]] = {
     Outcome.NONE: "",
     Outcome.UNREADABLE: "answered unreadably",
 }
-"""The words for each outcome in all output for people: terminal, page, lists, reports."""
+"""The words for the outcome of one call in all output for people: terminal, page, lists, reports."""
 
 
 def unanswered_word(*, running: bool) -> str:
@@ -124,7 +124,7 @@ class CallCounts:
     failed: int
     unanswered: int
     cancelled: int = 0
-    """Calls that the client cancelled, for a user or because of its own time limit."""
+    """Calls that their sender cancelled, for a user or because of its own time limit."""
     refused: int = 0
     """Calls that mcpproxy refused or answered with an error: they could not, or must not, reach a server."""
     declined: int = 0

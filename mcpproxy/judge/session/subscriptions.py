@@ -20,9 +20,9 @@ class Subscription:
 
     ``asked`` is the request that opened the subscription. ``wanted`` is the filter in that request, and
     ``acknowledged`` the filter that the server agreed to; each is ``None`` if it is unknown or not an object.
-    ``begun`` is set once the server has sent a notification on the subscription. ``cancelled_ns`` is the
-    time at which the client cancelled the subscription. ``closed_seq`` is the frame in which the server ended
-    it without answering the request; 0 if there is none.
+    ``begun`` is set once the server has sent a notification on it that only subscriptions have.
+    ``cancelled_ns`` is the time at which the client cancelled the subscription. ``closed_seq`` is the frame
+    in which the server ended it without answering the request; 0 if there is none.
     """
 
     asked: SentRequest

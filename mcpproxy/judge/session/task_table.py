@@ -28,7 +28,7 @@ class Task:
     ``made_by`` is the request that became the task; ``None`` if it was not recorded. The latest ``state`` was
     reported in frame ``seq``, with the timestamp ``updated``. ``created`` is the first creation time that was
     reported. ``expires_ns`` is the time from which on the runner may delete the task; ``None`` if it is never
-    or unknown. ``poll`` is the latest tasks/get; ``None`` if another report came since. ``poll_ms`` is the
+    or unknown. ``poll`` is the latest tasks/get; ``None`` if the next may come at once. ``poll_ms`` is the
     time, in milliseconds, that the other peer must wait before the next poll. ``first_got_seq`` is the frame
     of the first answer to tasks/get. ``deleted`` is set if the task may have been deleted: the runner has
     answered a request about it with an error, and has not reported it since.
