@@ -1,7 +1,7 @@
 """The entry to the judge: ``Observer`` takes events and returns findings.
 
 ``Observer.observe`` is called once for each event of a recording, in order, while the session runs or later.
-Equal events give equal findings at any time, because the judge uses no clock and no file.
+Equal events give equal findings at any time, because the judge uses no clock and only files of rules.
 """
 
 from collections.abc import Sequence

@@ -85,7 +85,7 @@ class CarriedSessions:
             session.judge.history.forget_finished()
 
     def forget(self) -> None:
-        """Forget all sessions, so that each is judged from now on as one that was joined late."""
+        """Forget all sessions: that of a server is judged on as joined late, that of a connection no more."""
         self._sessions.clear()
         self._names.clear()
 

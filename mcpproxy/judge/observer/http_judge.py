@@ -8,8 +8,8 @@ session of the request is unknown, and nothing is concluded from missing message
 
 The messages of each session go to the session's own ``MessageJudge``. The head and the body around them go to
 the checks of exchanges, which run at several moments: request, head, body, event, end of the exchange, end of
-the recording. A message that the server refused with an HTTP status counts as never sent, so that the client
-may send it again.
+the recording. In a stateful session, a message other than initialize that the server refused with an HTTP
+status counts as never sent, so that the client may send it again.
 """
 
 from typing import Final

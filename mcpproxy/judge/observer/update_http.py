@@ -54,7 +54,7 @@ def remember_caller(exchange: HttpExchange, session: HttpSession, history: HttpH
 
     - A stateless session gets the name of the caller, and the memories that all stateless sessions share.
       (Memories are the state that families of checks keep, see ``History.of``.)
-    - A session without an id gets the memories that all sessions of its route share; but not after a gap,
+    - A session without an id so far gets the memories that such sessions of its route share; not after a gap,
       because the route may then lead to a server whose handshake was not recorded.
     - ``may_lack_messages`` is set if messages of the session may be missing because of a gap, or may have
       been attributed to another session.

@@ -39,7 +39,7 @@ UNKNOWN: Final = "unknown"
 """The ``versions`` of a fact whose versions are unknown."""
 
 _VERSION_CHARACTERS: Final = 100
-"""A longer version is ignored, because Python refuses to parse a number of several thousand digits."""
+"""Longer numbers of a version are ignored: Python refuses to parse one of several thousand digits."""
 
 _HOST_MEMBERS: Final = frozenset(("name", "clients", "shared-clients", "tells-version", "fact"))
 _FACT_MEMBERS: Final = frozenset(

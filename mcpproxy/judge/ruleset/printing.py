@@ -16,7 +16,7 @@ _LONGEST_LINE: Final = 1 << 16
 class LineStream(io.TextIOBase):
     """Writes complete lines to ``stream``, each in one piece, and drops lines that cannot be written.
 
-    Only a line of more than ``_LONGEST_LINE`` characters may be written in several pieces.
+    Only a line that is flushed, or has more than ``_LONGEST_LINE`` characters, may be in several pieces.
 
     Other processes, such as the server, write to the same stderr, and ``print`` writes a line and its end
     separately, so another line could come in between. The recorder, which runs the rules, may outlive the
