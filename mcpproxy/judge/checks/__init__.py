@@ -154,7 +154,7 @@ BATCH_CHECKS: Final = (
 ENVELOPE_RULES: Final = frozenset(
     {"PROTO-002", "PROTO-007", "RPC-007", "RPC-009", "RPC-012", "RPC-015", "RPC-022"}
 )
-"""The only rules that are reported for an answer with both a result and an error.
+"""The only rules that are reported for an answer with both a result and an error, or neither.
 
 Violations of other rules would be consequences of that fault.
 """

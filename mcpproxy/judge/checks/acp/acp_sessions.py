@@ -76,7 +76,7 @@ class ReportedCalls:
     """The tool calls that an agent reported in a session, in version 1.
 
     ``known`` are the ids of all, ``unfinished`` those of the running turn that have not ended, ``cancelled``
-    those that had not ended when the agent said that the turn was cancelled. ``forgot_some`` is set once an
+    those that had not ended when the agent confirmed the client's cancel. ``forgot_some`` is set once an
     id was dropped from ``known``.
     """
 

@@ -74,7 +74,7 @@ def _remember_call(session: AcpSession, call: JSON) -> None:
 
 
 def remember_turn_end(context: MessageContext[Response], history: History) -> None:
-    """Record which tool calls had not ended when the agent said that the turn was cancelled."""
+    """Record which tool calls had not ended when the agent confirmed that the turn was cancelled."""
     request = context.answers
     session = history.of(Sessions).of(member(request.params, "sessionId")) if request else None
     if session is None or request is None or history.negotiated != acp.FIRST:

@@ -1,8 +1,8 @@
 """Capabilities: peers may use only features that were declared, and must declare the features they have.
 
 ``protocol/methods.py`` lists which capability a method needs in which revision. The checks report nothing
-before both peers have declared their capabilities in the handshake, except ``elicitation_modes``, which
-judges the declaration itself.
+before the handshake has negotiated a revision, except ``elicitation_modes``, which judges the declaration
+itself.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/lifecycle#capability-negotiation
 """

@@ -48,7 +48,7 @@ def lenient_json(context: MessageContext, history: History) -> Iterator[Violatio
     """Report a frame that is not JSON although a lenient parser reads a message from it (RPC-001).
 
     The observer calls this function only for such a frame, and then judges the message instead of the frame.
-    So ``not_a_message`` does not report the frame again. A byte order mark alone is left to ``utf8``.
+    So ``not_a_message`` does not report the frame again. One with a byte order mark is left to ``utf8``.
     """
     message = context.frame.message
     if (

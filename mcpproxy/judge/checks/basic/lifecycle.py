@@ -42,9 +42,9 @@ from mcpproxy.protocol.wording import kind
 def input_of(context: MessageContext, history: History) -> Input | None:
     """Return the step that this message takes in the handshake; ``None`` if it takes none.
 
-    A stateless request other than the client's initialize takes none. While all earlier requests of the
-    connection were stateless, a request other than initialize and ping takes none either, because it may be a
-    faulty stateless request.
+    A stateless request other than the client's initialize takes none. After a stateless request, and as long
+    as there was no initialize, a request other than initialize and ping takes none either, because it may be
+    a faulty stateless request.
     """
     message, sender = context.message, context.sender
     if isinstance(message, Request):

@@ -18,7 +18,7 @@ _PROBE: Final = "server/discover"
 MAY_STAY_UNANSWERED: Final = ("initialize", _PROBE, LISTEN)
 """Methods whose missing answer RPC-008 does not report: other rules do, or nothing is wrong.
 
-There is one exception: RPC-008 reports a server that ends by itself and leaves a probe unanswered.
+If a server ends by itself, RPC-008 does report an unanswered probe, and in ACP an unanswered initialize.
 """
 
 ASKS_A_PERSON: Final = ("elicitation/create", "sampling/createMessage", "tasks/result")

@@ -45,7 +45,7 @@ MAX_IDS: Final = 10_000
 
 @slotted()
 class Elicitations:
-    """The ids of elicitations in URL mode, each with its URL and the frame that gave it.
+    """The ids that elicitations have (in URL mode), each with the URL and the frame that gave it.
 
     ``forgot_some`` is set once there were more ids than are remembered.
     """

@@ -26,11 +26,11 @@ UNEXPECTED_BODY: Final[HttpFact] = 1 << 5
 WITHOUT_REQUEST: Final[HttpFact] = 1 << 6
 """The body contains messages, but no JSON-RPC request."""
 VERSIONS_DIFFER: Final[HttpFact] = 1 << 7
-"""A stateless request names different versions in its headers and its body, or a version in only one."""
+"""A stateless request names a version in its headers, and another one or none in its body."""
 LEGACY_ENDPOINT_KNOWN: Final[HttpFact] = 1 << 8
 """Some HTTP+SSE stream has named the URI to which its client must post."""
 CHALLENGED: Final[HttpFact] = 1 << 9
-"""Some request of the recording was answered with 401."""
+"""Some request of a session was answered with 401."""
 WITH_PROOF: Final[HttpFact] = 1 << 22
 """The request has a DPoP header."""
 

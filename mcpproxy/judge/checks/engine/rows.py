@@ -214,7 +214,7 @@ Moment = Literal["request", "success", "refusal", Content, "end", "close", "over
 - ``body`` or ``event``: after each body or SSE event of the server;
 - ``end``: when the exchange is over;
 - ``close``: when the recording ends while the exchange is open;
-- ``over``: when the recording ends, for the last exchange of each session.
+- ``over``: when a recording without gaps ends, for the last exchange of each session with none open.
 """
 
 # Groups of moments, and of the kinds of HTTP traffic, that several rows name together

@@ -28,7 +28,7 @@ _ESCAPE: Final = (
     r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-_a-~]|\x1b\][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)?|\x1b[0-Z\\^_a-~]"
 )
 _CONTROL: Final = r"\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f"
-"""All controls but tab, the ends of lines and pages, and NEL, which is white space too."""
+"""All controls but tabs, the ends of lines and pages, and NEL, which is white space too."""
 _DIRECTION: Final = r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"
 _SELECTOR: Final = r"\ufe00-\ufe0f\U000e0100-\U000e01ef"
 _TAG: Final = r"\u2065\ufff0-\ufff8\U000e0000-\U000e00ff\U000e01f0-\U000e0fff"

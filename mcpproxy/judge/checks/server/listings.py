@@ -134,7 +134,7 @@ class ListWalk:
 
     ``first_seq`` is the frame of the first request, ``seq`` and ``observed_ns`` are the frame and the time of
     the latest page. ``connection`` is the number of the connection. ``is_whole`` says that no page is missing
-    so far. ``changes`` is the number of changes of the list that were announced before the walk began.
+    so far. ``changes`` is the number of changes of the list that were announced before its first page.
     ``list_params`` is the text of all params that the content of the list may depend on. ``items`` are the
     items by name, ``repeated`` the names that several items have.
     """
@@ -189,11 +189,11 @@ class ListState:
     ``items`` are the latest items by name, ``under_way`` the unfinished walks by the cursor that continues
     them. ``latest`` is the latest whole walk, ``previous`` the whole walk before it, and ``by_connection``
     the latest whole walk of each connection. ``changes`` is the number of announced changes, ``changed_seq``
-    the frame of the latest announcement, ``changed_ns`` its time. ``idle_changes`` is how many announcements
-    in a row came soon after a whole list and changed nothing. ``calls_before_latest`` is the number of tool
-    calls that were answered before ``latest`` ended. ``unannounced_change`` are two successive walks that
-    differ, although no change was announced between them. ``unchecked`` are the called tools whose schemas
-    were reported as unusable.
+    the frame of the latest announcement, ``changed_ns`` its time. ``idle_changes`` is how many whole
+    walks in a row found nothing changed, although a change was announced soon after the walk before.
+    ``calls_before_latest`` is the number of tool calls that were answered before ``latest`` ended.
+    ``unannounced_change`` are two successive walks that differ, although no change was announced between
+    them. ``unchecked`` are the called tools whose schemas were reported as unusable.
     """
 
     items: dict[str, ListedItem] = field(default_factory=dict[str, ListedItem])

@@ -92,7 +92,7 @@ class SkillFiles:
         return file if is_known and not (history.has_gap or history.may_lack_messages) else None
 
     def was_listed(self, history: History, uri: str) -> bool:
-        """Whether an entry has ever given this URI."""
+        """Whether an entry with this URI, or a file with it and a digest, is remembered."""
         return (history.caller, hash(uri)) in self.by_key
 
 

@@ -277,7 +277,7 @@ def _name_fault(name: str) -> str:
 # Successive lists
 
 REPORTED_ROUNDS: Final = (5, 50, 500, 5_000)
-"""An announcement is reported after these numbers of announcements in a row without a change."""
+"""An announcement is reported after these numbers of announced readings in a row without a change."""
 
 
 def changed_order(context: MessageContext, history: History) -> Iterator[Violation]:

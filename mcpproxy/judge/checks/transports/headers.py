@@ -3,7 +3,7 @@
 The ``data`` of two errors and the annotations of listed tools are checked here too, on any transport.
 
 An intermediary acts on the headers and a server on the body, so headers and body must agree. A POST should
-contain one message, so only the first request of an exchange is compared.
+contain one message, so only the first request of an exchange is compared, or its first tool call.
 
 Source:
 https://modelcontextprotocol.io/specification/2026-07-28/basic/transports/streamable-http#request-metadata

@@ -56,7 +56,7 @@ _THIS_MACHINE: Final = re.compile(
 )
 """An authority that means this machine (RFC 6761, section 6.3; RFC 1122, section 3.2.1.3).
 
-``base.authority`` tests the same with the module of sockets, which the judge must not import.
+``base.authority`` is stricter, and needs the module of sockets, which the judge must not import.
 """
 
 

@@ -138,7 +138,7 @@ def _by_requestor(context: MessageContext, history: History, id: RequestId) -> I
 def initialize_cancelled(
     exchange: HttpExchange, history: HttpHistory, frame: Frame | None
 ) -> Iterator[Violation]:
-    """Report the cancellation of initialize on another connection than its own (CANC-003)."""
+    """Report the cancellation of initialize in a POST without a session of its own (CANC-003)."""
     if (cancelled := cancelled_initialize(exchange, history)) is not None:
         initialize, _ = cancelled
         yield Violation(

@@ -107,7 +107,7 @@ def remember_cancellation(context: MessageContext, history: History) -> None:
 
 
 def cancelled_initialize(exchange: HttpExchange, history: HttpHistory) -> tuple[SentRequest, History] | None:
-    """Return the initialize that this exchange cancels from another connection; ``None`` if it cancels none.
+    """Return the initialize that this exchange, without a known session, cancels; ``None`` if there is none.
 
     With it comes the history of the session that the initialize opens. There is no session id yet, so it is
     certain which initialize is meant only if no other one is under way.

@@ -48,7 +48,7 @@ MEMBERS_BY_STATUS: Final[Mapping[TaskState, tuple[str, str, Test]]] = {
     TaskState.COMPLETED: ("result", "an object", lambda value: isinstance(value, dict)),
     TaskState.FAILED: ("error", "a JSON-RPC error", _is_error),
 }
-"""By status, the member that a task must have in addition: its name, its type and the test of a value."""
+"""By status, the member that a task must have, except in the answer to tools/call: name, type and test."""
 
 
 def task_shape(context: MessageContext, history: History) -> Iterable[Violation]:

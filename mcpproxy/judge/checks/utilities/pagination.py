@@ -210,7 +210,7 @@ def never_requested(event: Signal | Close, history: History) -> Iterator[Violati
     """
     if not isinstance(event, Close) or event.ending == "cut" or history.has_gap:
         return
-    # Over HTTP a close comes to the history whose memories all stateless requests share.
+    # Only stateless requests have unread pages, and over HTTP a close does not come to their histories.
     for (_, _, method, _), cursors in history.of(Pages).lists.items():
         unread = cursors.unread
         if unread is None or unread.restarts > 1 or history.client.last_answered_seq < unread.seq:

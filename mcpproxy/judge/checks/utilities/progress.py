@@ -342,7 +342,7 @@ def remember_status(context: MessageContext, history: History) -> None:
 
 META_MEMBER: Final = ("_meta",)
 TOKEN_TEXT: Final = (b'"progressToken"',)
-"""Only a message with this member and this text can have a token. The checks of tokens skip all others."""
+"""Only a request with this member and this text can have a token. The checks of tokens skip all others."""
 
 FAMILY: Final = RuleFamily(
     checks=(
