@@ -2,8 +2,8 @@
 
 A violation is what a check reports; a finding is what the user sees. A peer, or a single frame, can break one
 requirement a million times. So that the trace and the reports stay small, only the first findings of each
-cause are given in full; the others are counted. The texts in a finding have a maximum length for the same
-reason.
+cause, and of each fact about a host, are given in full; the others are counted. The texts in a finding have a
+maximum length for the same reason.
 """
 
 from collections.abc import Iterable, Iterator

@@ -2,9 +2,9 @@
 
 A judge remembers what peers send in many tables: unanswered requests, used ids, tool definitions, URIs and
 tokens. The entries can have any size, so one limit bounds all tables together. When the tables exceed the
-limit, the judge forgets answered requests. If that is not enough, it forgets all tables, and continues as if
-it had joined the session late. Such a judge concludes nothing from the absence of a message, so no finding is
-false because something was forgotten.
+limit, the judge forgets answered requests. If that is not enough, it forgets all tables (of a session whose
+used ids take most of the memory, only these), and continues as if it had joined the session late. Such a
+judge concludes nothing from the absence of a message, so no finding is false because something was forgotten.
 
 Measuring takes long. So each message adds to an estimate, and the size is measured only when the estimate
 exceeds the limit. Both depend only on the messages, so a recording gets the same findings at any time and on

@@ -172,7 +172,7 @@ class FilteredObserver:
 
     def __init__(self, options: RuleOptions) -> None:
         self.left_out: list[str] = []
-        """One line for each failed check: the codes of its rules, the frame where it failed, and why.
+        """One line for each failed check or update: the codes of its rules, the frame, if any, and why.
         At most ``_MAX_FAULTS`` checks are named. The lines of ``Observer.left_out`` are included."""
         self._event: Event | None = None  # the event being judged
         self._runs_code = bool(options.folders)

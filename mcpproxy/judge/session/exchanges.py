@@ -241,8 +241,8 @@ class HttpExchange:
     answered: frozenset[RequestId] = frozenset()
     answered_ns: int | None = None  # the time at which the last request was answered
     error_codes: frozenset[int] = frozenset()  # the codes of the server's JSON-RPC errors
-    body_count: int = 0  # the number of bodies that the server has sent
-    event_count: int = 0  # the number of SSE events that the server has sent
+    body_count: int = 0  # the number of bodies, except empty ones, that the server has sent
+    event_count: int = 0  # the number of SSE events with content that the server has sent
     event_id_count: int = 0  # the number of events with an id
     unfinished_seq: int = 0  # the frame of an event with an answer, but without a blank line at its end
     late_messages: int = 0  # the number of frames with messages after all requests were answered

@@ -217,7 +217,8 @@ class Side:
     # The frame of the latest error without an id that this side received. Such an error may answer any
     # earlier request of this side.
     refused_seq: int = 0
-    # This side sent something that its receiver may refuse with the id null: an array, or an invalid message.
+    # This side sent what its receiver may refuse with the id null: a batch, an invalid notification, or
+    # something that is no message.
     sent_invalid: bool = False
     sent_unreadable: bool = False  # this side sent something unreadable, which may contain any id
     # The text of messages that could not be read, and of notifications with an id. Any id that the other side

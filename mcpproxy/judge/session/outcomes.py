@@ -23,7 +23,7 @@ class Kind(StrEnum):
     EXCHANGE = "http"
     """An HTTP request that carries no JSON-RPC request."""
     STDERR = "stderr"
-    """Lines that the server wrote to stderr while no request was open. Successive lines are one row."""
+    """Lines on stderr that do not certainly belong to one call. Successive lines are one row."""
     GAP = "gap"
     """Bytes that passed without being recorded."""
 

@@ -16,7 +16,7 @@ from mcpproxy.protocol.message_parts import as_object, singles
 MAX_BYTES: Final = 1 << 20
 MAX_LINES: Final = 65_536
 MAX_ATTEMPTS: Final = 256
-"""The limits for the numbers of bytes and lines that are held, and for how often the lines are parsed."""
+"""After the first line, lines are held within these limits for bytes, lines and earlier parsings."""
 
 _CLOSING_BRACKETS: Final = {b"{": b"}", b"[": b"]"}
 

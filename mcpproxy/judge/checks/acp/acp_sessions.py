@@ -33,7 +33,7 @@ _NOT_OPENING: Final = ("session/list", "session/delete")
 class AcpSession:
     """One session of an agent.
 
-    - ``is_open`` is set once the agent has opened the session, or the client has used it: it is not set while
+    - ``is_open`` is set once the agent has opened the session, or the client has prompted it; not while
       the first session/load or session/resume of the session is unanswered.
     - ``is_new`` is set if session/new created the session, and the client has neither closed nor deleted it.
     - ``turn`` is what ``turns`` remembers about the latest prompt.

@@ -50,7 +50,7 @@ def remember_prompt(context: MessageContext, history: History) -> None:
 
 
 def remember_cancel(context: MessageContext, history: History) -> None:
-    """Record a session/cancel as the latest one, and as that of the turn if it is the first of the turn."""
+    """Record a session/cancel in a turn as the latest one, and as that of the turn if it is the first."""
     session = history.of(Sessions).of(session_id(context))
     if session is None or context.sender != CLIENT or not session.turn.busy:
         return

@@ -104,7 +104,7 @@ def _wrong_role(sender: str, message: JSONObject, pointer: str) -> Iterator[Viol
 
 
 def unprompted(context: MessageContext[Request], history: History) -> Iterable[Violation]:
-    """Report sampling or elicitation while no request of the client is pending (SAMP-006)."""
+    """Report sampling or elicitation while no request of the client but initialize is pending (SAMP-006)."""
     message, client = context.message, history.client
     has_pending_request = any(request is not history.initialize for request in client.pending.values())
     if (

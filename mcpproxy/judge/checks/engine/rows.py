@@ -211,7 +211,7 @@ Moment = Literal["request", "success", "refusal", Content, "end", "close", "over
 
 - ``request``: after the whole request;
 - ``success`` or ``refusal``: after the head of a response with a 2xx or with another status;
-- ``body`` or ``event``: after each body or SSE event of the server;
+- ``body`` or ``event``: after each body or SSE event of the server that has content;
 - ``end``: when the exchange is over;
 - ``close``: when the recording ends while the exchange is open;
 - ``over``: when a recording without gaps ends, for the last exchange of each session with none open.

@@ -73,7 +73,7 @@ class Watched:
 
 @slotted()
 class WatchedClients:
-    """The calls by caller and client; the client is ``None`` for the calls of a session with a handshake.
+    """The calls by caller and client; the client is ``None`` after a handshake, or if the calls name none.
 
     ``answered_seqs`` has, by caller and connection, the frame of the latest stateless request that was
     answered.

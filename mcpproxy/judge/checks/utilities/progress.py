@@ -72,7 +72,7 @@ class Tracked:
 
     @property
     def in_flight(self) -> bool:
-        """Whether the request may still be answered."""
+        """Whether the request was neither answered nor cancelled nor refused."""
         request = self.request
         return not (request.answered_seq or request.cancelled or request.refused_by_http)
 
