@@ -45,7 +45,7 @@ class RuleOptions:
 
     ``folders`` are the absolute paths of folders with custom rules. ``digest`` is a hash of the files in
     them. ``seal`` is a hash of all options with a secret key of the user; it is empty without a key or
-    ``folders``. ``has_faults`` says that messages of the session are altered on purpose (``--fault``).
+    ``folders``. ``has_faults`` says that messages of the session may be altered on purpose (faults, addons).
     ``hosts`` names the hosts by whose facts the session is judged, down to the grade ``hosts_grade``; see
     ``host_choice.chosen``.
     """

@@ -37,9 +37,9 @@ class SseEvent:
     """The SSE event whose data is the content of a frame.
 
     ``before`` and ``after`` are the bytes of the event around the data, so that ``before + raw + after`` are
-    exactly the bytes that were sent. If the data was on several lines, ``before`` is the complete event and
-    ``after`` is ``None``. ``id``, ``name`` and ``retry`` (in milliseconds) are ``None`` if the event lacks
-    the field.
+    exactly the bytes that were sent, unless masked. If the data was on several lines, ``before`` is the
+    complete event and ``after`` is ``None``. ``id``, ``name`` and ``retry`` (in milliseconds) are ``None`` if
+    the event lacks the field.
     """
 
     before: bytes
@@ -59,7 +59,7 @@ class SseEvent:
 
 @slotted(frozen=True)
 class FaultMark:
-    """The fault that a frame belongs to: a rule of the user (``--fault``), its action, and a number.
+    """The fault that a frame belongs to: a rule (``--fault``) or addon of the user, its action, a number.
 
     The number is the same for the message that was sent and for everything that mcpproxy sent in its place or
     in answer to it.
@@ -80,11 +80,11 @@ class Frame:
     """One unit that a peer sent: a stdio line without its line feed, an HTTP body, an SSE event.
 
     ``seq`` is its sequence number in the recording. ``terminated`` is false if the end of the stream cut off
-    the line, body or event. ``continues`` is true for a piece of a line or body too long to hold in memory:
-    the next frame of the same sender is the next piece, and no piece is judged. Over HTTP, ``exchange`` and
-    ``connection`` count from 1, and ``event`` is set for a frame in an SSE stream. An event without data is a
-    frame with empty ``raw``. ``by_proxy`` marks a frame that mcpproxy sent in place of ``sender``; such a
-    frame is only judged in ``TwoViews``. ``refused`` marks a message that mcpproxy did not pass on: it is
+    the line, body or event. ``continues`` is true for a piece of a line, body or event too long to hold: the
+    sender's next frame (in the exchange) is the next piece, and no piece is judged. Over HTTP, ``exchange``
+    and ``connection`` count from 1, and ``event`` is set for a frame in an SSE stream. An event without data
+    is a frame with empty ``raw``. ``by_proxy`` marks a frame that mcpproxy sent in place of ``sender``; such
+    a frame is only judged in ``TwoViews``. ``refused`` marks a message that mcpproxy did not pass on: it is
     judged, but counts as never sent, because the receiver never saw it. ``fault`` marks a frame that met a
     fault. Without ``by_proxy``, the frame is what its sender sent, but the receiver did not get it like this;
     with ``by_proxy``, it is what mcpproxy sent instead.
@@ -197,7 +197,7 @@ class ExchangeEnd:
     """The end of an exchange. ``cut`` is set if the exchange was incomplete; then ``by`` is who ended it.
 
     ``left_ns`` is the time at which the client closed its side of the connection, which the server may notice
-    later; ``None`` if it did not close it, and in recordings of earlier releases.
+    later; ``None`` if it did not close it first, and in recordings of earlier releases.
     """
 
     exchange: int
@@ -267,7 +267,7 @@ class Eof:
 
 @slotted(frozen=True)
 class Signal:
-    """A signal that mcpproxy received and passed on to the server, e.g. ``SIGTERM``."""
+    """A signal that mcpproxy passed on to the server, or sent of its own accord, e.g. ``SIGTERM``."""
 
     name: str
     observed_at_ns: int = 0
@@ -297,11 +297,11 @@ Ending = Literal["exited", "signalled", "not started", "cut"]
 class Close:
     """How the recording ended.
 
-    ``exited``: the server process ended with ``exit_code``; if it is an error before any message, ``reason``
-    is the line of stderr that explains it. ``signalled``: the signal with the number ``signal`` ended the
-    process. ``not started``: the command could not be run; ``reason`` is a clause for people. ``cut``: the
-    recording stops here because the proxy was killed, and how the session ended is unknown. Recordings of
-    earlier releases have no reason.
+    ``exited``: the server process (over HTTP mcpproxy) ended with ``exit_code``; if it is an error before any
+    message, ``reason`` is the line of stderr that explains it. ``signalled``: the signal with the number
+    ``signal`` ended the process. ``not started``: the command could not be run; ``reason`` is a clause for
+    people. ``cut``: the recording stops here because the proxy was killed, and how the session ended is
+    unknown. Recordings of earlier releases have no reason.
     """
 
     ending: Ending
