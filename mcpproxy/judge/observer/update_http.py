@@ -1,7 +1,7 @@
 """Add an exchange, or a part of it, to the history of HTTP.
 
 The judge calls ``remember_request``, ``remember_caller`` and ``remember_event`` before it runs the checks of
-the part that they add. It calls the other functions after these checks.
+the part that they add. It calls the other ``remember_*`` functions after them.
 """
 
 from collections.abc import Sequence

@@ -59,7 +59,7 @@ _UNANSWERED: Final = Outcome.UNANSWERED
 _SPECIAL_METHODS: Final = WRAPPERS.union((PROBE,))
 """Methods for which the outcome also depends on the innermost method: that of the message in a wrapper."""
 _BY_HTTP: Final = (Outcome.HTTP_ERROR, Outcome.DECLINED, Outcome.UNREADABLE)
-"""Outcomes that only HTTP shows. A JSON-RPC message that answers the call replaces them."""
+"""Outcomes that HTTP alone may show. A JSON-RPC message that answers the call replaces them."""
 
 _ANSWERS: Final = (Response, ErrorResponse)
 

@@ -45,14 +45,14 @@ class Outcome(StrEnum):
     CANCELLED = "cancelled"
     """Cancelled before it was answered."""
     REFUSED = "refused"
-    """Refused or answered by mcpproxy itself."""
+    """Refused by mcpproxy, or answered by it with an error."""
     DECLINED = "declined"
     """The client asked whether the server has a feature, and the server does not: see ``error_outcome``,
     ``status_outcome`` and ``exchange_outcome``. Such an error is a part of a healthy session."""
     NONE = "none"
     """The row is not about something that has an answer."""
     UNREADABLE = "unreadable"
-    """Answered over HTTP with a body that could not be decoded, or was not recorded. So it is unknown how the
+    """Answered over HTTP with a body that could not be read, or was not recorded. So it is unknown how the
     call ended."""
 
 
@@ -126,14 +126,14 @@ class CallCounts:
     cancelled: int = 0
     """Calls that their sender cancelled, for a user or because of its own time limit."""
     refused: int = 0
-    """Calls that mcpproxy refused or answered with an error: they could not, or must not, reach a server."""
+    """Calls that mcpproxy refused or answered with an error, in place of the peer that should answer."""
     declined: int = 0
     unreadable: int = 0
     """Calls whose answer could not be read."""
 
     @property
     def all_successful(self) -> bool:
-        """Whether all calls have a readable answer from the server, and none of the answers is an error.
+        """Whether all calls have a readable answer, and none of the answers is an error.
 
         Declined calls count as successful unless all calls were declined.
         """

@@ -8,8 +8,8 @@ of a list has also come to its last page.) Several walks may run at the same tim
 change of a list, the known items of the list are discarded. Each caller may see another list; over HTTP,
 clients with different credentials are different callers.
 
-All memory here is bounded, and an item that was dropped counts as unknown. ``tools.FAMILY`` has the rows that
-call the ``remember_*`` functions.
+All memory here but the items of a walk is bounded, and an item that was dropped counts as unknown.
+``tools.FAMILY`` has the rows that call the ``remember_*`` functions.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/server/utilities/pagination
 """

@@ -1,8 +1,8 @@
 """The files of skills: whether a file that the client reads matches the entry of the skill.
 
 A manifest has the SHA-256 digest and the size of each file. A file that does not match may have changed since
-the manifest was given, which is allowed. So a mismatch is reported only if the file was read soon after its
-digest was given or while the entry was fresh, or if the digest is given again after the file was read.
+the manifest was given, which is allowed. So another digest is reported only if the file was read soon after
+its digest was given or while the entry was fresh, or if the digest is given again after the file was read.
 ``skills`` explains the terms, and has the rows.
 
 Source: https://github.com/modelcontextprotocol/ext-skills/blob/main/specification/stable/skills.mdx, sections
