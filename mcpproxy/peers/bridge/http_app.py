@@ -1,8 +1,8 @@
 """``bridge --stdio``: the MCP endpoint over Streamable HTTP, in front of processes of a stdio server.
 
 A request is answered with one JSON body if the server's first message is the answer and arrives soon.
-Otherwise it is answered with an event stream. So a client that has to wait gets the head of a stream early
-and, from 2025-11-25 on, an event id by which it can resume the stream.
+Otherwise a client that accepts one gets an event stream. So a client that has to wait gets the head of a
+stream early and, from 2025-11-25 on, an event id by which it can resume the stream.
 """
 
 import asyncio
@@ -129,7 +129,7 @@ class HttpApp(SessionEndpoint):
         """Return the session that a request names; ``None`` if it names none.
 
         Raises:
-            RefusedRequestError: there is no such session, or the request names an unknown revision.
+            RefusedRequestError: there is no such session, or a request in it names an unknown revision.
         """
         if SESSION_ID not in request.fields:
             return None

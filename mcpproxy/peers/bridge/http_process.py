@@ -25,9 +25,9 @@ from mcpproxy.record.relay.http.guard import Guard
 class BridgeSettings:
     """The options of ``bridge --stdio``.
 
-    ``host`` is the name or address to listen on. At most ``limit`` servers run at once, and each session may
-    be unused for ``idle_s`` seconds before it is ended. The other members are parameters of ``HttpApp`` and
-    ``ServerProcess``.
+    ``host`` is the name or address to listen on. At most ``limit`` servers run at once, and a session with an
+    id may be unused for ``idle_s`` seconds before it is ended. The other members are parameters of
+    ``HttpApp`` and ``ServerProcess``.
     """
 
     command: Sequence[str]

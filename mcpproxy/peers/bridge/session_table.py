@@ -28,8 +28,8 @@ MakeProcess = Callable[[Callable[[bytes], None], Callable[[int], None]], ServerP
 class HttpSessions:
     """All sessions.
 
-    ``limit`` is how many servers may run, and ``idle_s`` how many seconds a session without an open request
-    and without a connected client is kept.
+    ``limit`` is how many servers may run, and ``idle_s`` how many seconds a session with an id, without an
+    open request and without a reader of its GET stream, is kept.
     """
 
     def __init__(self, make_process: MakeProcess, say: Say, limit: int, idle_s: float) -> None:

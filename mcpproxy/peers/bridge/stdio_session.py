@@ -148,7 +148,7 @@ class StdioSession:
 
     @property
     def is_idle(self) -> bool:
-        """Whether no request is open, and no client is connected."""
+        """Whether no request is open, and no client reads the GET stream."""
         return not self._answers and not self.get_stream.is_connected
 
     def is_free_for(self, requests: Iterable[Key], tokens: Iterable[Key], *, wants_logs: bool) -> bool:
@@ -272,7 +272,7 @@ class StdioSession:
     def drop_events(self, excess: int, growing: ResumableStream | None = None) -> None:
         """Drop ``excess`` bytes of events: first events that were sent, then events without a client.
 
-        The oldest streams come first, and the newest event of ``growing`` is kept.
+        The oldest streams of POSTs come first, the GET stream last. The newest event of ``growing`` is kept.
         """
         enough = self.kept_bytes - excess
         for unsent in (False, True):

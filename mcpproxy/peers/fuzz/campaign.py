@@ -27,7 +27,7 @@ _LEAST_PING_S: Final = 2.0
 """While searching, a ping may take this time or, if that is longer, 50 times the control's slowest ping.
 
 The control is the unchanged recording. The first answer of a session may take this time, or 5 times as long
-as that of the control. No limit exceeds that of the options."""
+as that of the control. No limit exceeds that of the options; for the first answer that is ``start_s``."""
 _LEAST_ANSWER_S: Final = 0.25
 """While searching, an answer may take this time, or 20 times the control's slowest ping, if that is longer.
 
@@ -39,8 +39,8 @@ _TRIES: Final = 2
 class Campaign:
     """Fuzzes ``target`` with the ``material`` of a recording; recordings of faults are kept in ``folder``.
 
-    ``on_fault`` is called with each fault as soon as it is confirmed, ``on_progress`` with a clause about the
-    current work. ``result`` is the result so far.
+    ``on_fault`` is called with each fault as soon as it is in ``result``, ``on_progress`` with a clause about
+    the current work. ``result`` is the result so far.
     """
 
     def __init__(
@@ -169,7 +169,7 @@ class Campaign:
         self._plan.unsent.extend(dict.fromkeys(key for key in unsent if key and key not in sent))
 
     def _is_new(self, symptom: Symptom) -> bool:
-        """Whether a fault is wanted, not known yet, not shown by the control, and may still be repeatable."""
+        """Whether a fault is wanted, new, perhaps repeatable, and (but for a leak) not the control's, too."""
         is_excused = symptom.kind != "leak" and symptom.cause in self._excused
         is_known = symptom.key in self._confirmed or self._unrepeated.get(symptom.key, 0) >= _TRIES
         return symptom.kind in self._options.kinds and not (is_excused or is_known)

@@ -16,8 +16,8 @@ _CHANGES_PER_SESSION: Final = 40
 _PLAIN_EVERY: Final = 3
 """An unchanged request follows the first change of a session, and every third after it.
 
-It carries a marker, a text that no other request has. If the marker occurs in the answer to another request,
-the server leaks data."""
+It carries a marker, a text that no other request has, if a recorded request has a place for one. If the
+marker occurs in the answer to another request, the server leaks data."""
 _OTHER_SESSION_EVERY: Final = 4
 """Over HTTP, the first unchanged request, and every fourth after it, goes to a second session."""
 

@@ -3,7 +3,7 @@
 A fault of the server is one of these:
 
 - ``crash``: the process ended; or over HTTP nothing listens any more, the server cuts an exchange short, or
-  it answers 500 (RFC 9110, section 15.6.1: it met an unexpected condition).
+  it answers 500 without a JSON-RPC error (RFC 9110, section 15.6.1: it met an unexpected condition).
 - ``hang``: the process runs, but does not answer a ping, or does not read what is sent.
 - ``protocol``: the judge finds a violation by the server that it does not find without the change.
 - ``leak``: an answer contains a value of another request, one that changes nothing on the server.
@@ -95,7 +95,7 @@ class Symptom:
 
     @property
     def ends_server(self) -> bool:
-        """Whether the server answers nothing any more, so that it has to be started again."""
+        """Whether a server behind a URL answers nothing any more, so that it has to be started again."""
         return self.kind == "hang" or self.key.startswith(GONE)
 
 

@@ -116,7 +116,7 @@ class StdioPeer:
         """Start the process."""
         await self._client.open()
         # ``RpcConnection`` takes a response with an unknown id for the answer to the only open request. With
-        # this request, which is never sent, there are always two.
+        # this request, which is never sent, a request of ours is never the only one.
         self._client.expect("never sent")
 
     async def send(self, step: FuzzStep, index: int, answer_s: float) -> Symptom | None:

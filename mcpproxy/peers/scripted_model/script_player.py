@@ -33,7 +33,7 @@ _CONVERSATION: Final = ("messages", "input", "contents")
 
 _ASIDE: Final = "ok"
 _OVER: Final = "The script has no further turn."
-"""The texts that answer a request without tools, and one after the last turn."""
+"""The texts that answer a request without tools, unless it wants JSON, and one after the last turn."""
 
 _WAIT_FOR_SERVERS: Final = "WaitForMcpServers"
 _SEARCHES: Final = ("ToolSearch", "tool_search")

@@ -124,7 +124,7 @@ class HttpRequest:
 class HttpResponder:
     """Sends the response to one request; ``extra`` are header fields that are added to it.
 
-    ``has_begun`` says whether the head of the response was sent.
+    ``has_begun`` says whether the head of the response was sent, or the connection cut.
     """
 
     def __init__(self, send: Send, extra: Fields) -> None:

@@ -1,4 +1,4 @@
-"""Changes of ids: ids of every type, large and odd ids, an id that is in use, and no id."""
+"""Changes of ids: ids of every type, large and odd ids, an id that was used before, and no id."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace

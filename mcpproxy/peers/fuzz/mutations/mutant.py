@@ -23,7 +23,7 @@ class Supply:
 
     def __init__(self, draws: Draws) -> None:
         self._draws: Final = draws
-        self._last_id = 100  # beyond the ids of a recorded handshake
+        self._last_id = 100  # beyond the usual ids of a recorded handshake
         self._last_marker = 0
 
     def next_id(self) -> int:

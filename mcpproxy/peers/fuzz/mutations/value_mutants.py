@@ -142,7 +142,7 @@ def _schema_of(template: Template, place: Pointer) -> JSON:
 
 
 def _values_at_bounds(schema: JSON) -> dict[str, bytes]:
-    """Return values at the bounds of ``schema`` and just beyond, and its choices, by the name of the change.
+    """Return values at the bounds of ``schema`` and just beyond, and its first choices, by the name.
 
     The values are JSON.
     """

@@ -29,8 +29,8 @@ _DRAIN_S: Final = 2.0
 
 @dataclass(frozen=True, slots=True)
 class ServerFrame:
-    """A frame from the server. ``exchange`` is the number of its HTTP exchange, 0 on stdio; ``event`` is the
-    SSE event that it came in, ``None`` without one.
+    """A frame from the server. ``exchange`` is the number of its HTTP exchange in the live session, 0 for
+    none; ``event`` is the SSE event that it came in, ``None`` without one.
     """
 
     raw: bytes

@@ -78,7 +78,7 @@ class LiveTranscript:
     def new_exchange(self, recorded: Exchange | None) -> int:
         """Add an exchange that was not recorded, with the head of ``recorded``; return its number.
 
-        ``recorded`` is ``None`` on stdio; then the number is 0.
+        ``recorded`` is ``None`` if the client was recorded on stdio; then the number is 0.
         """
         if recorded is None:
             return 0

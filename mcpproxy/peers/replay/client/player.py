@@ -61,8 +61,8 @@ class Send:
     """A message for the server, or an HTTP exchange without a message if ``raw`` is empty.
 
     ``step`` is the step of the script that the message belongs to. A message that is not in the script has
-    the step whose headers it is sent with, or ``None``. ``exchange`` is the number of the HTTP exchange, 0 on
-    stdio. ``has_request`` says whether the message contains a request.
+    the step whose headers it is sent with, or ``None``. ``exchange`` is the number of the HTTP exchange, 0 if
+    the client was recorded on stdio. ``has_request`` says whether the message contains a request.
     """
 
     raw: bytes

@@ -65,7 +65,8 @@ class ComparedItem:
 class Comparison:
     """The comparison of two recordings: ``expected`` and ``found`` are their names.
 
-    ``items`` are in recorded order, with new items at the end. ``notes`` are remarks that belong to no item.
+    ``items`` are in recorded order, with the new items of each session at its end. ``notes`` are remarks that
+    belong to no item.
     """
 
     expected: str

@@ -187,7 +187,8 @@ class ReplayEngine:
     def _gets_error(self, entry: SessionMessage) -> bool:
         """Whether a recorded request without a recorded response gets an error.
 
-        It does if its response was an HTTP status, which stdio lacks, or may be missing in the recording.
+        It does if its response was an HTTP status, which stdio lacks, or, except of a subscription, may be
+        missing in the recording.
         """
         exchange = self._session.exchanges.get(entry.exchange)
         if exchange is not None and exchange.status >= 300:

@@ -123,7 +123,7 @@ class HttpReplayServer(SessionEndpoint):
 
         Raises:
             RefusedRequestError: the headers of a stateless request contradict its body, or the request names
-                an unknown session or revision.
+                an unknown session, or in a session an unknown revision.
         """
         message = jsonrpc.parse(request.content)
         if (
@@ -163,7 +163,7 @@ class HttpReplayServer(SessionEndpoint):
         session, or if no GET was recorded, except for a session with an id that was recorded on stdio.
 
         Raises:
-            RefusedRequestError: the request names an unknown session or revision.
+            RefusedRequestError: the request names an unknown session, or in a session an unknown revision.
         """
         if self._is_http_sse:
             await respond.stream(request, self._http_sse_events())
@@ -189,7 +189,7 @@ class HttpReplayServer(SessionEndpoint):
         """End a session, unless the recorded server refused to.
 
         Raises:
-            RefusedRequestError: the request names an unknown session or revision.
+            RefusedRequestError: the request names an unknown session, or in a session an unknown revision.
         """
         session = self._named_session(request)
         exchange = self._next_exchange("DELETE", session)
@@ -204,7 +204,7 @@ class HttpReplayServer(SessionEndpoint):
 
         Raises:
             RefusedRequestError: no request with this method was recorded, or the request names an unknown
-                session or revision.
+                session, or in a session an unknown revision.
         """
         exchange = self._next_exchange(request.method, self._named_session(request))
         if exchange is None:
@@ -227,7 +227,7 @@ class HttpReplayServer(SessionEndpoint):
         ``id`` is the session id in the URL of HTTP+SSE; if it is empty, the header names the session.
 
         Raises:
-            RefusedRequestError: there is no such session, or the request's revision is unknown.
+            RefusedRequestError: there is no such session, or the revision of a request in it is unknown.
         """
         if not (id := id or request.fields.get(SESSION_ID, "")):
             return None

@@ -2,7 +2,7 @@
 
 A stateless request belongs to no session. A server can answer a request with a request for input; the client
 then repeats its request with the input. Only tools that may be called are called (``walk.allowed_calls``).
-Requests for input are answered as by a host without a user; forms are filled in with values that fit their
+Requests for input are answered as by a host without a user; forms are filled in with samples of their
 schema.
 
 Sources: https://modelcontextprotocol.io/specification/2026-07-28/basic/patterns/mrtr and
