@@ -1,4 +1,5 @@
-"""Decide which fault rule acts on a message. The decisions about the same messages are the same in every run.
+"""Decide which fault rule acts on a message. The decisions about the same messages are the same in every run,
+if the sessions begin in the same order.
 
 A generator of random numbers would make each decision depend on the earlier ones, and so on how directions
 and sessions are interleaved. Instead, each number is a hash of the seed, the rule, the session, the
@@ -30,7 +31,7 @@ class FaultDecision:
     delay_ns: int
     _key: bytes
     findings: tuple[Finding, ...] = ()
-    """The findings about the message; empty unless messages are judged before they are forwarded."""
+    """The findings about the message, if ``MessageFacts`` has some."""
 
     def draw(self, purpose: str) -> float:
         """Return a number from 0 up to, not including, 1; always the same for a message and a ``purpose``."""

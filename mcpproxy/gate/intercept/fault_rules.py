@@ -65,7 +65,7 @@ class FaultRule:
     The messages that match are counted from 1, per session and direction. The rule acts on the messages whose
     number is in one of ``spans`` (pairs of first and last number); without spans, on every ``every``-th
     message after the first ``after``. Of these it acts on ``percentage`` percent, at random, and at most
-    ``limit`` times (0: no limit).
+    ``limit`` times there (0: no limit).
     """
 
     name: str

@@ -41,7 +41,7 @@ class MessageFacts:
     and ``id`` are ``None`` for a message without them; an answer has the target of its request. Of an
     answer, ``outcome`` says how its call ended, and ``code`` is the code of an error. ``findings`` blame the
     sender of the frame; there are some only if messages are judged before they are forwarded
-    (``live_judge``).
+    (``live_judge``), or were recorded (``fault_plan``).
     """
 
     sender: Sender

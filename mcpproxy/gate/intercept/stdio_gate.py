@@ -66,7 +66,7 @@ class StdioGate:
             self._addons = options.make_addons(relay.say, trace)
             self._addons.attach(relay.register, relay.unregister, self._proceed)
         self._queues: dict[Sink, deque[tuple[LaneStep, int]]] = {}
-        """Sink -> the steps that wait until it has room, each with the arrival time of its line, in ns."""
+        """Sink -> the steps that wait until it has room, each with the time for its record, in ns."""
 
     def begin(self) -> None:
         policies: list[Policy] = []

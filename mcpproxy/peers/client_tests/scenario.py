@@ -29,7 +29,7 @@ class Scenario:
 
     - ``what`` says in one line what the server does. ``category`` is that of its check in the report, and
       ``transports`` are those over which it is played.
-    - ``needs`` is a method that the client must use; otherwise the scenario says nothing.
+    - ``needs`` is a method that the client must use; otherwise the scenario cannot pass.
     - ``after`` names another scenario. If that is played, too, and the client did not use the method
       ``needs`` in it, this one is skipped.
     - ``scripts`` answer requests, by method. Other requests are answered as by an ordinary server.

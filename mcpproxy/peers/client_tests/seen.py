@@ -95,7 +95,7 @@ class SeenClient:
     """When the session began to end, for example because one side on stdio sent nothing more, or mcpproxy
     passed a signal on."""
     sessions_ended: int = 0
-    """How many sessions it ended over HTTP."""
+    """How often it asked over HTTP to end a session."""
     open_calls: set[str] = field(default_factory=set[str])
     """Its calls that had no answer when their session was over."""
     without_session: list[tuple[str, int]] = field(default_factory=list[tuple[str, int]])

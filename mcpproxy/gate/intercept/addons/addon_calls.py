@@ -200,7 +200,7 @@ class AddonCalls:
     ) -> None:
         """Watch the host in the relay's loop, by the loop's functions ``register`` and ``unregister``.
 
-        ``after`` is called after questions have been answered, once for all that were answered together.
+        ``after`` is called after answers or notes have come, once for all that came together.
         """
         self._register, self._unregister = register, unregister
         self._after = after or _do_nothing
