@@ -53,7 +53,7 @@ class Passing:
 
     @property
     def at_ns(self) -> int:
-        """When it arrived, or is to be given to its receiver."""
+        """When it arrived, or is to be given to its receiver; 0 for an answer over HTTP."""
         return self.frame.observed_at_ns
 
     @property

@@ -57,7 +57,7 @@ CATEGORY_OF: Final[Mapping[str, Category]] = {
     "DEPR": "lifecycle",
     "VER": "lifecycle",
 }
-"""The category of each family of rules."""
+"""Family of rules -> its category; that of any other family is ``sequence``."""
 
 _FEATURES_OF: Final[Mapping[Category, tuple[str, ...]]] = {
     "lifecycle": ("initialize", "ping", "server", "roots", "sampling", "elicitation"),

@@ -50,7 +50,7 @@ class RequestSide:
         )
         self._fails_closed = bool(gate.policies.gate.addons)
         self._ids: deque[bytes] = deque()
-        """The id, in JSON, of each request that was read and not forwarded yet; empty if it has none."""
+        """``EnteredRequest.id`` of each request that was read and not forwarded yet."""
         self._head_decision: FaultDecision | None = None
         """The fault that changes the head of the answer to the next forwarded request."""
         self._altered: tuple[bytes, FaultMark, bytes, bytes] | None = None
