@@ -48,9 +48,9 @@ class TrialResult:
     ``sent`` is how many steps were sent. ``gap`` says why the recording or its judgement is incomplete; empty
     if it is complete. ``slow`` are the methods (with tool names), and the changes, that were not answered in
     time. ``ping_s`` is the time of the slowest ping, ``first_s`` the time to the first answer. ``is_opened``
-    says that there was an answer; over HTTP it may not have been the answer of an MCP server, and ``refusal``
-    says why. ``ends_at_ping`` says that the server ended at our ping after the last step, not at the
-    step itself.
+    says that there was an answer, or that the server ended instead; over HTTP it may not have been the answer
+    of an MCP server, and ``refusal`` says why. ``ends_at_ping`` says that the server ended at our ping after
+    the last step, not at the step itself.
     """
 
     path: str
