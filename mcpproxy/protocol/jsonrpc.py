@@ -7,8 +7,8 @@ if the kind of the object is not clear: a method *and* a result or error, a meth
 method and nothing that makes it an answer (``is_answer``).
 
 orjson reads integers beyond 64 bits as floats. So a frame with enough digits in a row for such an integer is
-parsed again by ``json``, unless orjson writes the parsed value as the same bytes. A frame whose id is still a
-large float (``1e20``) is parsed once more, with exact numbers.
+parsed again by ``json``, unless it is an object that orjson writes as the same bytes. A frame whose id is
+still a large float (``1e20``) is parsed once more, with exact numbers.
 
 The message classes are not frozen, although no code changes them: freezing would triple the time to create a
 message. ``value`` is the whole JSON object of a message. The envelope of a ``regular`` message is certainly
@@ -330,6 +330,8 @@ def _id_in(exact: Any) -> Any:
 
 def request_id(value: "JSON | Decimal") -> RequestId | None:
     """Return ``value`` as a request id, ``None`` if it is neither a string nor a whole number.
+
+    A number written with a fraction or an exponent counts only up to 4096 digits.
 
     ``1`` and ``1.0`` are the same JSON number; ``1`` and ``"1"`` are different ids.
     """

@@ -145,8 +145,8 @@ def unclosed(text: bytes) -> bool:
     """Whether ``text`` begins a JSON object or array and ends before the object or array does.
 
     This is true for the first line of pretty-printed JSON. It is false for a complete value, for a log line
-    that begins with a bracket, and for text longer than ``MAX_CHECKED_BYTES``. Only tokens and brackets are
-    checked, not the positions of commas and colons.
+    that begins with a bracket, for text that ends within ``true``, ``false`` or ``null``, and for text longer
+    than ``MAX_CHECKED_BYTES``. Only tokens and brackets are checked, not the positions of commas and colons.
     """
     if len(text) > MAX_CHECKED_BYTES:
         return False

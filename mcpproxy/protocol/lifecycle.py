@@ -70,7 +70,7 @@ CLIENT_BEFORE_INITIALIZED: Final[Breaks] = ("SEQ-003", "R-035")
 CLIENT_AFTER_REFUSAL: Final[Breaks] = ("SEQ-003", "R-039")  # initialize was answered with an error
 SERVER_BEFORE_HANDSHAKE: Final[Breaks] = ("PROTO-005", "R-036")
 SERVER_BEFORE_INITIALIZED: Final[Breaks] = ("SEQ-003", "R-036")
-STRAY_INITIALIZED: Final[Breaks] = ("LIFE-002", "R-037")  # sent twice, or before the result of initialize
+STRAY_INITIALIZED: Final[Breaks] = ("LIFE-002", "R-037")  # sent twice, or without a result of initialize
 SECOND_INITIALIZE: Final[Breaks] = ("LIFE-003", "R-038")
 
 _S = State

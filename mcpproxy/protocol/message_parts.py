@@ -132,7 +132,7 @@ def leading_result_id(raw: bytes) -> RequestId | None:
 
 
 def value_of(message: Message) -> "JSON | Absent":
-    """Return the JSON value of a frame, for a batch an array; ``ABSENT`` if the frame is not JSON."""
+    """Return the JSON value of a frame, for a batch an array; ``ABSENT`` if it was not parsed."""
     if isinstance(message, Batch):
         return [cast("JSON", item.value) for item in singles(message)]  # items of an array have a value
     return message.value

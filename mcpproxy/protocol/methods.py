@@ -95,7 +95,7 @@ notifications/subscriptions/acknowledged  server  2026-07-28  -
 
 # A row with a condition ("task" in "tools/call?task") applies only to params that meet it (see _CONDITIONS).
 # From 2026-07-28 on, a server makes its requests as input requests inside a result. They need the same
-# capabilities as before, so their rows have no "until".
+# capabilities as in 2025-11-25, but none for tasks, so the rows for these have no "until".
 _NEEDS: Final = """
 method                                declarer  path                                   since       until
 

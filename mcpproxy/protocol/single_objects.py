@@ -2,8 +2,8 @@
 
 These functions are for servers, gateways and registries that register tools or answer calls. ``extensions``
 returns the members that the protocol does not define; the other functions return the object's problems. Of
-these members, and of the differences between an object and its schema, at most ``shapes.lookup.LIMIT`` are
-returned.
+these members, and of the differences of an object, or of an item in a result, from its schema, at most
+``shapes.lookup.LIMIT`` are returned.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/schema
 """

@@ -70,7 +70,7 @@ def shown_name(name: str) -> str:
 
 
 def seconds(duration_ns: int) -> str:
-    """Return a duration as text in seconds, with one decimal if it is below ten seconds."""
+    """Return a duration as text in seconds, with one decimal if it is below 9.95 seconds."""
     return f"{duration_ns / 1e9:.{0 if duration_ns >= 9_950_000_000 else 1}f} s"
 
 

@@ -56,7 +56,7 @@ def violations(
 
     ``shape`` is the name of a type (``ClientCapabilities``), or a method with ``params`` or ``result``. The
     pointers of the violations start at the message (``/params/name``) or, for a type, at the value. For a
-    method that ``revision`` does not define, every value is correct.
+    method that a revision of MCP neither defines nor has in ``INPUT_REQUESTS``, every value is correct.
 
     Raises:
         LookupError: ``revision`` has no type of that name.

@@ -1,8 +1,8 @@
 """The kinds of shape: how each kind tests a value and reports what is wrong with it.
 
 A shape says of which type a value is, and what may be in it. A test is a function that returns whether a
-value has the shape. ``report`` is called only after a failed test, so it may be slow. For a correct message
-nothing but the test runs, unless a caller also asks for the ``extras``.
+value has the shape. For a correct message only the test runs, and ``extras`` in an opt-in check. ``report``
+is called only after a failed test, so it may be slow.
 """
 
 from abc import ABC, abstractmethod
