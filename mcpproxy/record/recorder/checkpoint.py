@@ -1,9 +1,10 @@
 """The checkpoint of a journal: the position from which recording continues after the recorder was killed.
 
 All journal records before that position are in the first ``trace_bytes`` bytes of the trace. The only
-exceptions are the beginnings of lines and, over HTTP, of messages that had not ended yet; the checkpoint
-itself holds them. So a segment (a file of the journal, which is the relay's copy of the traffic) can be
-deleted as soon as its records are in the trace, even if a peer does not end a line for hours.
+exceptions are what a limit of the size leaves out, and the beginnings of lines and, over HTTP, of messages
+that had not ended yet; the checkpoint itself holds these. So a segment (a file of the journal, which is the
+relay's copy of the traffic) can be deleted as soon as its records are in the trace, even if a peer does not
+end a line for hours.
 
 The file begins with one line of JSON. Long runs of bytes follow it unchanged: beginnings of lines and, over
 HTTP, of bodies.

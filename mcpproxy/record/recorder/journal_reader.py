@@ -5,7 +5,8 @@ end with an incomplete record, because the relay was killed or is still writing.
 reader waits for the end of the record; if there is a next segment, it skips the record.
 
 Two more files in the folder matter here: the checkpoint says from where recording continues after a kill, and
-the crash buffer keeps what the relay has not journaled yet. The others are locks."""
+the crash buffer keeps what the relay has not journaled yet. The others are locks, and the draft of a
+checkpoint."""
 
 import os
 import sys
@@ -228,7 +229,7 @@ class JournalReader:
     def end_of_journal(self) -> tuple[int, int]:
         """Return the number of the newest segment and its size in bytes, 0 if that is not known.
 
-        Both grow; only an incomplete record is removed again from the end of a segment.
+        As a pair they grow; only an incomplete record is removed again from the end of a segment.
         """
         segment = self.segment
         while self._has_segment(segment + 1):

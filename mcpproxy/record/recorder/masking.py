@@ -99,7 +99,8 @@ _ROOM: Final = 4096
 """A body is masked as a whole if masks would add more than ``_GROWTH`` times its length plus ``_ROOM``."""
 
 _MOST_PARTS: Final = 1000
-"""How many parts of a multipart body are read; the later parts are masked as a whole."""
+"""In how many parts, with the text before the first, a multipart body is read; the last ones are masked as a
+whole."""
 
 _DEEPEST: Final = 1000
 """The nesting depth of JSON down to which the names of objects and arrays are remembered."""

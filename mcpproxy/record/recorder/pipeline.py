@@ -452,8 +452,8 @@ class RecordingPipeline:
         """Delete segments (files of the journal) whose records are in the trace, if that frees more than the
         checkpoint needs.
 
-        After a rotation the checkpoint is written in any case: it makes the previous file final, so that the
-        file may be shipped.
+        After a rotation the checkpoint is written even if that frees less: it makes the previous file final,
+        so that the file may be shipped.
         """
         held_bytes = self._assembly.held_bytes if self._assembly is not None else 0
         held_bytes += sum(framer.held_bytes for framer in self._framers)

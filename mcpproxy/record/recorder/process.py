@@ -28,7 +28,7 @@ RETRY_S: Final = 1.0
 """The time between two attempts to write a trace that cannot be written."""
 
 _LAST_NOTES_S: Final = 0.9
-"""How long the last notes may take. On stdio the relay waits at most one second for them."""
+"""How long the last notes may take. On stdio the relay waits at most 1.25 s for them."""
 
 
 def run(

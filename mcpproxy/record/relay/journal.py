@@ -170,7 +170,8 @@ def _size_words(size: int) -> str:
 
 
 class Journal:
-    """The writing end of a journal. Each record is one ``writev`` into the page cache.
+    """The writing end of a journal. Each record, or over HTTP each turn of the loop, is one write into
+    the page cache.
 
     The constructor makes the folder and the first segment, and writes the START record.
 

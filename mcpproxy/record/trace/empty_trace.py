@@ -8,7 +8,7 @@ from typing import Final
 from mcpproxy.base.patterns import pattern
 
 HEAD_BYTES: Final = 64 << 10
-"""A longer recording is not empty."""
+"""A longer recording counts as not empty."""
 
 _END: Final = pattern(rb'\n\{"type":"(?:eof","t":\d+,"from":"(client|server)|(signal)")')
 _MESSAGE: Final = pattern(rb'\n\{"type":"(?:frame"|request"|lines","seq")')  # lines on stderr have no number

@@ -21,7 +21,7 @@ The bytes of a body are the bytes of its frames in order, each with the surround
 event. If there are ``encoded`` records of the same exchange (request and response) and sender, the bytes of
 the body are those of these records instead.
 
-Frequent records (frames, heads, ends of exchanges) are formatted directly as bytes, without a dictionary.
+Frequent records (frames, ends of exchanges) are formatted directly as bytes, without a dictionary.
 """
 
 import binascii
@@ -300,7 +300,7 @@ def encode_finding(finding: Finding) -> bytes:
 
 
 def finding_object(finding: Finding) -> dict[str, object]:
-    """Return a finding as a JSON object, for the trace and all machine-readable reports."""
+    """Return a finding as a JSON object, for the trace and the reports in JSON."""
     return {
         "rule": finding.rule,
         "severity": finding.severity,

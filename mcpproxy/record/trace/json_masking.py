@@ -26,7 +26,7 @@ _SCHEMA_MAPS: Final = frozenset({"properties", "patternProperties", "$defs", "de
 
 
 _MAX_NESTED_JSON: Final = 4
-"""How many levels of JSON inside JSON strings are searched."""
+"""How many levels of JSON are searched: the outermost, and those inside its strings."""
 
 _OPENING: Final = re.compile(r"\{(?=\s*\")|\[(?=\s*[\"{\[])")
 """Where an object or an array with names or texts in it may begin."""

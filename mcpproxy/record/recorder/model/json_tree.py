@@ -18,7 +18,7 @@ _TOKEN: Final = pattern(
 _LITERAL: Final = pattern(r"true|false|null|NaN|-?Infinity|-?[0-9][0-9.eE+-]*+")
 
 _DEEPEST: Final = 500
-"""Text that nests deeper is not read: recursive functions walk the trees."""
+"""Text that nests so deep is not read: recursive functions walk the trees."""
 
 
 @slotted(eq=False)

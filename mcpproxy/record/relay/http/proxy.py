@@ -82,7 +82,7 @@ ACCEPT_AGAIN_S: Final = 0.1
 
 _FAULTS_REPORTED: Final = 20
 """How many different faults (bugs in mcpproxy) are reported on stderr, each once. The journal has a note
-about every fault."""
+about every fault, except one in the TLS handshake with a client."""
 _UNREACHABLE_REPORTED: Final = 100
 """How many upstreams (servers) that cannot be reached are reported on stderr. One that is reached again does
 not count any more."""

@@ -63,7 +63,8 @@ if TYPE_CHECKING:
     from mcpproxy.record.relay.stdio.witness import Witness
 
 CHUNK_BYTES: Final = 256 << 10
-"""How many bytes are read at once. The server's pipes hold no more, so one read empties them."""
+"""How many bytes are read at once without a gate. The server's pipes hold no more, so one read empties
+them."""
 
 PIPE_BYTES: Final = 64 << 10
 """How many bytes a pipe of Linux holds. After a read of at least as many, the server's pipes are enlarged to
@@ -450,7 +451,7 @@ class Relay(PosixServerLife):
             self.gate.close()
 
     def _await_recorder(self, recorder: Recorder, unwritten: bytes, folders: tuple[str, ...]) -> None:
-        """Tell the recorder that the session is over, and forward its last notes for ``recorder_s``.
+        """Tell the recorder that the session is over, and forward its last notes during the ``RecorderWait``.
 
         ``folders`` has the journal's folder; it is empty without a journal.
         """
