@@ -98,8 +98,8 @@ class Redaction:
 
     def __init__(self, scope: RedactionScope, mask_key: bytes = b"") -> None:
         self.masked = 0
-        """How many values were masked. In a body or a URL, all credentials that the recorder masks count as
-        one."""
+        """About how many values were masked: what the recorder masks as well counts once for a body or a
+        URL, and some arguments of the command count twice."""
         self.text_pieces = 0
         """How many pieces of overlong messages were masked as plain text, because they cannot be parsed."""
         self._scope = scope
