@@ -300,7 +300,7 @@ class History:
     unserved_methods: frozenset[str] = frozenset()
     server_capabilities: JSONObject | None = None
 
-    # Every request is stateless, whatever its ``_meta`` says: by its headers over HTTP, or because the
+    # Every request is stateless, whatever its ``_meta`` says: by its exchange over HTTP, or because the
     # session is in an ACP session whose MCP messages are always stateless.
     only_stateless: bool = False
     stateful_seq: int | None = None  # the frame of the first initialize

@@ -1,6 +1,6 @@
 """Authorization: where the token is sent, and what a refusal must contain.
 
-A recording masks tokens, so most checks use only whether a token is present.
+By default a recording masks tokens, so most checks use only whether a token is present.
 
 Source: https://modelcontextprotocol.io/specification/2025-11-25/basic/authorization
 """

@@ -32,7 +32,7 @@ NEEDED: Final = (
     NAME,
     "DELETE",
 )
-"""The header fields that MCP clients send, and DELETE, the one method of theirs that needs permission."""
+"""Header fields that MCP clients send, and DELETE, the one method of theirs that needs permission."""
 
 
 def refused_preflight(

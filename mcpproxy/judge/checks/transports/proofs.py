@@ -1,6 +1,6 @@
 """Proofs of possession (DPoP): tokens that are bound to a key of the client.
 
-A recording masks proofs, so what a proof says about its method, address and nonce is not compared.
+By default a recording masks proofs, so what one says about its method, address and nonce is not compared.
 
 Source: https://www.rfc-editor.org/rfc/rfc9449
 """
