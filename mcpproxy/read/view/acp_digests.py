@@ -28,7 +28,7 @@ def _words(*values: JSON) -> str:
 
 
 def _block(block: _Members) -> str:
-    """Return the text of a content block, or its type and name in brackets; empty if it has neither."""
+    """Return the text of a content block, or its type and name in brackets; empty without text and type."""
     text, kind = block.get("text"), block.get("type")
     if isinstance(text, str):
         return text[:_MAX_TEXT]

@@ -54,8 +54,9 @@ class Masking(Protocol):
 class CallReader:
     """Makes the ``Call`` of a row.
 
-    Only the beginning of a large answer is read, so that a list of rows is shown quickly. With ``masking``,
-    everything is masked, and a large answer has no preview, because masking would need all of it.
+    Only the beginning of a large answer is read, unless it is in a batch, so that a list of rows is shown
+    quickly. With ``masking``, everything is masked, and such an answer has no preview, because masking would
+    need all of it.
     """
 
     def __init__(self, columns: Columns, source: Source, masking: Masking | None = None) -> None:

@@ -80,8 +80,8 @@ class CallParts:
     def parts(self, row: int, inner: list[int], limit: int | None, known: str = "") -> tuple[list[Part], int]:
         """Return the parts that belong to ``row`` or to one of the rows ``inner``, in order.
 
-        If there are more than ``limit``, those in the middle are left out; the second value is their number.
-        With ``None`` all are returned.
+        If there are more than ``limit``, those in the middle are left out; the second value counts these
+        lines and parts. With ``None`` all are returned.
         ``known`` is the text of the result, which summaries of stderr do not repeat.
         """
         start = max(self._columns.first_line[row] - _LINES_BEFORE, 0)

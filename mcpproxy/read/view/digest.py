@@ -13,7 +13,7 @@ from mcpproxy.protocol.message_parts import member
 from mcpproxy.read.view import acp_digests
 
 _MAX_NAMES_CHARACTERS: Final = 240
-"""How many characters of names in a list are shown; no further name follows them."""
+"""After more than this number of characters of names in a list, no further name is shown."""
 
 
 def arguments_digest(method: str, params: Mapping[str, Any]) -> str:

@@ -36,9 +36,9 @@ from mcpproxy.record.trace.records import CloseRecord, Continued, Header, Tally
 _TAIL_BYTES: Final = 16 << 10
 """How many bytes are read of the end of a file; of its beginning, ``HEAD_BYTES``."""
 _MAX_HEAD_RECORDS: Final = 40
-"""How many records of the beginning are searched for the handshake, those of stderr not counted."""
+"""How many records of the beginning are searched for the handshake, those of ``_ON_STDERR`` not counted."""
 _ON_STDERR: Final = (b'{"type":"stderr"', b'{"type":"lines"')
-"""How records of stderr begin."""
+"""How records of stderr, and of lines too short to be messages, begin."""
 _MAX_TAIL_RECORDS: Final = 200
 """How many records of the end are searched for the last time and sequence number."""
 _MOST_READ_BYTES: Final = 1 << 20

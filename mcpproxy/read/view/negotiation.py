@@ -105,7 +105,7 @@ class _Probe:
 
 
 def _message(view: View, seq: int | None, kind: type[Request | Response]) -> JSON:
-    """Return the message of a frame as JSON; ``None`` if it is not of this kind, or is in a batch."""
+    """Return the message of a frame as JSON; ``None`` if it is not of this kind, or not alone."""
     single = view.message(seq)
     return single.value if isinstance(single, kind) else None
 

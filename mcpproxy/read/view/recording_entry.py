@@ -55,7 +55,7 @@ class RecordingEntry:
     findings: Mapping[str, int] | None = None
     calls: CallCounts | None = None
     waiting_ns: int | None = None
-    """How long the oldest unanswered call of a running recording has waited; ``None`` if there is none."""
+    """How long the oldest unanswered call of a running recording has waited; ``None`` if none is known."""
     size: int = 0
     is_empty: bool = False
     """Whether it ended without a message. The "latest" recording is then another one, if there is any."""

@@ -344,7 +344,7 @@ class View:
         return record
 
     def message(self, seq: int | None) -> Single | None:
-        """Return the message of a frame; ``None`` for a batch, or if no frame has the number ``seq``."""
+        """Return the only message of a frame; ``None`` if it has several, or there is no frame ``seq``."""
         try:
             record = self.record(seq) if seq else None
         except LookupError:

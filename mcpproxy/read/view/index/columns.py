@@ -110,7 +110,8 @@ class Columns:
         """Row -> lines of its frames that a fault rule, a breakpoint or an addon acted on: those that the
         sender sent, and those that mcpproxy gave instead."""
         self.far_seqs: dict[int, int] = {}
-        """Sequence number -> line, for numbers too far beyond the last one in ``line_of_seq``."""
+        """Sequence number -> line, for negative numbers, and for those too far beyond the last one in
+        ``line_of_seq``."""
         self._number_of: dict[tuple[str, str | None], int] = {}
 
     @property

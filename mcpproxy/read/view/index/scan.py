@@ -70,8 +70,7 @@ class Scan(ExchangeScan):
         self.finding_lines: Final[list[int]] = []
         """Lines of recorded findings."""
         self.odd_lines: Final[list[int]] = []
-        """Lines whose frames are not recorded as JSON: as text, in base64, without the bytes that repeat an
-        earlier body, or many in one record."""
+        """Lines whose frames are not recorded as JSON: as text, in base64, or many in one record."""
         self.missing_lines: Final[list[int]] = []
         """Lines about missing data: gaps, and notes about bodies that could not be read."""
         self.frames: Final[dict[Sender, int]] = {CLIENT: 0, SERVER: 0}

@@ -73,7 +73,7 @@ class MessageScan:
         self._carrying: Final[dict[int, Innermost]] = {}
         """Row of an open request that carries another message -> the innermost request in it."""
         self._prompts: Final[dict[int, int]] = {}
-        """In ACP: session -> row of its open prompt."""
+        """In ACP: session -> row of its last prompt."""
         self._is_acp = False
         self._just_failed = 0
         """On stdio, the row of the call whose error is the last message so far; else 0."""

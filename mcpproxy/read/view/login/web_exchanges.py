@@ -14,7 +14,7 @@ from mcpproxy.record.trace.request_urls import request_url
 LONGEST_BODY: Final = 256 << 10
 """How many bytes of a body are kept. Documents and answers of a login are far smaller."""
 MOST_OPEN: Final = 1024
-"""How many open exchanges are kept. Beyond that, the oldest is yielded without its answer."""
+"""How many open exchanges are kept. Beyond that, the oldest is yielded as it is."""
 
 
 @dataclass(slots=True)
