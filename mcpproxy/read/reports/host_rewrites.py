@@ -99,7 +99,7 @@ def _applies(fact: HostFact, tool: JSONObject, others: Sequence[str]) -> bool:
 
 
 def _shorten_name(settings: Settings, tool: JSONObject, others: Sequence[str]) -> None:
-    """Remove words from the end of a name that is too long.
+    """Remove words, or else characters, from the end of a name that is too long.
 
     The setting ``before`` is how many characters the host puts before the name.
     """

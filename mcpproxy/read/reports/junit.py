@@ -27,7 +27,7 @@ class Case:
     """One test. A build server recognises it in the next run by ``classname`` and ``name``.
 
     ``seconds`` is the duration of the test. For a test that did not pass, ``message`` says why in one line,
-    ``text`` in full, and ``kind`` in one word.
+    ``text`` in full, and ``kind`` in a few words.
     """
 
     classname: str

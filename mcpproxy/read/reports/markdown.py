@@ -27,7 +27,7 @@ def lines(
     catalogue: Catalogue,
     hosts: Iterable[str] = (),
 ) -> Iterator[str]:
-    """Yield a section: a heading, a row per rule and peer at fault, remarks, the count of known findings.
+    """Yield a section: a heading, a row per level, rule and blame, remarks, the count of known findings.
 
     A known finding is one that a baseline accepts, and a remark is a note about a recording. ``hosts`` are
     the lines of the matrix of hosts, which come last.

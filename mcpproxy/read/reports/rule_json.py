@@ -7,7 +7,7 @@ from mcpproxy.protocol.rules import Requirement, Rule
 def as_object(rule: Rule) -> dict[str, object]:
     """Return a rule as a JSON object.
 
-    ``levels`` has a member per revision, which is ``null`` if the rule does not hold there.
+    ``levels`` has a member per revision, which is ``null`` if the rule has none there.
     """
     return {
         "code": rule.code,

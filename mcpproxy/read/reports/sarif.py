@@ -229,7 +229,7 @@ def _descriptor(code: str, catalogue: Catalogue, cited_source: str) -> dict[str,
 
 
 def _strongest(rule: Rule) -> tuple[Level, str]:
-    """Return the strongest level of a rule in the newest revision that has the rule, and its source.
+    """Return the strongest level of a rule in the newest revision in which it has one, and its source.
 
     For a rule without a level, return ``info`` and a source of its first requirement.
     """

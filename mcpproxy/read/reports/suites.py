@@ -18,7 +18,7 @@ from mcpproxy.read.reports.junit import Case, Suite
 
 
 def suites(verdict: JudgedTraces, catalogue: Catalogue) -> Iterator[Suite]:
-    """Yield a suite for each recording, with an error if it was not judged, and one for the hosts."""
+    """Yield a suite for each recording, with an error if it could not be judged, and one for the hosts."""
     for trace in verdict.traces:
         yield Suite(trace.path, tuple(_cases(trace, verdict, catalogue)), tuple(_notes(trace, verdict)))
     for unjudged in verdict.unjudged:

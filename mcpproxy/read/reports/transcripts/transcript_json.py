@@ -47,8 +47,8 @@ def lines(
     """Yield one JSON object for each event for which ``shown`` returns true.
 
     A finding that directly follows its frame is in the frame's object, unless ``follow``: then no frame waits
-    for its findings. The object of a frame has the member ``message``, which is null if the frame is not
-    JSON. With ``full``, and for a frame that is not JSON, it also has ``text``.
+    for its findings. The object of a frame has the member ``message``, which is null if the frame was not
+    parsed. With ``full``, and for a frame that was not parsed, it also has ``text``.
     """
     conversation = Conversation()
     pending: _PendingFrame | None = None
