@@ -74,7 +74,7 @@ class _Exchange:
     responded_ns: int = 0
     is_stream: bool = False
     is_unread: bool = False
-    """Whether a part of the exchange could not be read, or is not recorded."""
+    """Whether a part of the answer could not be read, or is not recorded."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -79,7 +79,8 @@ class Wakeup:
             self._asleep[0] = 0
 
     def pause(self, for_s: float) -> bool:
-        """Wait ``for_s`` seconds, or less if the relay exits or, without the shared byte, writes."""
+        """Wait ``for_s`` seconds, or less if the relay exits or, without the shared byte, writes; on Windows
+        never less."""
         if sys.platform == "win32":
             time.sleep(for_s)
             return self._is_ended()

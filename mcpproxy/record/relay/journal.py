@@ -52,8 +52,8 @@ HEAD: Final = Struct("<IBxxxIQ")
 
 # The kinds of records.
 START: Final = 0  # payload: JSON, the trace's header and settings of the recorder; the first record
-CLIENT: Final = 1  # payload: bytes that the client sent; on stdio, those that the server's pipe took
-SERVER: Final = 2  # payload: bytes that the server sent; on stdio, those that the client's pipe took
+CLIENT: Final = 1  # payload: bytes that the client sent; on POSIX stdio, those that the server's pipe took
+SERVER: Final = 2  # payload: bytes that the server sent; on POSIX stdio, those that the client's pipe took
 STDERR: Final = 3  # payload: bytes of the server's stderr
 CLIENT_EOF: Final = 4
 SERVER_EOF: Final = 5

@@ -1,1 +1,1 @@
-"""The trace, the file of a recording that users keep: its format, its only writer and its only reader."""
+"""The trace, the file of a recording that users keep: its format, its only writer and its reader."""

@@ -1,4 +1,4 @@
-"""The only reader of traces. It streams a trace in constant memory, any number of times.
+"""The reader of traces. It streams a trace in constant memory, any number of times.
 
 A damaged file raises ``TraceError``. An incomplete *recording* (cut off, with a gap, still being written) is
 not an error: it is read as far as possible, and ``Trace.notes`` says what is missing.

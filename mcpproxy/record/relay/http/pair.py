@@ -58,7 +58,7 @@ class Pair:
         self.watch()
 
     def stop(self, why: str) -> None:
-        """Close both connections. ``why`` is recorded, unless the client has sent nothing yet."""
+        """Close both connections. ``why`` is recorded, unless nothing of the client is recorded yet."""
         if self.records.number:
             self.records.note("closed", why, journals.now_ns())
         self.close()

@@ -410,7 +410,7 @@ class Proxy:
 
 
 def _discard(kind: int, at_ns: int, payload: bytes, number: int) -> None:
-    """Record nothing, because there is no journal."""
+    """Record nothing: there is no journal, or it is closed."""
 
 
 def _place_of(fault: Exception) -> str:

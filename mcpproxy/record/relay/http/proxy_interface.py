@@ -25,7 +25,7 @@ class StoppableTunnel(Protocol):
     """The part of a tunnel that its proxy uses."""
 
     def stop(self, why: str) -> None:
-        """Close both connections. ``why`` is recorded, unless the client has sent nothing yet."""
+        """Close both connections. ``why`` is recorded, unless nothing of the client is recorded yet."""
         ...
 
 

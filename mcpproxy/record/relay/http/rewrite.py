@@ -161,7 +161,7 @@ class Rewriter:
         self._host = b""  # the Host of the request that is being answered: the proxy's name
         self._head = b""  # the head of a document, which may get another Content-Length
         self._counted = 0  # held bytes of a document in chunks that ``_body`` has counted
-        # ``None`` if the body lasts until the end of the connection.
+        # ``None`` without a body, or if it lasts until the end of the connection.
         self._body: BodyCounter | None = None
 
     def read_all(self, *, removes_hops: bool) -> None:

@@ -1,10 +1,10 @@
 """The life of a wrapped server: the signals that it gets, when it is stopped, and when it has to exit.
 
-The host is the program that started mcpproxy. The relay ends the server in two cases only: the host is gone
-(nobody reads the relay's stdout), or it has both sent a signal that asks the server to exit and closed stdin.
-Then the server gets a grace period, SIGTERM, another grace period and SIGKILL; if the host has sent SIGTERM
-already, only one grace period and SIGKILL. A host that has only closed stdin decides for itself how long it
-waits; the relay cannot distinguish a slow server from one that will never exit.
+The host is the program that started mcpproxy. Without a gate, the relay ends the server in two cases only:
+the host is gone (nobody reads the relay's stdout), or it has both sent a signal that asks the server to exit
+and closed stdin. Then the server gets a grace period, SIGTERM, another grace period and SIGKILL; if the host
+has sent SIGTERM already, only one grace period and SIGKILL. A host that has only closed stdin decides for
+itself how long it waits; the relay cannot distinguish a slow server from one that will never exit.
 
 When the server stops because of SIGTSTP (Ctrl-Z, or sent to the relay), the relay stops as well: a shell
 watches the relay, not the server. When another process has stopped the server, the relay keeps running,
