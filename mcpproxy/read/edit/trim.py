@@ -92,7 +92,7 @@ class _FrameNode:
 
 
 class _DependencyIndex:
-    """The dependencies between the frames of a trace. The trace is read once to find them.
+    """The dependencies between the frames of a trace. The trace is read twice to find them.
 
     Frames and heads are identified by their frame numbers, exchanges by their exchange numbers, and sessions
     by their names.
