@@ -58,7 +58,7 @@ class RecordingEntry:
     """How long the oldest unanswered call of a running recording has waited; ``None`` if none is known."""
     size: int = 0
     is_empty: bool = False
-    """Whether it ended without a message. The "latest" recording is then another one, if there is any."""
+    """Whether it is short and ended without a message. The "latest" recording is then another one, if any."""
     has_not_begun: bool = False
     """Whether the server could not be started, or exited with an error before any message."""
     files: int = 1

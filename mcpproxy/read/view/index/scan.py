@@ -5,7 +5,7 @@ read from the parsed line directly; the decoder of the trace reads all other rec
 
 Messages that are neither requests nor answers belong to a call if the traffic shows to which call:
 
-- over HTTP, all messages in an exchange belong to the call that opened it;
+- over HTTP, all messages in an exchange that one call opened belong to that call;
 - progress belongs to the call with its token, and a cancellation to the call that it names;
 - messages of a subscription belong to the request that opened the subscription;
 - in ACP, updates and requests of an agent belong to the prompt that is open in their session;
