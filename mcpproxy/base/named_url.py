@@ -37,10 +37,10 @@ class ForeignUrlError(McpProxyError):
 def resolved(base: str, named: str | bytes, *, loopback_is_one: bool = False) -> str:
     """Return the absolute form of ``named``, a URL from a peer, which may be relative to ``base``.
 
-    ``base`` is the URL that the user named. The result has the scheme and authority of ``base`` exactly as
-    they are written there, and what comes from ``named`` is only ASCII, so that no library can read another
-    host into it. It has no fragment. A ``str`` is encoded as UTF-8. With ``loopback_is_one`` all names in
-    ``_LOOPBACK`` count as one host; the result has the name in ``base``.
+    ``base`` is the URL that the user named. The result has the authority of ``base`` exactly as it is
+    written there, and its scheme in lower case. What comes from ``named`` is only ASCII, so that no library
+    can read another host into it. The result has no fragment. A ``str`` is encoded as UTF-8. With
+    ``loopback_is_one`` all names in ``_LOOPBACK`` count as one host; the result has the name in ``base``.
 
     Raises:
         ForeignUrlError: ``named`` has another origin than ``base``, has user information but not exactly the

@@ -54,7 +54,7 @@ _SECRET_PARTS = (
     "sess",
     "dpop",
 )
-"""Every name of an option that takes a secret contains one of these parts. They are looked for first, because
+"""Every name that ``names_secret`` accepts contains one of these parts. They are looked for first, because
 the exact test needs an import."""
 
 PROBES = ("validate", "fuzz")

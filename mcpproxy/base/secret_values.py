@@ -1,8 +1,8 @@
 """Find secrets in a text: by the format of the secret, or by the name before it.
 
 Code that masks the secrets in a text, for a copy, an export or a message, does so with ``mask_secrets``;
-``mcpproxy.record.trace.json_masking`` applies it to the strings of JSON. Only ``secret_names`` decides
-whether a name is the name of a secret.
+``mcpproxy.record.trace.json_masking`` applies it to the strings of JSON. ``secret_names`` decides
+whether a name is the name of a secret, except in the patterns with names of their own, such as ``PIN: 1234``.
 """
 
 import re

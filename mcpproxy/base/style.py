@@ -155,7 +155,7 @@ def count(number: int, noun: str) -> str:
 def size(number: int) -> str:
     """Return a size with three digits: ``312 B``, ``1.20 kB``, ``33.6 MB``.
 
-    It takes at most seven columns below 10,000 GB.
+    It takes at most seven columns below 9,999.5 GB.
     """
     if number < 1000:
         return f"{number} B"

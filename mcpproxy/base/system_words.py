@@ -61,7 +61,7 @@ def _similar_command(program: str) -> str:
 
 
 def _commands() -> "Iterator[str]":
-    """Yield the names of the executable files on PATH."""
+    """Yield the names of all that may be executed or entered in the folders on PATH."""
     for folder in os.get_exec_path():
         try:
             names = os.listdir(folder)

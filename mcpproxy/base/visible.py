@@ -63,7 +63,7 @@ def visible(text: str) -> str:
 
 
 def is_pictograph(char: str) -> bool:
-    """Whether a character may be a part of an emoji sequence; false for an empty text."""
+    """Whether a character may be a symbol or a tag in an emoji sequence; false for an empty text."""
     if "\U0001f000" <= char <= "\U0001fbff" or "\U000e0020" <= char <= "\U000e007f":
         return True
     from unicodedata import category  # imported here: it is a megabyte, and few sessions need it

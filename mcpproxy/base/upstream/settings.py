@@ -1,4 +1,4 @@
-"""Settings for connections to HTTP servers, which every command with such connections has as options.
+"""Settings for connections to MCP servers and models over HTTP; all commands that connect have these options.
 
 This module imports nothing: ``mcpproxy http`` imports it at its start, and plain HTTP does not need ``ssl``.
 """
