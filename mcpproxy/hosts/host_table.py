@@ -110,7 +110,7 @@ def other_host(key: Sequence[str]) -> Host:
     """Return a host for a file that the user names, or whose host is unknown.
 
     It has the command shapes of all hosts. Its servers are under ``key``, or if that is empty, under the keys
-    that known hosts use.
+    that known hosts use, except those with ``*`` or for a single server.
     """
     keys = [tuple(key)] if key else _usual_keys()
     rows = tuple(ServerFile("file", "", path) for path in keys)

@@ -13,7 +13,7 @@ from mcpproxy.hosts.errors import UnreadableTextError
 from mcpproxy.hosts.text_nodes import Member, Node, Scalar
 
 MOST_LEVELS: Final = 200
-"""The limit for nested objects and arrays, well below Python's recursion limit."""
+"""The most objects and arrays around a value, well below Python's recursion limit."""
 
 _SPACE: Final = re.compile(
     r"(?:[ \t\r\n]+|//[^\r\n]*|/\*(?s:.*?)\*/)*"

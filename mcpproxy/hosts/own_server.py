@@ -198,7 +198,7 @@ def json_removal(document: Document, holder: Node, node: Node) -> Edit:
 def _toml_removal(document: Document, entry: ServerEntry) -> Edit | None:
     """Return the edit that removes a table, up to the next header, and an empty line before it.
 
-    Return ``None`` if the table has no header of its own.
+    Return ``None`` if no header is written as ``_toml_insertion`` writes it.
     """
     text, name = document.text, ".".join(map(str, entry.at))
     head = re.search(rf"^\[{re.escape(name)}\][ \t\r]*$", text, re.MULTILINE)

@@ -167,7 +167,7 @@ def search(project: str, hosts: Sequence[Host] | None = None) -> Search:
 
 
 def search_file(path: str, key: Sequence[str]) -> Search:
-    """Return the servers in one file that the user names, under ``key``, or under all keys that hosts use.
+    """Return the servers in one file that the user names, under ``key``, or under keys that hosts use.
 
     Raises:
         HostFileError: the file cannot be read.
@@ -290,7 +290,7 @@ def entry_of(host: Host, row: ServerFile, file: ConfigFile, at: Path, name: str,
 
 
 def _applying_texts(texts: Sequence[tuple[str, str]], entry: Node) -> Iterator[str]:
-    """Yield the texts whose member the entry has, with a value other than false and null."""
+    """Yield the texts whose member the entry has, with a value other than false, 0 and null."""
     for key, text in texts:
         if (value := find(entry, (key,))) is not None and plain(value) not in (False, None):
             yield text
