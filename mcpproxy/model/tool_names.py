@@ -45,7 +45,8 @@ def plain_full_name(offered: OfferedTool) -> str:
 def offered_keys(offered: OfferedTool) -> Iterator[str]:
     """Yield the keys of a tool in a prompt, for an index, so that not all pairs of names are compared.
 
-    A comparison below can be true only if one of these keys is among the ``sought_keys`` of the tool.
+    For names of up to ``_KEYED_CHARACTERS``, a comparison below can be true only if one of these keys is
+    among the ``sought_keys`` of the tool.
     A long name has hundreds of keys, too many to keep for each tool. A key may be repeated.
     """
     full_name = plain_full_name(offered)[-_KEYED_CHARACTERS:]

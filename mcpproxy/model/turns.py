@@ -124,7 +124,7 @@ class NamedPlace:
 
     ``tool`` is the pointer to a tool of the request. ``within`` is the place inside that tool, as the service
     writes it (``custom.input_schema``), or in dots if it writes a list of steps; empty for the whole tool.
-    ``said`` is the text that names the place: the ``param`` of the error, or a line of its message.
+    ``said`` is the line of the message that names the place, or if ``param`` names it, the whole message.
     """
 
     tool: str
