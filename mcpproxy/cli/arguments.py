@@ -160,7 +160,7 @@ class _Help(argparse.RawDescriptionHelpFormatter):
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         """Wrap the prose of a description or an epilog on a narrow terminal.
 
-        Indented lines stay, and so do those of tables, which have two spaces side by side.
+        Indented lines stay. Those of tables, which have two spaces side by side, are not joined.
         """
         if self._width >= HELP_COLUMNS:
             return super()._fill_text(text, width, indent)

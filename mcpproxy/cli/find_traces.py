@@ -184,7 +184,7 @@ def find_pair(a: str | None, b: str | None) -> tuple[str, str]:
     without a message are passed over:
 
     - no name means the latest recording, and the one before it with its label;
-    - a label means the last two recordings with this label;
+    - a label means the last two recordings with this label, even empty ones if fewer have a message;
     - ``LABEL~N`` or any other recording is compared with the latest recording of the state directory that has
       its label or, if there is none, with the latest of all.
 

@@ -1,4 +1,4 @@
-"""Suggest a command for a word that is not a command. This module is imported only for such a word."""
+"""Suggest a command for a word that is not a command. It is imported for misplaced words only."""
 
 import shutil
 from collections.abc import Iterable, Sequence

@@ -21,7 +21,8 @@ _DEEPEST: Final = 40
 def laid_out(text: str, width: int = 80, *, opens_strings: bool = False) -> Iterator[str]:
     """Yield the lines of a JSON text.
 
-    An object or array is not broken if it fits into ``width`` columns and its strings have no line feeds.
+    An object or array is not broken if it fits into ``width`` columns and nothing in it has line feeds or is
+    laid out itself.
     A text that is not JSON is cut into tokens and lines in the same way. With ``opens_strings``, a string
     whose whole text is a JSON object or array is laid out, too, after the words ``JSON in a text``.
     """

@@ -107,7 +107,8 @@ def _stderr_lines(call: Call, parts: Iterable[Part], lines: CallLines, shown_by:
     """Return what the server wrote to stderr while a call was open.
 
     Of more than a few lines, only the one that probably names the error is returned, with the command
-    ``shown_by`` that shows all. A line that the line of the call already quotes is left out.
+    ``shown_by`` that shows all. If the line of the call already quotes that one, the command is
+    returned without it, and of a few lines none.
     """
     blocks = [part for part in parts if isinstance(part.record, Stderr)]
     number = sum(part.lines for part in blocks)

@@ -28,8 +28,8 @@ def whole_parser(
 ) -> argparse.ArgumentParser:
     """Return a parser for ``mcpproxy COMMAND ...``.
 
-    With ``only``, all other commands lack their options, and their modules are not imported. With
-    ``with_run``, the parser itself has the options of ``run``, whose name may be left out.
+    With ``only``, all other commands lack their options, and their modules, except that of ``run``, are not
+    imported. With ``with_run``, the parser itself has the options of ``run``, whose name may be left out.
     """
     module = import_module(groups["Record"]["run"][0])
     root = argparse.ArgumentParser(

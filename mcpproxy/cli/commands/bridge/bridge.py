@@ -1,7 +1,8 @@
 """``mcpproxy bridge URL`` and ``mcpproxy bridge --stdio -- COMMAND``.
 
 ``bridge URL`` is two processes. The outer one is the relay of ``mcpproxy run``; its stdio server is the inner
-one, which speaks HTTP. A *leg* is one side of the bridge, stdio or HTTP. Each leg has its own recording.
+one, which speaks HTTP. A *leg* is one side of the bridge, stdio or HTTP. Each leg has its own recording,
+the stdio leg of ``--stdio`` one for each session.
 """
 
 import shutil

@@ -27,7 +27,7 @@ the MCP server; mcpproxy http --forward records both.
 The exit code is 1 if a step failed and nothing after it mended that."""
 
 _WIDTH: Final = 100
-"""The greatest width of a line, in columns."""
+"""The greatest width of a line in columns, unless a word needs more."""
 _INDENT: Final = 16
 """The columns before the text of a line."""
 

@@ -1,4 +1,4 @@
-"""``mcpproxy mcp``: recordings for agents, by an MCP server that only reads."""
+"""``mcpproxy mcp``: recordings for agents, by an MCP server that only reads without ``--allow-validate``."""
 
 import asyncio
 import os

@@ -91,8 +91,9 @@ def show_prompt(
 ) -> None:
     """Print what the model saw in the run of ``model``, a recording of its interface or of a server.
 
-    ``servers`` are the recordings of servers, by default those that were open at the same time. With
-    ``everything``, also print what is unchanged; with ``as_object``, print JSON.
+    ``servers`` are the recordings of servers; ``model`` is added if it is one. Without any, they are those
+    that were open at the same time. With ``everything``, also print what is unchanged; with ``as_object``,
+    print JSON.
 
     Raises:
         McpProxyError: a recording cannot be read, no request to the model came through ``model``, or no
