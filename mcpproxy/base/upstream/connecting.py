@@ -11,7 +11,7 @@ from typing import Final
 from mcpproxy.base.upstream.settings import UpstreamSettings
 
 CONNECT_S: Final = 10.0
-"""The seconds that a server may take to accept a connection."""
+"""The seconds that a connection to a server may take, with its tunnel and TLS handshake."""
 
 
 def tls_context(settings: UpstreamSettings, *, accepts_any: bool = False) -> ssl.SSLContext:
