@@ -74,5 +74,5 @@ class Document:
 
 
 def quoted(text: str) -> str:
-    """Return a string in double quotes, which is valid in all three languages."""
+    """Return a string in double quotes, valid in all three languages, but for U+0080 to U+009F in YAML."""
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
