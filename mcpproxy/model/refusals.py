@@ -41,7 +41,7 @@ class MeantTool:
     """A tool that a refusal means. ``within`` is the place inside it, as in ``NamedPlace``.
 
     ``tool`` is ``None`` if the request has no tool at the place that the service names. ``said`` is the text
-    that names the tool. ``is_placed`` is false if the text has only the tool's name.
+    about the tool. ``is_placed`` is false if the text has only the tool's name.
     """
 
     tool: OfferedTool | None

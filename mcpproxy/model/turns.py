@@ -66,7 +66,7 @@ class ModelResult:
     """The result that the model was given for a call.
 
     ``call_id`` is empty if only ``name``, the tool's name, identifies the call. ``failed`` is ``None`` if the
-    dialect does not tell whether the call failed.
+    result does not tell whether the call failed.
     """
 
     call_id: str
@@ -81,8 +81,8 @@ class ModelRequest:
     """A request: the tools that it offers, and the conversation so far, which each request sends again.
 
     ``texts`` are all texts of the prompt outside of results: some hosts put a server's instructions into the
-    system prompt, some into a turn of the user. ``beside`` are the pictures and files outside of results. A
-    host puts them there if the dialect cannot carry them in a result.
+    system prompt, some into a turn of the user. ``beside`` are the pictures, files and pieces of unknown
+    types outside of results. A host puts pictures there if the dialect cannot carry them in a result.
     """
 
     dialect: str
