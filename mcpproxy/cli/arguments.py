@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 HELP_COLUMNS: Final = 100
-"""The width of help on a wide terminal, and in a pipe."""
+"""The width of help on a wide terminal, and in a pipe without ``COLUMNS``."""
 
 SPAN_FORMS: Final = "90, 90s or 10m"
 """The forms of a time, as the help of an option names them."""
@@ -88,8 +88,8 @@ class Parser(argparse.ArgumentParser):
     def parse_into(self, args: Sequence[str], namespace: object) -> None:
         """Read ``args`` into ``namespace``, with positional arguments before, between and after the options.
 
-        An unknown option with two dashes is reported before parsing, because argparse would report its value
-        instead.
+        An unknown option with two dashes and no space is reported before parsing, because argparse would
+        report its value instead.
 
         Raises:
             UsageError: the arguments are not valid.

@@ -141,7 +141,7 @@ def shown(path: str) -> str:
 def handle_of(path: str) -> str:
     """Return the handle of a recording of the state directory, the end of its file name: ``demo-10175``.
 
-    It is empty for a recording in another folder, and for a name that mcpproxy did not make.
+    It is empty for a recording in another folder, and for a name without the ``Z-`` after a time.
     """
     folder, name = os.path.split(os.path.abspath(path))
     _, begun, end = name.removesuffix(".jsonl").rpartition("Z-")

@@ -57,7 +57,7 @@ def emit(
 
 
 def safe_lines(lines: Iterable[str], *, has_colours: bool, keeps_tabs: bool = False) -> Iterator[str]:
-    """Yield ``lines`` with control characters escaped.
+    """Yield ``lines`` with control characters escaped, except line feeds.
 
     With ``has_colours``, colour sequences stay, and with ``keeps_tabs``, tabs.
     """

@@ -21,7 +21,7 @@ from mcpproxy.read.view.calls import Call, SessionSummary
 from mcpproxy.read.view.causes import declined_words, error_words
 
 SLOW_NS: Final = 1_000_000_000
-"""Latencies of at least this are coloured."""
+"""Latencies of at least this are yellow."""
 
 _TOOK_COLUMNS: Final = 8
 """Columns for the duration at the end of a line."""

@@ -19,7 +19,7 @@ _DEFAULTS: Final = {"LESS": "FRX", "LV": "-c"}
 
 
 def page(lines: Iterable[str], *, wanted: bool = True) -> None:
-    """Print ``lines`` in the user's pager; directly if it is not ``wanted``, or stdout is no terminal."""
+    """Print ``lines`` in the user's pager; directly if that is not ``wanted`` or not possible."""
     program = command() if wanted and sys.stdout.isatty() else []
     if not program:
         emit(lines)

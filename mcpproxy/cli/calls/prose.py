@@ -7,7 +7,7 @@ from typing import Final
 from mcpproxy.base.style import Style
 
 PROSE_COLUMNS: Final = 96
-"""The width of prose on a wide terminal, and in a pipe."""
+"""The width of prose on a wide terminal, and in a pipe without ``COLUMNS``."""
 
 
 def heading(text: str, style: Style) -> Iterator[str]:
