@@ -23,9 +23,10 @@ class AskedModel:
 
 @slotted(frozen=True)
 class ArrivedResult:
-    """A result in the first request that had it, with the new texts, pictures and files of that request.
+    """A result in the first request with it that was not refused, or else in the last.
 
-    ``is_refused`` is true if the service refused that request, and no later one has had the result.
+    ``beside`` and ``texts`` are the new pictures and files, and the new texts, of that request.
+    ``is_refused`` is true if the service refused that request.
     """
 
     result: ModelResult

@@ -49,10 +49,10 @@ class CallWay:
     """A call on the wire, and the same call of the model, ``None`` if the model made none like it.
 
     ``certainty`` is how sure it is that the two are the same. ``changed`` are the differences of the
-    arguments. ``result`` is what the model was given, ``None`` if no later request has it; ``pieces`` are the
-    parts of the server's result. ``asked`` is the request that the model answered with its call, and
-    ``given`` the first request with the result. ``said`` are all texts in that request that came with the
-    result. ``is_unmarked`` is true if the call failed and only the words of the server tell the model so.
+    arguments. ``result`` is what the model was given, ``None`` if no later request has it; ``pieces`` are
+    then none, else the parts of the server's result. ``asked`` is the request that the model answered with
+    its call, and ``given`` the one with that result. ``said`` are all texts in that request that came with
+    the result. ``is_unmarked`` is true if the call failed and only the words of the server tell the model so.
     """
 
     wire: WireCall

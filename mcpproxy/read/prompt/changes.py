@@ -18,8 +18,8 @@ from mcpproxy.protocol.wording import token
 Way: TypeAlias = Literal["same", "cut", "extended", "changed", "added", "missing", "as text", "unknown"]
 """What became of a text. The prompt has it as it was (``same``), a part of it (``cut``), all of it within
 more text (``extended``), another text (``changed``), a text where there was none (``added``), nothing
-(``missing``), or the text in another form, for example as JSON (``as text``). It is ``unknown`` if the prompt
-is masked, or may have the text in a file."""
+(``missing``), or the text in another form, for example as JSON or, of a result, within more (``as text``). It
+is ``unknown`` if the prompt is masked, or may have the text in a file."""
 
 _MOST_CHANGES: Final = 200
 """How many differences of two values are reported."""
@@ -67,7 +67,7 @@ class ValueChange:
 def text_change(on_wire: str | None, in_prompt: str | None) -> TextChange:
     """Compare a text on the wire with a text of the prompt, which may have words before or after it.
 
-    Differences of white space do not count, and ``None`` is an empty text.
+    Differences of white space do not count, unless the text was cut. ``None`` is an empty text.
     """
     wire, prompt = (on_wire or "").strip(), (in_prompt or "").strip()
     size = len(on_wire or "")
@@ -140,9 +140,10 @@ def is_laid_out_anew(text: str, texts: Iterable[str]) -> bool:
 
 
 def changes(before: JSON, after: JSON) -> Iterator[ValueChange]:
-    """Yield the differences of two values, at most ``_MOST_CHANGES``, in the order of ``before``.
+    """Yield the differences of two values, at most ``_MOST_CHANGES``.
 
-    A string that is masked in its recording gives no difference, because its text is not known.
+    The members that only one of two objects has come first, then the differences within their members.
+    A string that is masked in its recording is not compared, because its text is not known.
     """
     return islice(_differences(before, after), _MOST_CHANGES)
 
@@ -220,7 +221,7 @@ _MOST_STARTS: Final = 8
 
 
 def _json_values(text: str) -> Iterator[JSON]:
-    """Yield the JSON objects and arrays in a text."""
+    """Yield the JSON objects and arrays in a text, from its first ``_MOST_STARTS`` brackets."""
     decoder = json.JSONDecoder()
     at = 0
     for _ in range(_MOST_STARTS):

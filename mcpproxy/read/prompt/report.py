@@ -106,8 +106,8 @@ class PromptReport:
     ``dialect`` (the request format) and ``model`` are those of most requests, empty without requests.
     ``requests`` is the number of requests with tools. ``first`` is the number of the first of them that
     offers a tool of the servers, 1 if none does. ``first_usage`` and ``last_usage`` are those of the first
-    and of the last answer that has one. ``unread`` is how many requests are missing because their bodies
-    cannot be read. ``user_agent`` is what the host sent to the service as ``User-Agent``, if anything.
+    and of the last answer to them that has one. ``unread`` is how many requests are missing because their
+    bodies cannot be read. ``user_agent`` is what the host sent to the service as ``User-Agent``, if anything.
     """
 
     dialect: str

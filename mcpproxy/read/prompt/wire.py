@@ -79,12 +79,13 @@ class ListRest:
 
 @slotted(frozen=True)
 class WireServer:
-    """A server of a run. ``number`` counts the servers from 0; ``label`` is the label of the recording.
+    """A server of a run. ``number`` counts the servers from 0.
 
-    ``name`` is the server's own name. ``client`` is the name and the version of the host as it introduced
-    itself, both empty if it did not. ``open_ns`` is when the recording began and ended, in nanoseconds since
-    1970. ``lists`` is the number of sessions in the recording in which tools were listed. ``unread`` is the
-    rest of the list of tools, ``None`` if the client requested all of it.
+    ``label`` is the label of the recording, or else the name of its file. ``name`` is the server's own name.
+    ``client`` is the name and the version of the host as it introduced itself, both empty if it did not.
+    ``open_ns`` is when the recording began and ended, in nanoseconds since 1970. ``lists`` is the number of
+    sessions in the recording in which tools were listed. ``unread`` is the rest of the list of tools,
+    ``None`` if the client requested all of it.
     """
 
     number: int
