@@ -17,7 +17,7 @@ MAX_PACKET_BYTES: Final = 262_144
 """Wireshark opens no file with a longer packet."""
 
 _MAX_COMMENT_BYTES: Final = 8_192
-"""A longer comment is cut to this length, and ends with an ellipsis."""
+"""A longer comment is cut to this length, and an ellipsis follows."""
 
 # Types of blocks.
 _SECTION_HEADER: Final = 0x0A0D0D0A

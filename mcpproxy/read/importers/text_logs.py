@@ -7,10 +7,10 @@ so a session that begins with ``initialize`` is considered complete. VS Code wri
 own. The server's stderr is not imported: in the log of Claude Desktop nothing tells its lines from those of
 the host.
 
-A message is on one line, or is laid out over several. If a file begins with an array, its elements are
-successive messages; any other array is a batch. To each message mcporter adds a ``_meta`` with ``direction``,
-``server`` and ``ts``, which is removed here. Without one, the direction of a message is a guess, by who may
-send its method and whose request it answers.
+In a log, a message is on one line; else it may be laid out over several. If a file begins with an array, its
+elements are successive messages; any other array is a batch. To each message mcporter adds a ``_meta`` with
+``direction``, ``server`` and ``ts``, which is removed here. Without one, the direction of a message is a
+guess, by who may send its method and whose request it answers.
 """
 
 import json
