@@ -50,7 +50,7 @@ def text(view: View, number: int, form: str) -> str:
 
 
 def _messages(view: View, number: int) -> str:
-    """Return the request of a call and its answer, each on one line; empty if the row has neither."""
+    """Return the request of a call and its answer, a line end between them; empty if the row has neither."""
     roles = (Role.REQUEST, Role.ANSWER)
     records = [part.record for part in view.parts(number).parts if part.role in roles]
     frames = [record for record in records if isinstance(record, Frame)]

@@ -29,7 +29,7 @@ from mcpproxy.show.ui.library import Library, id_of
 POLL_S: Final = 0.25
 """How often the sessions are asked for their held messages."""
 _ANSWER_S: Final = 2.0
-"""How long a session may take to answer."""
+"""How long a session may take to say which messages it holds."""
 _AGAIN_S: Final = 5.0
 """A session that did not answer is asked again after this time, so it does not slow down the others."""
 _MOST_SHOWN: Final = 200_000

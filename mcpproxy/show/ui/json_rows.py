@@ -34,7 +34,7 @@ MOST_RECORDS: Final = 10_000
 """The most records that are sent with a call."""
 
 _FINDINGS_PER_RULE: Final = 20
-"""The most findings of one rule that are sent."""
+"""The most rows of findings of one rule that are sent."""
 
 _LAST_LINES: Final = 3
 """How many lines of stderr are shown at first."""

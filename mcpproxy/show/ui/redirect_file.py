@@ -3,7 +3,7 @@
 Every user of a machine can read the arguments of all processes, but only the owner can read a file of mode
 0600.
 
-The file is in the home folder, with a name without a dot: browsers that are installed as snaps can read
+The file is in the home folder, with a name that no dot begins: browsers that are installed as snaps can read
 neither hidden folders nor the folder of temporary files.
 """
 
