@@ -197,7 +197,7 @@ class PartRow:
 
     ``cut`` is the number of characters left out of ``text``; get_frame returns the whole text of a frame. A
     brief answer of get_call has only the most telling line of long stderr. With ``full``, texts outside
-    frames are not cut: a long one spans successive parts.
+    frames and HTTP heads are not cut: a long one spans successive parts.
     """
 
     role: str

@@ -195,8 +195,9 @@ def _brief_parts(parts: tuple[Part, ...], limit_bytes: int) -> Iterator[PartRow]
 def _full_parts(parts: tuple[Part, ...], start: int) -> Iterator[tuple[int, PartRow]]:
     """Yield the parts from the position ``start`` on, each with its position.
 
-    The text of a frame is cut, because get_frame returns it. Any other text, such as stderr, comes whole, in
-    successive pieces. A position is the index of a part times ``_LONGEST_TEXT``, plus an index in its text.
+    The text of a frame or HTTP head is cut, because get_frame returns it. Any other text, such as stderr,
+    comes whole, in successive pieces. A position is the index of a part times ``_LONGEST_TEXT``, plus an
+    index in its text.
     """
     first, at = divmod(start, _LONGEST_TEXT)
     for place, part in enumerate(parts[first:], first):

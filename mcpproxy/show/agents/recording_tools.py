@@ -240,7 +240,7 @@ def _extent(found: list[FoundCalls], notes: list[str], cursor: str, next: str) -
     """Return in words how complete a page is; empty if that is clear.
 
     Without these words, an agent might conclude that there are no other calls. ``notes`` name what was not
-    searched.
+    searched or judged, or did not begin.
     """
     if next:
         so_far = "not all" if found else "no call found"

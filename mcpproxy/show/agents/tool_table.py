@@ -103,7 +103,7 @@ def _tool_entry(
 class _ArgumentSchema(GenerateJsonSchema):
     """Generates schemas without parts that cost tokens and do not help a model.
 
-    These are titles, maximum lengths and empty defaults.
+    These are titles, and the maximum lengths and empty defaults of texts.
     """
 
     def field_title_should_be_set(self, schema: object) -> bool:
@@ -124,8 +124,8 @@ class _ArgumentSchema(GenerateJsonSchema):
 class _AnswerSchema(_ArgumentSchema):
     """Leaves out defaults and ``null`` as well, because an answer lacks members that have their default.
 
-    A row has only the members that are always there. Answers show the others, which took half of all tokens
-    in the definitions.
+    A row has only the members that are always there, or all if none is. Answers show the others, which took
+    half of all tokens in the definitions.
     """
 
     def generate(self, schema: CoreSchema, mode: JsonSchemaMode = "validation") -> JsonSchemaValue:
@@ -151,7 +151,7 @@ def _schema(adapter: TypeAdapter[Any], generator: type[GenerateJsonSchema]) -> d
 
 
 def _with_short_rows(schema: object, rows: dict[str, JsonSchemaValue]) -> object:
-    """Return a schema in which a row, one of ``rows``, has only the members that are always there.
+    """Return a schema in which a row, one of ``rows``, has only the members that are always there, or all.
 
     The members have no types, unless they are lists of rows.
     """
