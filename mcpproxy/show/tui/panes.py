@@ -13,7 +13,7 @@ from mcpproxy.show.tui.session_lines import SessionItem, session_line
 from mcpproxy.show.tui.spans import Line, Span, wrapped
 
 MOST_LINES = 20_000
-"""The greatest number of lines in the detail."""
+"""The greatest number of lines in the detail, before the one that says that there are more."""
 
 
 class SessionPane(CursorPane):

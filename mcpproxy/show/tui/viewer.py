@@ -198,8 +198,8 @@ class Viewer(App[None]):
     async def _look_into_folder(self) -> None:
         """Read the list of recordings.
 
-        Open the latest if none is open. If the open one was followed and has ended, open the latest that
-        runs.
+        Open the latest with a message, else the latest, if none is open. If the open one was followed and has
+        ended, open the latest that runs.
         """
         if self._is_paused:
             return
