@@ -98,7 +98,7 @@ class Ending:
     """How a call ended.
 
     ``at_ns`` is when, since the start of the recording. ``by_proxy`` says whether mcpproxy answered.
-    ``error`` is the value of ``error.type``, empty if the call did not fail; ``why`` says more. ``seq`` is
+    ``error`` is the value of ``error.type``, empty if the span has none; ``why`` says more. ``seq`` is
     the number of the answer's frame, or of the HTTP response if that took the place of an answer. ``message``
     is the answer if it is a response.
     """

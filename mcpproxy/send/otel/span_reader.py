@@ -53,8 +53,8 @@ class SpanReader:
 
     With ``content``, spans have the arguments of tools and prompts, and the results of tools. With ``masks``,
     secrets are masked in every text. ``not_sampled`` counts the calls that their callers do not sample, whose
-    spans are not yielded. ``measure`` gets every span, even those. ``log`` gets the event of every finding,
-    and the context of its span.
+    spans are not yielded. ``measure`` gets every span, even those. ``log`` gets the event of each finding,
+    unless its call or stream has dropped it, and the context of its span.
     """
 
     def __init__(
