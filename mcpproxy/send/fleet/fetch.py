@@ -52,7 +52,7 @@ class StoredRecording:
 
 
 def stored_recordings(objects: Iterable["StoredObject"]) -> list[StoredRecording]:
-    """Return the recordings among ``objects``, sorted by their keys.
+    """Return the recordings among ``objects``, sorted by their keys without suffixes.
 
     ``NAME.2.jsonl`` and ``NAME.3.jsonl`` belong to ``NAME.jsonl`` in the same folder, if that exists.
     """

@@ -307,7 +307,7 @@ def is_missing(fault: StoreError) -> bool:
 
 
 def is_temporary(fault: StoreError) -> bool:
-    """Whether the same call may succeed later."""
+    """Whether the store could not be reached, or failed, so that another try may succeed."""
     return isinstance(fault, StoreUnreachableError)
 
 

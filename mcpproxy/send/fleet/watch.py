@@ -11,7 +11,7 @@ from mcpproxy.send.fleet.ship import NotShippedError, Shipped, Shipper
 from mcpproxy.send.fleet.store import NoSuchBucketError, StoreError, is_temporary
 
 _LONGEST_PAUSE_S: Final = 60.0
-"""The longest pause between two tries to reach the store."""
+"""The longest pause after a try that did not reach the store."""
 _LAST_PAUSE_S: Final = 0.25
 """The pause between two passes after the stop."""
 NOT_OURS: Final = "not shipped, it is not a recording of mcpproxy"
@@ -29,7 +29,7 @@ def watch(
     """Ship until ``stop`` is set, and then until the recordings end, for at most ``grace_s`` seconds.
 
     ``open_shipper`` is called until it succeeds. ``pause_s`` is the time between two passes, in seconds. A
-    store or folder that cannot be reached is tried again, after longer and longer pauses, and so is a missing
+    store or folder that cannot be reached is tried again, after pauses of at most a minute, and so is a missing
     bucket: a sidecar may start before somebody creates it. A store that has worked is tried again after any
     error, because credentials are renewed. ``report`` gets a line for each pass that shipped or deleted
     files, and one for each new fault or file that mcpproxy did not record.

@@ -52,7 +52,7 @@ class FrameScan(Scan):
         self.first_seq: Final[array[int]] = array("q", [0])
         """Row of the index -> number of its first frame; 0 if it has none."""
         self.no_name: Final = self._numbered.number_of("", None)
-        """The name for messages without a method, and for names that are too long or too many."""
+        """The name for messages of no known method, and for names that are too long or too many."""
 
     def _add_message(self, message: dict[str, Any], seen: Seen, line: bytes) -> int:
         row = super()._add_message(message, seen, line)

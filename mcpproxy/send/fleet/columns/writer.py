@@ -31,7 +31,7 @@ _ROWS_AT_ONCE: Final = 1000
 """How many rows of a table stay Python objects before they are made into columns."""
 
 _LONGEST_NAME: Final = 200
-"""How many characters the name of a server's folder may have."""
+"""How many characters the name of a server's folder may have, or up to 209 if it was cut."""
 
 
 class ColumnsWriter:

@@ -25,7 +25,7 @@ _INSTALL: Final = {"ray": "ray", "dask": "distributed"}
 
 _MOST_IN_BATCH: Final = 500
 _BATCHES_PER_WORKER: Final = 4
-"""How many batches each worker gets, unless they would have more than ``_MOST_IN_BATCH`` recordings."""
+"""How many batches each worker gets at least, if there are as many recordings."""
 
 
 @dataclass(frozen=True, slots=True)

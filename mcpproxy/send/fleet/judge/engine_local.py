@@ -15,7 +15,7 @@ from mcpproxy.send.fleet.judge.unit import UnitResult
 def run(batches: Sequence[UnitBatch], workers: int) -> Iterator[list[UnitResult]]:
     """Judge the recordings of all ``batches``; see ``engine.Engine``.
 
-    Each worker takes recordings from all batches, so its process is started only once.
+    Each worker takes recordings from all batches, so a batch needs no process of its own.
 
     Raises:
         McpProxyError: a worker cannot judge them.
