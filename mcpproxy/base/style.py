@@ -83,7 +83,8 @@ PLAIN: Final = Style()
 def columns(text: str) -> int:
     """Return the width of ``text`` in terminal columns.
 
-    Wide East Asian characters and most emoji take 2, combining and format characters (joiners, say) 0, others 1.
+    Wide East Asian characters and most emoji take 2, combining and format characters (joiners, say) 0, the
+    others 1.
     """
     if text.isascii():
         return len(text)

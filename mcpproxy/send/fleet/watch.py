@@ -29,10 +29,10 @@ def watch(
     """Ship until ``stop`` is set, and then until the recordings end, for at most ``grace_s`` seconds.
 
     ``open_shipper`` is called until it succeeds. ``pause_s`` is the time between two passes, in seconds. A
-    store or folder that cannot be reached is tried again, after pauses of at most a minute, and so is a missing
-    bucket: a sidecar may start before somebody creates it. A store that has worked is tried again after any
-    error, because credentials are renewed. ``report`` gets a line for each pass that shipped or deleted
-    files, and one for each new fault or file that mcpproxy did not record.
+    store or folder that cannot be reached is tried again, after pauses of at most a minute, and so is a
+    missing bucket: a sidecar may start before somebody creates it. A store that has worked is tried again
+    after any error, because credentials are renewed. ``report`` gets a line for each pass that shipped or
+    deleted files, and one for each new fault or file that mcpproxy did not record.
 
     Returns:
         0 if the last pass left nothing, otherwise 2.
