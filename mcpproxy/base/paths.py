@@ -53,8 +53,10 @@ _SECRET_PARTS = (
     "sig",
     "sess",
     "dpop",
+    "bearer",
+    "pat",
 )
-"""Every name that ``names_secret`` accepts contains one of these parts. They are looked for first, because
+"""Every name that ``names_option`` accepts contains one of these parts. They are looked for first, because
 the exact test needs an import."""
 
 PROBES = ("validate", "fuzz")
@@ -264,9 +266,9 @@ def _takes_secret(option: str) -> bool:
         or not any(part in option.lower() for part in _SECRET_PARTS)
     ):
         return False
-    from mcpproxy.base.secret_names import names_secret  # imported late, because few commands need it
+    from mcpproxy.base.secret_names import names_option  # imported late, because few commands need it
 
-    return names_secret(option)
+    return names_option(option.removeprefix("--"))
 
 
 def _is_inline_code(launcher: str, option: str) -> bool:

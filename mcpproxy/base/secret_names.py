@@ -46,7 +46,7 @@ _SUFFIXES = frozenset(("value", "text", "string", "raw", "base", "hex", "header"
 """Words that may follow the name of a secret without changing its meaning: ``tokenValue``, ``tokenSha256``.
 Digits at the end are ignored, too."""
 
-_SECRET_OPTIONS = frozenset(("key", "pass", "auth", "bearer", "pat", "creds"))
+SECRET_OPTIONS = frozenset(("key", "pass", "auth", "bearer", "pat", "creds"))
 """Names of options with secret values. JSON members and headers with these names need not be secret."""
 
 _PIN_WORDS = frozenset(("pin", "otp", "totp", "cvv", "cvc"))
@@ -88,7 +88,7 @@ def names_secret(name: str) -> bool:
 
 def names_option(name: str) -> bool:
     """Whether an option or a variable with this name has a secret value."""
-    return name.lower() in _SECRET_OPTIONS or (names_secret(name) and not name.lower().startswith("no-"))
+    return name.lower() in SECRET_OPTIONS or (names_secret(name) and not name.lower().startswith("no-"))
 
 
 def credential_kind(name: str) -> str:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 import pytest
 
 from mcpproxy.base import paths
-from mcpproxy.base.secret_names import SECRET_WORDS, UNSEPARATED
+from mcpproxy.base.secret_names import SECRET_OPTIONS, SECRET_WORDS, UNSEPARATED
 from mcpproxy.cli.commands import run
 from mcpproxy.errors import McpProxyError
 from mcpproxy.judge.session.frame import Close, Frame
@@ -305,7 +305,7 @@ def test_a_scripts_text_and_a_secret_are_no_label(command: tuple[str, ...], labe
     assert paths.label_for([*command]) == label
 
 
-@every("name", sorted(SECRET_WORDS | {*UNSEPARATED}))
+@every("name", sorted(SECRET_WORDS | SECRET_OPTIONS | {*UNSEPARATED}))
 def test_the_value_of_a_secret_option_is_no_label(name: str) -> None:
     command = ["npx", f"--{name.replace(' ', '-')}", "s3cr3t", "server-files"]
     assert paths.label_for(command) == "server-files"
