@@ -11,7 +11,7 @@ from mcpproxy.base.own_process import own_command
 class Companion:
     """Starts a process that runs ``module`` of mcpproxy with ``arguments``.
 
-    Each line of its stdout is passed to ``take_line``, with the line end, on a thread of its own. The process
+    Each line of its stdout is passed to ``take_line``, with any line end, on a thread of its own. The process
     does not inherit stderr, because it may outlive the session and would keep stderr open. Its stdin ends
     with the recorder, the process that makes the companion, however the recorder ends.
 
