@@ -157,7 +157,7 @@ def _examine_recording(folder: Folder, first: str) -> OldRecording | KeptRecordi
     """Return the files of a recording if they may be deleted, or else why it is kept.
 
     ``first`` is the name of its first file, which does not exist if only the journal was written. No reason
-    is given for a running recording, nor for a file that is not a recording.
+    is given for a running recording, nor for a regular file that is not a recording.
     """
     parts: list[_Part] = []
     try:

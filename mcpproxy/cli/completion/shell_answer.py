@@ -98,7 +98,7 @@ def _labels(**_context: object) -> Iterable[str]:
 
 
 def _filter_terms(prefix: str, **_context: object) -> Iterable[str]:
-    """Return the keys of filter terms, or the values that the key before the cursor may have."""
+    """Return the keys of filter terms but ``text``, or the values that the key before the cursor may have."""
     from mcpproxy.judge.session.filter import CHOICES, KEYS
 
     before, _, term = prefix.rpartition(" ")
