@@ -2,8 +2,8 @@
 
 obstore is the layer below: one wheel without dependencies for S3, GCS, Azure and local folders, which can
 create an object only if it does not exist. Objects are never changed, and only tables that a killed export
-has left are deleted. Every failure is a ``StoreError`` of one line. It contains no credentials, because it
-quotes only codes from the answer of the store.
+has left are deleted. Every failed call is a ``StoreError`` of one line. It contains no credentials, because
+it quotes only codes from the answer of the store.
 """
 
 import os

@@ -84,7 +84,7 @@ class Breakpoints:
         self._version = 0
 
     async def held(self) -> tuple[int, JSONObject]:
-        """Return the held messages, and a number that changes whenever they do."""
+        """Return a number that changes whenever the held messages do, and these messages."""
         async with self._lock:
             if time.monotonic() - self._asked_at_s >= POLL_S:
                 await self._ask_all()
