@@ -105,23 +105,19 @@ _WIDTH: Final = 80
 @cache
 def modules() -> dict[str, Path]:
     """Return the path of every module by its dotted name; a package is its ``__init__``."""
-    return modules_below(PACKAGE)
+    return {dotted(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 
 
-def modules_below(package: Path) -> dict[str, Path]:
-    """Return the modules of a copy of the package in the folder ``package``, as ``modules`` does."""
-    return {_dotted(path, package): path for path in sorted(package.rglob("*.py"))}
-
-
-def _dotted(path: Path, package: Path) -> str:
-    parts = path.relative_to(package.parent).with_suffix("").parts
+def dotted(path: Path) -> str:
+    """Return the dotted name of the module in the file ``path``; a package is its ``__init__``."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
 def imported(tree: ast.Module, known: Mapping[str, object]) -> Iterator[str]:
     """Yield the modules of mcpproxy that the module ``tree`` imports, at its top or in functions.
 
-    ``import_module`` counts if its argument is a string.
+    ``import_module`` and ``__import__`` count if their argument is a string.
     """
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
@@ -136,10 +132,16 @@ def imported(tree: ast.Module, known: Mapping[str, object]) -> Iterator[str]:
         else:
             match node:
                 case ast.Call(
-                    func=ast.Name("import_module") | ast.Attribute(attr="import_module"),
-                    args=[ast.Constant(str(name)), *_],
-                ) if name in known:
-                    yield name
+                    func=ast.Name("import_module" | "__import__") | ast.Attribute(attr="import_module"),
+                    args=args,
+                    keywords=keywords,
+                ):
+                    values = (*args, *(keyword.value for keyword in keywords if keyword.arg == "name"))
+                    yield from (
+                        value.value
+                        for value in values
+                        if isinstance(value, ast.Constant) and value.value in known
+                    )
                 case _:
                     pass
 
@@ -147,11 +149,7 @@ def imported(tree: ast.Module, known: Mapping[str, object]) -> Iterator[str]:
 @cache
 def graph() -> dict[str, set[str]]:
     """Return for each module the modules of mcpproxy that it imports."""
-    return imports_of(modules())
-
-
-def imports_of(known: Mapping[str, Path]) -> dict[str, set[str]]:
-    """Return for each of the modules ``known`` those that it imports."""
+    known = modules()
     return {name: set(imported(ast.parse(path.read_bytes()), known)) - {name} for name, path in known.items()}
 
 

@@ -95,7 +95,7 @@ def test_the_package_itself_imports_nothing() -> None:
         (
             "from mcpproxy.cli.commands import run, http; from mcpproxy.record.recorder import process; "
             "from mcpproxy.record.recorder.http import assembly",
-            {"mcpproxy.model", "mcpproxy.record.recorder.model", "mcpproxy.cli.commands.model"},
+            {"mcpproxy.model", "mcpproxy.record.recorder.model", "mcpproxy.cli.commands.model.model"},
         ),
         (
             "from mcpproxy.cli.commands import model",

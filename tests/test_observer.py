@@ -21,8 +21,7 @@ from mcpproxy.protocol.lifecycle import TRANSITIONS, Input, State
 from mcpproxy.protocol.meta_keys import VERSION_KEY
 from mcpproxy.protocol.revisions import STATEFUL
 from tests.every import every
-
-from .rules.runner import described, shown
+from tests.rules.runner import described, shown
 
 C: Final = "client"
 S: Final = "server"

@@ -59,7 +59,7 @@ ALLOWED: Final = {
     # Programs that are not Python:
     "mcpproxy.cli.calls.pager": "the pager of the user",
     "mcpproxy.cli.commands.faults.breakpoints": "the editor of the user",
-    "mcpproxy.cli.commands.model_script": "the host of the user",
+    "mcpproxy.cli.commands.model.model_script": "the host of the user",
     "mcpproxy.cli.commands.view.ui": "the browser of the user",
     "mcpproxy.record.recorder.liveness": "ps",
     # Workers of other packages, within ``isolated_workers``:

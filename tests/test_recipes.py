@@ -106,6 +106,7 @@ def _insert(path: Path, before: str, text: str) -> None:
 
 NAMED: Final = {
     "tests/rules/test_rules.py": "ROOT-003",
+    "tests/test_ladder.py": "test_a_folder_holds_no_more_modules",
     "tests/cli/test_methods.py": "test_methods_are_counted",
     "tests/cli/test_handles.py": "methods",
     "tests/intercept/test_call_limit.py": "test_call_limit",

@@ -5,7 +5,7 @@ COMMANDS = {
         "run": ("mcpproxy.cli.commands.run", "wrap a stdio server: forward, record and judge every message"),
         "http": ("mcpproxy.cli.commands.http", "the same before an HTTP server, as a proxy"),
         "model": (
-            "mcpproxy.cli.commands.model",
+            "mcpproxy.cli.commands.model.model",
             "before a model's interface: tools, calls and results as the model sees them",
         ),
         "bridge": (
@@ -40,7 +40,7 @@ COMMANDS = {
         "prune": ("mcpproxy.cli.commands.prune", "delete recordings that are older than an age"),
     },
     "Replay": {
-        "replay": ("mcpproxy.cli.commands.replay", "a recording replaces the server or the client"),
+        "replay": ("mcpproxy.cli.commands.replay.replay", "a recording replaces the server or the client"),
         "diff": ("mcpproxy.cli.commands.diff", "what a server did in two recordings, compared"),
         "trim": ("mcpproxy.cli.commands.trim", "the smallest part of a recording that still replays"),
         "export": (

@@ -7,8 +7,7 @@ from typing import Final
 import pytest
 
 from mcpproxy.cli.main import main
-
-from .recordings import HEADER, INITIALIZE, INITIALIZED, LIST_TOOLS, MS, READY, close
+from tests.cli.recordings import HEADER, INITIALIZE, INITIALIZED, LIST_TOOLS, MS, READY, close
 
 Captured = pytest.CaptureFixture[str]
 

@@ -4,8 +4,9 @@ import json
 
 import pytest
 
-from mcpproxy.cli.commands import http, model
-from mcpproxy.cli.commands.model import ModelOptions
+from mcpproxy.cli.commands import http
+from mcpproxy.cli.commands.model import model
+from mcpproxy.cli.commands.model.model import ModelOptions
 from mcpproxy.errors import McpProxyError
 from mcpproxy.model.dialect import DIALECTS
 

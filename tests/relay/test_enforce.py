@@ -22,8 +22,7 @@ from mcpproxy.judge.ruleset.rule_options import RuleOptions
 from mcpproxy.judge.session.frame import CLIENT, SERVER, Event, Finding, Frame
 from mcpproxy.record.framing.lines import LineFramer
 from mcpproxy.record.trace.reader import read_trace
-
-from .hosts import DEADLINE_S, HOME, until_recorded
+from tests.relay.hosts import DEADLINE_S, HOME, until_recorded
 
 PEER: Final = str(Path(__file__).parent / "enforced_peer.py")
 Message = dict[str, Any]

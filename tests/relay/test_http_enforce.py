@@ -18,8 +18,7 @@ from mcpproxy import api
 from mcpproxy.judge.session.frame import Event, Finding, Frame, Note, ResponseHead
 from mcpproxy.record.trace.reader import read_trace
 from tests.peers.web_server import WebServer
-
-from .hosts import DEADLINE_S, HOME, until_recorded
+from tests.relay.hosts import DEADLINE_S, HOME, until_recorded
 
 INFO: Final = {"name": "example", "version": "1.0"}
 MODERN: Final = {

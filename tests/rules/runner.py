@@ -61,9 +61,8 @@ from mcpproxy.protocol.jsonrpc import ABSENT
 from mcpproxy.protocol.revisions import ACP, STATEFUL, STATELESS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Requirement
 from mcpproxy.read.reports.version_ranges import compiled
-
-from .turned import turned
-from .wire import FORMS, Wire
+from tests.rules.turned import turned
+from tests.rules.wire import FORMS, Wire
 
 FOLDER: Final = Path(__file__).parent
 

@@ -13,9 +13,8 @@ from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.protocol.revisions import ACP, REVISIONS, VERSIONS
 from mcpproxy.protocol.rules import SEVERITY, Level, Requirement, RuleError
 from tests.every import every
-
-from . import runner
-from .runner import Fixture
+from tests.rules import runner
+from tests.rules.runner import Fixture
 
 CATALOGUE: Final = catalogue.load()
 RULES: Final = sorted(CATALOGUE.rules)

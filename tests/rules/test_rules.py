@@ -7,9 +7,8 @@ from mcpproxy.judge.ruleset import catalogue
 from mcpproxy.judge.session.frame import Finding
 from mcpproxy.protocol.revisions import ACP, STATEFUL
 from tests.every import every
-
-from . import runner
-from .runner import Fixture, decided_rules, judged
+from tests.rules import runner
+from tests.rules.runner import Fixture, decided_rules, judged
 
 CATALOGUE: Final = catalogue.load()
 FIXTURES: Final = runner.fixtures()

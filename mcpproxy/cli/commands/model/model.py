@@ -119,7 +119,7 @@ def run(argv: list[str]) -> int:
         McpProxyError: the arguments are not valid, the port is taken, or the recording cannot be written.
     """
     if any(word.partition("=")[0] in _SCRIPT_OPTIONS for word in split_command(argv)[0]):
-        from mcpproxy.cli.commands import model_script
+        from mcpproxy.cli.commands.model import model_script
 
         return model_script.run(argv)
     return http.serve(parse(argv))

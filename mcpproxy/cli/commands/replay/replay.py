@@ -58,7 +58,7 @@ def run(argv: list[str]) -> int:
         parser.print_help()
         return 0
     if part == "client":
-        code: int = import_module("mcpproxy.cli.commands.replay_client").run(argv[1:])
+        code: int = import_module("mcpproxy.cli.commands.replay.replay_client").run(argv[1:])
         return code
     if part == "server":
         return serve(argv[1:])

@@ -1,0 +1,1 @@
+"""``mcpproxy model``: before the interface of a model, or in place of one."""

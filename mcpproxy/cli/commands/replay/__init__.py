@@ -1,0 +1,1 @@
+"""``mcpproxy replay``: a recording replaces the server, or the client."""
