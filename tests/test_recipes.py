@@ -89,12 +89,12 @@ def _add_policy(copy: Path) -> None:
     for path in ("mcpproxy/gate/intercept/call_limit.py", "tests/intercept/test_call_limit.py"):
         (copy / path).write_text(file(path), encoding="utf-8")
     options = copy / "mcpproxy/cli/new_recording.py"
-    for block, before, indent in (
-        (named("row of a new option"), '        ("--faults", "FILE"', 8),
-        (named("row of a new policy"), '    "--enforce": "', 4),
-    ):
-        row = block.text.splitlines(keepends=True)[1]
-        _insert(options, before, textwrap.indent(textwrap.dedent(row), " " * indent))
+    row = named("row of a new option").text.splitlines(keepends=True)[1]
+    _insert(options, '        ("--faults", "FILE"', textwrap.indent(textwrap.dedent(row), " " * 8))
+    above, row = named("row of a new policy").text.splitlines(keepends=True)[1:3]
+    text = options.read_text(encoding="utf-8")
+    assert above in text
+    options.write_text(text.replace(above, above + row), encoding="utf-8")
 
 
 def _insert(path: Path, before: str, text: str) -> None:
