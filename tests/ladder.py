@@ -137,11 +137,8 @@ def imported(tree: ast.Module, known: Mapping[str, object]) -> Iterator[str]:
                     keywords=keywords,
                 ):
                     values = (*args, *(keyword.value for keyword in keywords if keyword.arg == "name"))
-                    yield from (
-                        value.value
-                        for value in values
-                        if isinstance(value, ast.Constant) and value.value in known
-                    )
+                    names = (value.value for value in values if isinstance(value, ast.Constant))
+                    yield from (name for name in names if isinstance(name, str) and name in known)
                 case _:
                     pass
 
