@@ -90,9 +90,10 @@ def columns(text: str) -> int:
         return len(text)
     from unicodedata import category, combining, east_asian_width  # imported late: most text is ASCII
 
-    return sum(
+    beyond_ascii = [char for char in text if char > "\x7f"]
+    return (len(text) - len(beyond_ascii)) + sum(
         0 if combining(char) or category(char) in ("Mn", "Me", "Cf") else 1 + (east_asian_width(char) in "WF")
-        for char in text
+        for char in beyond_ascii
     )
 
 
